@@ -1,0 +1,47 @@
+"""Attribute names: the OpenTelemetry GenAI semantic conventions, and our own where they have no word.
+
+The constants on PyPI for `gen_ai.*` are deprecated since the conventions moved to a repository of their
+own, so the words that we use are kept here.
+"""
+
+from __future__ import annotations
+
+# https://opentelemetry.io/docs/specs/semconv/gen-ai/
+OPERATION_NAME = "gen_ai.operation.name"
+CONVERSATION_ID = "gen_ai.conversation.id"
+PROVIDER_NAME = "gen_ai.provider.name"
+AGENT_NAME = "gen_ai.agent.name"
+AGENT_ID = "gen_ai.agent.id"
+TOOL_NAME = "gen_ai.tool.name"
+TOOL_TYPE = "gen_ai.tool.type"
+TOOL_CALL_ID = "gen_ai.tool.call.id"
+TOOL_CALL_ARGUMENTS = "gen_ai.tool.call.arguments"
+TOOL_CALL_RESULT = "gen_ai.tool.call.result"
+REQUEST_MODEL = "gen_ai.request.model"
+RESPONSE_MODEL = "gen_ai.response.model"
+RESPONSE_ID = "gen_ai.response.id"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
+REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
+INPUT_MESSAGES = "gen_ai.input.messages"
+OUTPUT_MESSAGES = "gen_ai.output.messages"
+SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
+ERROR_TYPE = "error.type"
+
+# gen_ai.operation.name
+INVOKE_AGENT = "invoke_agent"
+INVOKE_WORKFLOW = "invoke_workflow"
+EXECUTE_TOOL = "execute_tool"
+CHAT = "chat"
+
+# Ours: the conventions have no word for these.
+STATE = "spangrade.state"  # a JSON object of the variables set or changed; the last write wins
+QUESTION_ID = "spangrade.question_id"  # the golden question that a session answers
+TURN = "spangrade.turn"  # on a span that stands for one user message and all that follows: true
+TURN_INPUT = "spangrade.turn.input"  # what the user said
+TURN_OUTPUT = "spangrade.turn.output"  # what the agent answered
+
+CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
