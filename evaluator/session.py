@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 
 
 class Turn(NamedTuple):
-    """One user message and all that followed until the next. `index` counts from 1."""
+    """One user message and all that followed until the next. `turn` counts from 1."""
 
-    index: int
+    turn: int
     user_input: str | None
     final_response: str | None
     start_ns: int
