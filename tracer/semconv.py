@@ -30,6 +30,7 @@ INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
 ERROR_TYPE = "error.type"
+USER_ID = "user.id"
 
 # gen_ai.operation.name
 INVOKE_AGENT = "invoke_agent"

@@ -1,0 +1,105 @@
+"""What of an agent's content goes into its spans, and how a value becomes JSON there.
+
+Nothing here raises, whatever it is given: it runs inside other people's agents.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import logging
+import math
+import os
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import Any
+
+from spangrade.tracer.jsontext import dumps
+from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
+
+_log = logging.getLogger("spangrade")
+
+# The variable was a truth value first, then told spans from events; both ways are in use. What we
+# record is on spans, so "event_only" is off.
+_ON = frozenset({"true", "1", "span_only", "span_and_event"})
+_OFF = frozenset({"false", "0", "no_content", "event_only"})
+_MAX_DEPTH = 32
+
+_override: bool | None = None
+_warned_of: str | None = None
+
+
+def set_content_capture(capture: bool | None) -> None:
+    """Capture content or do not, whatever the environment says; None leaves it to the environment."""
+    global _override
+    _override = capture
+
+
+def content_captured() -> bool:
+    """Whether messages, arguments, results and state go into spans: yes, unless it was switched off.
+
+    A value of the variable that nobody knows switches it off: it was set by someone who cares.
+    """
+    global _warned_of
+    if _override is not None:
+        return _override
+    setting = os.environ.get(CAPTURE_CONTENT_VARIABLE, "").strip().lower()
+    if not setting or setting in _ON:
+        return True
+    if setting not in _OFF and setting != _warned_of:
+        _warned_of = setting
+        _log.warning(
+            "%s is %r: no content is recorded; use one of %s",
+            CAPTURE_CONTENT_VARIABLE,
+            setting,
+            ", ".join(sorted(_ON | _OFF)),
+        )
+    return False
+
+
+def json_value(value: object, depth: int = _MAX_DEPTH) -> Any:
+    """`value` made of JSON's own types, all the way down.
+
+    Tuples and sets become lists, bytes base64 text, NaN and the infinities text, keys text; dataclasses
+    and pydantic models objects, an Enum its value; whatever else, and what is nested deeper than 32
+    levels, becomes `str(value)`, and what refuses even that the name of its type.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Enum):
+        return json_value(value.value, depth)
+    if isinstance(value, str):
+        return _utf8(str(value))
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    try:
+        if depth > 0:
+            if isinstance(value, Mapping):
+                return {_utf8(str(key)): json_value(item, depth - 1) for key, item in value.items()}
+            if isinstance(value, list | tuple | AbstractSet):
+                return [json_value(item, depth - 1) for item in value]
+            if dataclasses.is_dataclass(value) and not isinstance(value, type):
+                fields = dataclasses.fields(value)
+                return {field.name: json_value(getattr(value, field.name), depth - 1) for field in fields}
+            if not isinstance(value, type) and callable(dump := getattr(value, "model_dump", None)):
+                return json_value(dump(), depth - 1)
+        return _utf8(str(value))
+    except Exception:  # noqa: BLE001 (a stranger's __str__, __iter__ or model_dump)
+        return f"<{type(value).__name__}>"
+
+
+def json_text(value: object) -> str:
+    """`value` as JSON text, by the rules of `json_value`."""
+    return dumps(json_value(value))
+
+
+def _utf8(text: str) -> str:
+    """`text`, where lone surrogates, which no exporter can encode, became question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,206 @@
+"""What is going on right now, carried by OpenTelemetry's context: the session and the operations in it.
+
+So it flows wherever the current span does: into the tasks that asyncio starts, and into threads that are
+given a copy of the context.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar, cast
+
+from opentelemetry import context as otel
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from spangrade.tracer import semconv
+from spangrade.tracer._capture import content_captured, json_text, json_value
+from spangrade.tracer._wrap import wrapped
+
+_log = logging.getLogger("spangrade")
+_tracer = trace.get_tracer("spangrade.tracer")  # a proxy: it finds the provider that is set later
+_SESSION = otel.create_key("spangrade-session")
+_OPERATION = otel.create_key("spangrade-operation")
+
+P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
+O = TypeVar("O", bound="Operation")  # noqa: E741
+
+
+def never_raising(method: Callable[P, None]) -> Callable[P, None]:
+    """Return `method` for an agent to call: what goes wrong in it is logged, not raised."""
+
+    @functools.wraps(method)
+    def safe(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(*args, **kwargs)
+        except Exception:  # noqa: BLE001 (a telemetry call must not stop the agent, whatever it was given)
+            _log.warning("%s could not be recorded", method.__qualname__, exc_info=True)
+
+    return safe
+
+
+class _Scope:
+    """A context that is current until `leave`."""
+
+    def __init__(self, context: Context) -> None:
+        self._outer, self._inner = otel.get_current(), context
+        self._token = otel.attach(context)
+
+    def leave(self) -> None:
+        if otel.get_current() is self._inner:
+            otel.attach(self._outer)  # works in whichever task the block is left; a token would not
+        else:
+            otel.detach(self._token)  # something inside was left current: back past it
+
+
+class Session:
+    """One conversation: every span inside carries its id. It is no span itself."""
+
+    def __init__(self, conversation_id: str, question_id: str | None, user_id: str | None) -> None:
+        self.conversation_id = conversation_id
+        self.question_id = question_id
+        self.user_id = user_id
+        self._scope: _Scope | None = None
+
+    def __enter__(self) -> Self:
+        self._scope = _Scope(otel.set_value(_SESSION, self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._scope:
+            self._scope.leave()
+
+
+def session_attributes(context: Context | None = None, *, root: bool) -> dict[str, str]:
+    """Return what the session in `context` (the current one) says of a span: its id; on roots, all."""
+    session = otel.get_value(_SESSION, context)
+    if not isinstance(session, Session):
+        return {}
+    attributes = {semconv.CONVERSATION_ID: session.conversation_id}
+    if root and session.question_id is not None:
+        attributes[semconv.QUESTION_ID] = session.question_id
+    if root and session.user_id is not None:
+        attributes[semconv.USER_ID] = session.user_id
+    return attributes
+
+
+class Operation:
+    """A span of the agent's: open while its block, or a call of the decorated function, runs.
+
+    One that was never opened, such as `current_tool()` outside a tool, records nothing.
+    """
+
+    span_kind: ClassVar[SpanKind] = SpanKind.INTERNAL
+    opens_turn: ClassVar[bool] = False
+
+    def __init__(self, span_name: str, attributes: Mapping[str, str | bool | None]) -> None:
+        self.span: trace.Span = trace.INVALID_SPAN
+        self.enclosing: Operation | None = None
+        self.state: dict[str, Any] = {}
+        self._span_name = span_name
+        self._attributes = {key: value for key, value in attributes.items() if value is not None}
+        self._context: Context | None = None
+        self._scope: _Scope | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        self._scope = _Scope(self._context or otel.get_current())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._scope:
+            self._scope.leave()
+        self.finish(error)
+
+    def __call__(self, function: F) -> F:
+        """Decorate a function: each call of it, or each run of its generator, is one operation."""
+        return cast(F, wrapped(function, lambda: copy.copy(self)))
+
+    @never_raising
+    def start(self) -> None:
+        """Open the span, without making it the current one."""
+        self.state = {}
+        self.enclosing = current(Operation)
+        root = self.opens_turn or self.enclosing is None
+        self.span = _tracer.start_span(
+            self._span_name,
+            kind=self.span_kind,
+            attributes={**self._attributes, **session_attributes(root=root)},
+        )
+        self._context = otel.set_value(_OPERATION, self, trace.set_span_in_context(self.span))
+
+    @never_raising
+    def finish(self, error: BaseException | None = None) -> None:
+        """End the span; an exception is recorded on it, a cancellation or an early close is none."""
+        try:
+            if isinstance(error, Exception) and self.span.is_recording():
+                self.span.set_attribute(semconv.ERROR_TYPE, _qualified_name(error))
+                self.span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+                self.span.record_exception(error)
+        finally:
+            self.span.end()
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[None]:
+        """Make the span current for one step of a generator, and again what that step left current."""
+        token = otel.attach(self._context or otel.get_current())
+        try:
+            yield
+        finally:
+            self._context = otel.get_current()
+            otel.detach(token)
+
+    @property
+    def collects(self) -> bool:
+        """Whether `returned` wants to see what a generator yielded."""
+        return False
+
+    def called(self, arguments: dict[str, Any]) -> None:
+        """Hear of the decorated function's arguments."""
+
+    def returned(self, value: Any) -> None:
+        """Hear of what the decorated function returned, or the list of what it yielded."""
+
+    def _set(self, key: str, value: Any) -> None:
+        if value is not None:
+            self.span.set_attribute(key, value)
+
+    def _set_text(self, key: str, value: object) -> None:
+        if self.span.is_recording() and content_captured():
+            self.span.set_attribute(key, json_value(value) if isinstance(value, str) else json_text(value))
+
+    def _set_json(self, key: str, value: object) -> None:
+        if self.span.is_recording() and content_captured():
+            self.span.set_attribute(key, json_text(value))
+
+
+def current(kind: type[O]) -> O | None:
+    """Return the innermost open operation of a kind, None if there is none."""
+    operation = otel.get_value(_OPERATION)
+    while isinstance(operation, Operation):
+        if isinstance(operation, kind):
+            return operation
+        operation = operation.enclosing
+    return None
+
+
+def _qualified_name(error: Exception) -> str:
+    name, module = type(error).__qualname__, type(error).__module__
+    return name if module == "builtins" else f"{module}.{name}"

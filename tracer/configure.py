@@ -1,0 +1,127 @@
+"""One call that sends this process's spans to a database, a collector, or both."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spangrade.tracer.errors import InputError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+DB_VARIABLE = "SPANGRADE_DB"
+DEFAULT_DB = "spangrade.duckdb"
+
+_ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOL_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+_log = logging.getLogger("spangrade")
+_configuring = threading.Lock()
+
+
+def configure(
+    service_name: str | None = None,
+    db: str | Path | None = None,
+    *,
+    endpoint: str | None = None,
+    capture_content: bool | None = None,
+) -> TracerProvider:
+    """Send spans to `db`, to the OTLP `endpoint`, or to both, and return the tracer provider.
+
+    `db` is else $SPANGRADE_DB, `endpoint` else OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
+    OTEL_EXPORTER_OTLP_ENDPOINT; with neither, spans go to `spangrade.duckdb`. `endpoint` is a base URL:
+    `/v1/traces` is added over HTTP. OTEL_EXPORTER_OTLP_PROTOCOL chooses grpc or http/protobuf.
+
+    A provider that the application has set is extended and keeps its resource; else one is made, set,
+    and flushed at exit. Calling it again adds only what is new. With OTEL_SDK_DISABLED nothing is sent.
+    `capture_content` overrides OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT.
+
+    Raises InputError for a protocol nobody knows, or a provider that cannot be extended.
+    """
+    # Imported here for `import spangrade.tracer` to stay quick in a process that only reads.
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from spangrade.tracer._capture import set_content_capture
+    from spangrade.tracer.exporter import DuckDBSpanExporter, SessionSpanProcessor
+
+    if capture_content is not None:
+        set_content_capture(capture_content)
+    with _configuring:
+        provider = _provider(service_name)
+        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+            return provider
+        db = db or os.environ.get(DB_VARIABLE)
+        to_collector = bool(endpoint or any(map(os.environ.get, _ENDPOINT_VARIABLES)))
+        exporters: list[SpanExporter] = []
+        if db or not to_collector:
+            exporters.append(DuckDBSpanExporter(db or DEFAULT_DB))
+        if to_collector:
+            exporters.append(_otlp_exporter(endpoint))
+        if not any(isinstance(processor, SessionSpanProcessor) for processor in _processors(provider)):
+            provider.add_span_processor(SessionSpanProcessor())
+        present = _destinations(provider)
+        for exporter in exporters:
+            if _destination(exporter) in present:
+                exporter.shutdown()
+            else:
+                processor = BatchSpanProcessor(exporter)
+                provider.add_span_processor(processor)
+                atexit.register(processor.force_flush)  # an application's provider may not be flushed
+    return provider
+
+
+def _provider(service_name: str | None) -> TracerProvider:
+    """Return the application's provider, or one of ours that is now the application's."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider):
+        named = {SERVICE_NAME: service_name} if service_name else {}
+        provider = TracerProvider(resource=Resource.create(named))  # the environment comes in here
+        trace.set_tracer_provider(provider)
+    elif not isinstance(provider, TracerProvider):
+        raise InputError(
+            f"the tracer provider is a {type(provider).__name__}, which takes no span processor: "
+            "set an opentelemetry.sdk.trace.TracerProvider, or none, before configure()"
+        )
+    elif service_name and service_name != (present := provider.resource.attributes.get(SERVICE_NAME)):
+        _log.warning("the application's tracer provider stays %r: %r is not used", present, service_name)
+    return provider
+
+
+def _otlp_exporter(endpoint: str | None) -> SpanExporter:
+    """Return an OTLP exporter; without an endpoint it takes it from the environment."""
+    protocol = next(filter(None, map(os.environ.get, _PROTOCOL_VARIABLES)), "http/protobuf")
+    if protocol == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
+
+        return OverGRPC(endpoint=endpoint)
+    if protocol == "http/protobuf":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHTTP
+
+        return OverHTTP(endpoint=endpoint and f"{endpoint.removesuffix('/v1/traces').rstrip('/')}/v1/traces")
+    raise InputError(f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: use grpc or http/protobuf")
+
+
+def _processors(provider: TracerProvider) -> tuple[object, ...]:
+    # The SDK has no public way to ask; where it is renamed, a second configure() doubles what is sent
+    # (the store keeps a span once all the same).
+    return tuple(getattr(provider._active_span_processor, "_span_processors", ()))
+
+
+def _destinations(provider: TracerProvider) -> set[tuple[str, str]]:
+    exporters = (getattr(processor, "span_exporter", None) for processor in _processors(provider))
+    return {_destination(exporter) for exporter in exporters if exporter is not None}
+
+
+def _destination(exporter: object) -> tuple[str, str]:
+    where = getattr(exporter, "db", None) or getattr(exporter, "_endpoint", id(exporter))
+    return type(exporter).__qualname__, str(where)

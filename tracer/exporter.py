@@ -1,0 +1,174 @@
+"""Finished spans of this process into a DuckDB file, behind OpenTelemetry's `BatchSpanProcessor`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace import Span as SDKSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from spangrade.tracer._capture import json_value
+from spangrade.tracer._operation import session_attributes
+from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.span import Attributes, Span
+from spangrade.tracer.store import Store
+
+_log = logging.getLogger("spangrade")
+_WARN_EVERY_S = 60.0
+_RETRY_EVERY_S = 0.05
+
+# A child that is forked while DuckDB has a file open inherits its locks and none of its threads: a fork
+# waits for the write of the moment.
+_writing = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_writing.acquire, after_in_parent=_writing.release, after_in_child=_writing.release
+    )
+
+
+class DuckDBSpanExporter(SpanExporter):
+    """Writes batches of spans to the database at `db`, which it opens for each batch and closes after it.
+
+    Between two batches the file is free: for a grade, for a DuckDB client, for another process's spans.
+    While another process holds it, a batch waits for `lock_timeout_s` seconds; after a wait in vain the
+    next ones try once, until one gets through. A batch that cannot be written is dropped, counted in
+    `dropped` and warned of on the logger "spangrade", at most once a minute. `export` never raises.
+    """
+
+    def __init__(self, db: str | Path, *, lock_timeout_s: float = 5.0) -> None:
+        self.db = Path(db).expanduser().absolute()
+        self._lock_timeout_s = lock_timeout_s
+        self._patience_s = lock_timeout_s
+        self._dropped = 0
+        self._dropped_unsaid = 0
+        self._last_warning_s = float("-inf")
+        self._stopped = threading.Event()
+
+    @property
+    def dropped(self) -> int:
+        """How many spans could not be stored so far."""
+        return self._dropped
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Stores the spans; FAILURE where they were dropped."""
+        try:
+            self._write(stored_spans(spans))
+        except Exception as error:  # noqa: BLE001 (we are guests in the agent's process: it goes on)
+            self._drop(len(spans), error)
+            return SpanExportResult.FAILURE
+        self._patience_s = self._lock_timeout_s
+        return SpanExportResult.SUCCESS
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
+        """True: nothing is held back between two calls of `export`."""
+        return True
+
+    def shutdown(self) -> None:
+        """Stops waiting for a locked database, and says what was dropped since the last warning."""
+        self._stopped.set()
+        if self._dropped_unsaid:
+            self._warn("the exporter was shut down")
+
+    def _write(self, spans: list[Span]) -> None:
+        give_up_s = time.monotonic() + self._patience_s
+        while True:
+            try:
+                with _writing, Store.open(self.db) as store:
+                    store.add(spans)
+                return
+            except StoreLockedError:
+                if time.monotonic() >= give_up_s or self._stopped.wait(_RETRY_EVERY_S):
+                    self._patience_s = 0.0
+                    raise
+
+    def _drop(self, count: int, error: Exception) -> None:
+        self._dropped += count
+        self._dropped_unsaid += count
+        if time.monotonic() - self._last_warning_s >= _WARN_EVERY_S:
+            self._warn(error)
+
+    def _warn(self, reason: object) -> None:
+        _log.warning(
+            "%d spans were not stored in %s (%d in all): %s",
+            self._dropped_unsaid,
+            self.db,
+            self._dropped,
+            reason,
+        )
+        self._dropped_unsaid = 0
+        self._last_warning_s = time.monotonic()
+
+
+class SessionSpanProcessor(SpanProcessor):
+    """Marks every span that starts inside a `session()`, a library's own too, as belonging to it.
+
+    Raw model clients make one trace for each call: nothing else says which conversation it was for.
+    """
+
+    def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:
+        """Adds the conversation id where the span has none, and to a root what the turn would say."""
+        present = span.attributes or {}
+        for key, value in session_attributes(parent_context, root=span.parent is None).items():
+            if key not in present:
+                span.set_attribute(key, value)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Nothing: a span is marked when it starts."""
+
+
+def stored_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
+    """Spans of the OpenTelemetry SDK as the values that are stored."""
+    resources: dict[int, Attributes] = {}  # one object for all spans of a provider: converted once
+    stored = []
+    for span in spans:
+        context, scope = span.get_span_context(), span.instrumentation_scope
+        resource = resources.get(id(span.resource))
+        if resource is None:
+            resource = resources[id(span.resource)] = _attributes(span.resource.attributes)
+        stored.append(
+            Span(
+                trace_id=format(context.trace_id, "032x"),
+                span_id=format(context.span_id, "016x"),
+                parent_span_id=format(span.parent.span_id, "016x") if span.parent else None,
+                name=json_value(span.name),
+                kind=span.kind.name,
+                start_ns=span.start_time or 0,
+                end_ns=span.end_time or 0,
+                status=span.status.status_code.name,
+                status_message=span.status.description,
+                attributes=_attributes(span.attributes),
+                events=[
+                    {
+                        "name": event.name,
+                        "time_ns": event.timestamp,
+                        "attributes": _attributes(event.attributes),
+                    }
+                    for event in span.events
+                ],
+                links=[
+                    {
+                        "trace_id": format(link.context.trace_id, "032x"),
+                        "span_id": format(link.context.span_id, "016x"),
+                        "attributes": _attributes(link.attributes),
+                    }
+                    for link in span.links
+                ],
+                resource=resource,
+                scope_name=(scope.name or None) if scope else None,
+                scope_version=(scope.version or None) if scope else None,
+                trace_state=context.trace_state.to_header() or None,
+            )
+        )
+    return stored
+
+
+def _attributes(attributes: Mapping[str, Any] | None) -> Attributes:
+    return {str(key): json_value(value) for key, value in (attributes or {}).items()}

@@ -1,0 +1,295 @@
+"""Wraps an agent's conversations, turns, agents, tools and model calls in spans.
+
+Each of `turn`, `agent`, `tool` and `llm_call` is a context manager and a decorator, for plain and async
+functions and generators. Names and attributes are those of the OpenTelemetry GenAI conventions. Without
+a tracer provider (see `configure`) all of it does nothing, and none of it raises into the agent.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, overload
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind
+
+from spangrade.tracer import semconv
+from spangrade.tracer._capture import content_captured, json_text, json_value
+from spangrade.tracer._operation import Operation, Session, current, never_raising
+
+F = TypeVar("F", bound=Callable[..., Any])
+_setting_state = threading.Lock()
+
+
+class Turn(Operation):
+    """One message of the user's, and all that the agent does about it."""
+
+    opens_turn = True
+
+    def __init__(self, user_input: str | None = None) -> None:
+        super().__init__("turn", {semconv.TURN: True})
+        self._user_input = user_input
+        self._answered = False
+
+    @never_raising
+    def start(self) -> None:
+        """Open the span, with what the user said."""
+        super().start()
+        if self._user_input is not None:
+            self._set_text(semconv.TURN_INPUT, self._user_input)
+
+    @never_raising
+    def respond(self, text: str) -> None:
+        """Record the agent's answer; the last one counts."""
+        self._answered = True
+        self._set_text(semconv.TURN_OUTPUT, text)
+
+    @property
+    def collects(self) -> bool:
+        """True where content is captured: the pieces of a streamed answer."""
+        return content_captured()
+
+    @never_raising
+    def called(self, arguments: dict[str, Any]) -> None:
+        """Take the first text among the arguments as what the user said, if that was not given."""
+        said = next((value for value in arguments.values() if isinstance(value, str)), None)
+        if self._user_input is None and said is not None:
+            self._set_text(semconv.TURN_INPUT, said)
+
+    @never_raising
+    def returned(self, value: Any) -> None:
+        """Take a returned text, or the yielded pieces of one, as the answer, if none was recorded."""
+        if isinstance(value, list) and value and all(isinstance(piece, str) for piece in value):
+            value = "".join(value)
+        if isinstance(value, str) and not self._answered:
+            self.respond(value)
+
+
+class Agent(Operation):
+    """One run of an agent."""
+
+    def __init__(self, name: str, agent_id: str | None = None) -> None:
+        attributes = {
+            semconv.OPERATION_NAME: semconv.INVOKE_AGENT,
+            semconv.AGENT_NAME: name,
+            semconv.AGENT_ID: agent_id,
+        }
+        super().__init__(f"{semconv.INVOKE_AGENT} {name}", attributes)
+
+
+class Tool(Operation):
+    """One execution of a tool."""
+
+    def __init__(self, name: str, call_id: str | None = None) -> None:
+        attributes = {
+            semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
+            semconv.TOOL_NAME: name,
+            semconv.TOOL_TYPE: "function",
+            semconv.TOOL_CALL_ID: call_id,
+        }
+        super().__init__(f"{semconv.EXECUTE_TOOL} {name}", attributes)
+        self._has_result = False
+
+    @never_raising
+    def arguments(self, arguments: object = None, /, **named: object) -> None:
+        """Record the arguments: one value, usually a mapping, or each by its name."""
+        self._set_json(semconv.TOOL_CALL_ARGUMENTS, named if arguments is None else arguments)
+
+    @never_raising
+    def result(self, value: object) -> None:
+        """Record the result; the last one counts."""
+        self._has_result = True
+        self._set_json(semconv.TOOL_CALL_RESULT, value)
+
+    @property
+    def collects(self) -> bool:
+        """True where content is captured: what a tool yields is its result."""
+        return content_captured()
+
+    def called(self, arguments: dict[str, Any]) -> None:
+        """Take the call's arguments as the tool's."""
+        self.arguments(arguments)
+
+    def returned(self, value: Any) -> None:
+        """Take what was returned or yielded as the result, if none was recorded."""
+        if not self._has_result:
+            self.result(value)
+
+
+class LLMCall(Operation):
+    """One call of a model."""
+
+    span_kind = SpanKind.CLIENT
+
+    def __init__(self, model: str, provider: str | None = None) -> None:
+        attributes = {
+            semconv.OPERATION_NAME: semconv.CHAT,
+            semconv.REQUEST_MODEL: model,
+            semconv.PROVIDER_NAME: provider,
+        }
+        super().__init__(f"{semconv.CHAT} {model}", attributes)
+        self._response_model: str | None = None
+
+    @never_raising
+    def input(self, messages: str | Sequence[Mapping[str, Any]], *, system: str | None = None) -> None:
+        """Record what was sent: a text of the user's, or messages with `role` and `parts` or `content`."""
+        self._set_json(semconv.INPUT_MESSAGES, _messages(messages, role="user"))
+        if system is not None:
+            self._set_json(semconv.SYSTEM_INSTRUCTIONS, [{"type": "text", "content": system}])
+
+    @never_raising
+    def output(
+        self,
+        messages: str | Sequence[Mapping[str, Any]] = (),
+        *,
+        tool_calls: Sequence[Mapping[str, Any]] = (),
+        finish_reason: str | None = None,
+    ) -> None:
+        """Record the answer: a text or messages, and `tool_calls` as `{"id", "name", "arguments"}`."""
+        answer = _messages(messages, role="assistant")
+        if tool_calls:
+            answer = answer or [{"role": "assistant", "parts": []}]
+            calls = [{"type": "tool_call", **call} for call in tool_calls]
+            answer[-1] = {**answer[-1], "parts": [*answer[-1]["parts"], *calls]}
+        if finish_reason is not None:
+            answer = [{**message, "finish_reason": finish_reason} for message in answer]
+            self._set(semconv.FINISH_REASONS, [finish_reason])
+        self._set_json(semconv.OUTPUT_MESSAGES, answer)
+
+    @never_raising
+    def usage(
+        self,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cached_input_tokens: int | None = None,
+        reasoning_tokens: int | None = None,
+    ) -> None:
+        """Record tokens: cached ones are part of `input_tokens`, reasoning is part of `output_tokens`."""
+        self._set(semconv.INPUT_TOKENS, input_tokens)
+        self._set(semconv.OUTPUT_TOKENS, output_tokens)
+        self._set(semconv.CACHE_READ_TOKENS, cached_input_tokens)
+        self._set(semconv.REASONING_TOKENS, reasoning_tokens)
+
+    @property
+    def response_model(self) -> str | None:
+        """The model that answered, where the provider tells: assign it."""
+        return self._response_model
+
+    @response_model.setter
+    def response_model(self, model: str | None) -> None:
+        self._response_model = model
+        self._set(semconv.RESPONSE_MODEL, model)
+
+
+def session(
+    conversation_id: str | None = None, *, question_id: str | None = None, user_id: str | None = None
+) -> Session:
+    """Return a context manager: every span that starts inside belongs to this conversation.
+
+    Without an id the conversation gets a random one, to be read from `conversation_id`. `question_id`
+    names the golden question that the conversation answers.
+    """
+    return Session(conversation_id or uuid.uuid4().hex, question_id, user_id)
+
+
+@overload
+def turn(user_input: str | None = None) -> Turn: ...
+@overload
+def turn(user_input: F) -> F: ...
+def turn(user_input: Any = None) -> Any:
+    """Open a turn; as a decorator, its first text is the user's and the returned one the answer."""
+    return Turn()(user_input) if callable(user_input) else Turn(user_input)
+
+
+@overload
+def agent(name: str, *, agent_id: str | None = None) -> Agent: ...
+@overload
+def agent(name: F) -> F: ...
+def agent(name: Any, *, agent_id: str | None = None) -> Any:
+    """Open a run of an agent: `invoke_agent {name}`; as a bare decorator it takes the function's name."""
+    return Agent(_name(name), agent_id)(name) if callable(name) else Agent(name, agent_id)
+
+
+@overload
+def tool(name: str, *, call_id: str | None = None) -> Tool: ...
+@overload
+def tool(name: F) -> F: ...
+def tool(name: Any, *, call_id: str | None = None) -> Any:
+    """Open an execution of a tool: `execute_tool {name}`; as a bare decorator it takes the function's name.
+
+    A decorated function's arguments, as they were passed, and its result are recorded as JSON.
+    """
+    return Tool(_name(name), call_id)(name) if callable(name) else Tool(name, call_id)
+
+
+def llm_call(model: str, provider: str | None = None) -> LLMCall:
+    """Open a call of a model: `chat {model}`. `provider` is the conventions' name: `gcp.gemini`, `openai`."""
+    return LLMCall(model, provider)
+
+
+def current_turn() -> Turn:
+    """Return the open turn; outside one, a turn that records nothing."""
+    return current(Turn) or Turn()
+
+
+def current_agent() -> Agent:
+    """Return the open agent; outside one, an agent that records nothing."""
+    return current(Agent) or Agent("")
+
+
+def current_tool() -> Tool:
+    """Return the open tool; outside one, a tool that records nothing."""
+    return current(Tool) or Tool("")
+
+
+def current_llm_call() -> LLMCall:
+    """Return the open call of a model; outside one, a call that records nothing."""
+    return current(LLMCall) or LLMCall("")
+
+
+@never_raising
+def set_state(variables: Mapping[str, object] | None = None, /, **named: object) -> None:
+    """Record state variables, on the innermost open tool, agent or turn; the last write of a name wins.
+
+    Values are kept as JSON; one that JSON has no word for is kept as `str(value)`. Names that are no
+    identifiers go in a mapping: `set_state({"user:tier": "gold"})`. Outside all three, the current
+    OpenTelemetry span is written to, which may be a framework's own.
+    """
+    if not content_captured():
+        return
+    written = {str(key): json_value(value) for key, value in {**(variables or {}), **named}.items()}
+    operation = current(Operation)
+    while isinstance(operation, LLMCall):
+        operation = operation.enclosing
+    if operation is None:
+        trace.get_current_span().set_attribute(semconv.STATE, json_text(written))
+        return
+    with _setting_state:
+        operation.state.update(written)
+        operation.span.set_attribute(semconv.STATE, json_text(operation.state))
+        # An enclosing span ends later: what it said of these variables before must not win.
+        while operation := operation.enclosing:
+            if stale := written.keys() & operation.state.keys():
+                operation.state.update({name: written[name] for name in stale})
+                operation.span.set_attribute(semconv.STATE, json_text(operation.state))
+
+
+def _messages(messages: str | Sequence[Mapping[str, Any]], *, role: str) -> list[dict[str, Any]]:
+    if isinstance(messages, str):
+        messages = [{"content": messages}]
+    return [_message(message, role) for message in messages]
+
+
+def _message(message: Mapping[str, Any], role: str) -> dict[str, Any]:
+    if "parts" in message:
+        return {"role": role, **message}
+    rest = {key: value for key, value in message.items() if key != "content"}
+    content = message.get("content")
+    return {"role": role, **rest, "parts": [] if content is None else [{"type": "text", "content": content}]}
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
