@@ -1,0 +1,110 @@
+"""The judge that asks Gemini, through google-genai."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from genai_prices import Usage
+
+from spangrade.evaluator.judge.price import price_usd
+from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
+from spangrade.evaluator.judge.protocol import JudgeError, JudgeUnavailable, Question, Verdict
+
+if TYPE_CHECKING:
+    from google.genai import Client
+    from google.genai.types import GenerateContentResponse, HttpOptions
+
+DEFAULT_MODEL = "gemini-3.8-flash"
+_TIMEOUT_MS = 30_000
+
+
+class GeminiJudge:
+    """Asks a Gemini model, at temperature 0 and with structured output.
+
+    The key is `GEMINI_API_KEY` or `GOOGLE_API_KEY`; with `GOOGLE_GENAI_USE_VERTEXAI` and its companions the
+    client uses Vertex AI. `http_options` are the client's own: base URL, timeout, retries. Without them a
+    request has 30 s, and timeouts, 429 and 5xx are retried four times with growing delays.
+    """
+
+    def __init__(self, model: str = DEFAULT_MODEL, *, http_options: HttpOptions | None = None) -> None:
+        self.model = model
+        self.name = f"gemini/{model}"
+        self._http_options = http_options
+
+    async def ask(self, question: Question) -> Verdict:
+        """Return the verdict; see `Judge.ask`."""
+        from google.auth.exceptions import GoogleAuthError
+        from google.genai import errors, types
+
+        system, message = render(question)
+        try:
+            response = await self._client.aio.models.generate_content(
+                model=self.model,
+                contents=message,
+                config=types.GenerateContentConfig(
+                    system_instruction=system,
+                    temperature=0,
+                    response_mime_type="application/json",
+                    response_schema=answer_type(question),
+                ),
+            )
+        except GoogleAuthError as error:
+            raise JudgeUnavailable(f"judge {self.name}: no credentials: {error}") from error
+        except errors.APIError as error:
+            raise JudgeError(f"judge {self.name}: {error.code} {error.status}: {error.message}") from error
+        except _transport_errors() as error:
+            raise JudgeError(f"judge {self.name}: {type(error).__name__}: {error}") from error
+        return self._verdict(question, response)
+
+    @functools.cached_property
+    def _client(self) -> Client:
+        from google.genai import Client, types
+
+        options = self._http_options or types.HttpOptions()
+        defaults = {"timeout": _TIMEOUT_MS, "retry_options": types.HttpRetryOptions(attempts=5, max_delay=20)}
+        unset = {name: value for name, value in defaults.items() if getattr(options, name) is None}
+        try:
+            return Client(http_options=options.model_copy(update=unset))
+        except ValueError as error:
+            raise JudgeUnavailable(
+                f"judge {self.name}: no key; set GEMINI_API_KEY (or GOOGLE_API_KEY, or Vertex AI's variables)"
+            ) from error
+
+    def _verdict(self, question: Question, response: GenerateContentResponse) -> Verdict:
+        if not response.text:
+            blocked = response.prompt_feedback and response.prompt_feedback.block_reason
+            finished = response.candidates and response.candidates[0].finish_reason
+            raise JudgeError(f"judge {self.name}: answered no text: {blocked or finished or 'no candidate'}")
+        verdict = read_answer(question, response.text, self.name)
+        usage = response.usage_metadata
+        if usage is None or usage.prompt_token_count is None or usage.candidates_token_count is None:
+            return verdict
+        # Gemini counts what the model thought apart from what it answered, and bills both as output.
+        output_tokens = usage.candidates_token_count + (usage.thoughts_token_count or 0)
+        return replace(
+            verdict,
+            input_tokens=usage.prompt_token_count,
+            output_tokens=output_tokens,
+            cost_usd=price_usd(
+                Usage(
+                    input_tokens=usage.prompt_token_count,
+                    output_tokens=output_tokens,
+                    cache_read_tokens=usage.cached_content_token_count or 0,
+                ),
+                self.model,
+                provider_id="google",
+            ),
+        )
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """The client uses whichever library is installed, and lets its errors through.
+
+    It raises ValueError for a body that is not the API's.
+    """
+    names = [("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("aiohttp", "ClientError")]
+    libraries = (getattr(sys.modules[module], name) for module, name in names if module in sys.modules)
+    return (OSError, ValueError, *libraries)

@@ -1,0 +1,119 @@
+"""The judge that asks any server that speaks OpenAI's chat completions, local ones included."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from genai_prices import Usage
+from pydantic import BaseModel, Field, ValidationError
+
+from spangrade.evaluator.judge.price import price_usd
+from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
+from spangrade.evaluator.judge.protocol import JudgeError, JudgeUnavailable, Question, Verdict
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_TIMEOUT_S = 30.0
+
+
+class OpenAICompatibleJudge:
+    """Asks a model with structured output (`json_schema`), at temperature 0. Needs `spangrade[openai]`.
+
+    Key and server are the client's own `OPENAI_API_KEY` and `OPENAI_BASE_URL`, where not given; a server of
+    your own needs no key. Timeouts, 429 and 5xx are retried four times with growing delays.
+    """
+
+    def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
+        self.model = model
+        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL")
+        self.name = f"openai/{model}" + (f" at {self._base_url}" if self._base_url else "")
+        self._api_key = api_key or os.environ.get("OPENAI_API_KEY")
+
+    async def ask(self, question: Question) -> Verdict:
+        """Return the verdict; see `Judge.ask`."""
+        client = self._client
+        from openai import APIStatusError, OpenAIError
+
+        system, message = render(question)
+        try:
+            completion = await client.chat.completions.create(
+                model=self.model,
+                messages=[{"role": "system", "content": system}, {"role": "user", "content": message}],
+                temperature=0,
+                response_format={
+                    "type": "json_schema",
+                    "json_schema": {"name": "verdict", "strict": True, "schema": _strict_schema(question)},
+                },
+            )
+        except APIStatusError as error:
+            raise JudgeError(f"judge {self.name}: {error.status_code}: {error.message}") from error
+        except (OpenAIError, ValueError) as error:  # ValueError: a body that is not the API's
+            raise JudgeError(f"judge {self.name}: {type(error).__name__}: {error}") from error
+        return self._verdict(question, completion)
+
+    @functools.cached_property
+    def _client(self) -> AsyncOpenAI:
+        try:
+            from openai import AsyncOpenAI
+        except ImportError as error:
+            raise JudgeUnavailable(f"judge {self.name}: pip install 'spangrade[openai]'") from error
+        if not self._api_key and not self._base_url:
+            raise JudgeUnavailable(
+                f"judge {self.name}: no key; set OPENAI_API_KEY, or OPENAI_BASE_URL to a server of your own"
+            )
+        return AsyncOpenAI(
+            base_url=self._base_url, api_key=self._api_key or "none", timeout=_TIMEOUT_S, max_retries=4
+        )
+
+    def _verdict(self, question: Question, completion: object) -> Verdict:
+        try:
+            answer = _Completion.model_validate(completion, from_attributes=True)
+        except ValidationError as error:
+            raise JudgeError(f"judge {self.name}: not a chat completion: {completion!r:.200}") from error
+        verdict = read_answer(question, answer.choices[0].message.content, self.name)
+        if answer.usage is None:
+            return verdict
+        usage = Usage(input_tokens=answer.usage.prompt_tokens, output_tokens=answer.usage.completion_tokens)
+        if answer.usage.prompt_tokens_details and answer.usage.prompt_tokens_details.cached_tokens:
+            usage.cache_read_tokens = answer.usage.prompt_tokens_details.cached_tokens
+        return replace(
+            verdict,
+            input_tokens=answer.usage.prompt_tokens,
+            output_tokens=answer.usage.completion_tokens,
+            cost_usd=price_usd(usage, self.model, api_url=str(self._client.base_url)),
+        )
+
+
+def _strict_schema(question: Question) -> dict[str, Any]:
+    """OpenAI's strict mode wants every property required and no other allowed."""
+    schema = answer_type(question).model_json_schema()
+    return schema | {"required": list(schema["properties"]), "additionalProperties": False}
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+
+
+class _CachedTokens(BaseModel):
+    cached_tokens: int | None = None
+
+
+class _TokenUsage(BaseModel):
+    prompt_tokens: int
+    completion_tokens: int
+    prompt_tokens_details: _CachedTokens | None = None
+
+
+class _Completion(BaseModel):
+    """The part of a chat completion that is read: the client does not check what a server sends."""
+
+    choices: Annotated[list[_Choice], Field(min_length=1)]
+    usage: _TokenUsage | None = None

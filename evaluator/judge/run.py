@@ -1,0 +1,220 @@
+"""One run's use of a judge: cache, concurrency, budget, votes and what was spent."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import json
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+from spangrade.evaluator.judge.cache import VerdictCache
+from spangrade.evaluator.judge.prompts import prompt_version
+from spangrade.evaluator.judge.protocol import Judge, JudgeBudgetExceeded, JudgeError, Question, Verdict
+
+# Beyond this a question is given up, its retries included; a claim in the cache lasts a little longer.
+_QUESTION_TIMEOUT_S = 180.0
+_LEASE_S = _QUESTION_TIMEOUT_S + 30.0
+
+_Number = TypeVar("_Number", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run asked and paid: `calls` of the judge, `cache_hits` that needed none, tokens, and USD.
+
+    Tokens or cost of None are unknown: a call did not report its tokens, or its model has no known price.
+    """
+
+    calls: int = 0
+    cache_hits: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cost_usd: float | None = 0.0
+
+
+class JudgeRun:
+    """A judge that asks another one within limits, and never the same question twice.
+
+    At most `max_concurrency` questions are asked at once. `max_calls` and `max_cost_usd` bound the run, in
+    this process; the cost of a call is known after it, so the calls under way may exceed it. Each question
+    is put `votes` times (an odd number), and the majority, or a rating's median, is the verdict. A yes of
+    which the judge is less sure than `min_score` is a no. Verdicts are kept in the file `cache`, or with
+    None only for the run.
+
+    May be asked from any thread and event loop: the questions go out from a loop of their own, so that
+    connections outlive the loops that pytest makes for each test.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        cache: Path | None = None,
+        max_concurrency: int = 32,
+        max_calls: int | None = None,
+        max_cost_usd: float | None = None,
+        min_score: float | None = None,
+        votes: int = 1,
+    ) -> None:
+        if votes < 1 or votes % 2 == 0:
+            raise ValueError(f"votes must be odd, for there to be a majority, found {votes}")
+        self.name = judge.name
+        self._judge = judge
+        self._cache = VerdictCache(cache) if cache else None
+        self._slots = asyncio.Semaphore(max_concurrency)
+        self._max_calls = max_calls
+        self._max_cost_usd = max_cost_usd
+        self._min_score = min_score
+        self._votes = votes
+        self._prompt_version = prompt_version()
+        self._answers: dict[str, asyncio.Task[Verdict]] = {}
+        self._spent = Spent()
+
+    @property
+    def spent(self) -> Spent:
+        """What was asked and paid until now."""
+        return self._spent
+
+    async def ask(self, question: Question) -> Verdict:
+        """Return the verdict, `cached` if it was known.
+
+        Raises:
+            JudgeUnavailable: the judge has no key.
+            JudgeBudgetExceeded: the run may not ask any more.
+            JudgeError: the judge broke.
+            StoreError: the cache cannot be used.
+        """
+        future = asyncio.run_coroutine_threadsafe(self._ask(question), _own_loop())
+        return await asyncio.wrap_future(future)
+
+    async def _ask(self, question: Question) -> Verdict:
+        text = json.dumps(asdict(question), sort_keys=True)
+        inputs = json.dumps([self.name, self._prompt_version, self._votes, text])
+        key = hashlib.sha256(inputs.encode()).hexdigest()
+        task = self._answers.get(key)
+        first = task is None
+        if task is None:
+            task = self._answers[key] = asyncio.create_task(self._answer(key, text, question))
+        try:
+            verdict = await asyncio.shield(task)  # who gives up does not take the answer from the others
+        except BaseException:
+            if task.done():
+                self._answers.pop(key, None)  # a failure is not an answer: the next may try again
+            raise
+        if not first:
+            verdict = replace(verdict, cached=True)
+        if verdict.cached:
+            self._spent = replace(self._spent, cache_hits=self._spent.cache_hits + 1)
+        return self._with_threshold(verdict)
+
+    async def _answer(self, key: str, text: str, question: Question) -> Verdict:
+        async with self._slots:
+            if self._cache is None:
+                return await self._put_to_vote(question)
+            if known := await self._cache.get_or_claim(key, _LEASE_S):
+                return known
+            try:
+                verdict = await self._put_to_vote(question)
+            except BaseException:
+                await self._cache.release(key)
+                raise
+        await self._cache.put(key, verdict, self.name, self._prompt_version, text)
+        return verdict
+
+    async def _put_to_vote(self, question: Question) -> Verdict:
+        try:
+            async with asyncio.timeout(_QUESTION_TIMEOUT_S):
+                verdicts = [await self._call(question) for _ in range(self._votes)]
+        except TimeoutError as error:
+            raise JudgeError(f"judge {self.name}: no verdict within {_QUESTION_TIMEOUT_S:g} s") from error
+        return verdicts[0] if self._votes == 1 else _majority(verdicts)
+
+    async def _call(self, question: Question) -> Verdict:
+        spent = self._spent
+        if self._max_calls is not None and spent.calls >= self._max_calls:
+            raise JudgeBudgetExceeded(
+                f"judge {self.name}: all {self._max_calls} calls of the budget are spent (max_calls)"
+            )
+        if self._max_cost_usd is not None and spent.cost_usd is None:
+            raise JudgeError(
+                f"judge {self.name}: its price is unknown, so max_cost_usd cannot be kept: use max_calls"
+            )
+        if self._max_cost_usd is not None and (spent.cost_usd or 0) >= self._max_cost_usd:
+            raise JudgeBudgetExceeded(
+                f"judge {self.name}: {spent.cost_usd:.6f} USD are spent of a budget "
+                f"of {self._max_cost_usd:g} USD (max_cost_usd)"
+            )
+        self._spent = replace(spent, calls=spent.calls + 1)
+        verdict = await self._judge.ask(question)
+        self._spent = replace(
+            self._spent,
+            input_tokens=_sum([self._spent.input_tokens, verdict.input_tokens]),
+            output_tokens=_sum([self._spent.output_tokens, verdict.output_tokens]),
+            cost_usd=_sum([self._spent.cost_usd, verdict.cost_usd]),
+        )
+        return verdict
+
+    def _with_threshold(self, verdict: Verdict) -> Verdict:
+        if self._min_score is None or not verdict.passed:
+            return verdict
+        if verdict.score is None:
+            raise JudgeError(
+                f"judge {self.name}: gave no score to hold against min_score {self._min_score:g}"
+            )
+        if verdict.score >= self._min_score:
+            return verdict
+        reason = f"{verdict.reason} (score {verdict.score:g} is below {self._min_score:g})"
+        return replace(verdict, passed=False, reason=reason)
+
+
+def _majority(verdicts: list[Verdict]) -> Verdict:
+    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+    yes = [verdict for verdict in verdicts if verdict.passed]
+    if verdicts[0].passed is None:
+        passed, winners, note = None, verdicts, f"median of {len(verdicts)}"
+    else:
+        passed = len(yes) * 2 > len(verdicts)
+        winners = yes if passed else [verdict for verdict in verdicts if not verdict.passed]
+        note = f"{len(winners)} of {len(verdicts)} votes"
+        scores = [verdict.score for verdict in winners if verdict.score is not None]
+    score = median(scores) if scores else None
+    reason = min(winners, key=lambda verdict: abs((verdict.score or 0) - (score or 0))).reason
+    return Verdict(
+        passed,
+        score,
+        f"{reason} ({note})",
+        _sum(verdict.input_tokens for verdict in verdicts),
+        _sum(verdict.output_tokens for verdict in verdicts),
+        _sum(verdict.cost_usd for verdict in verdicts),
+    )
+
+
+def _sum(values: Iterable[_Number | None]) -> _Number | None:
+    """Unknown as soon as one is unknown."""
+    total: _Number = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+_starting = threading.Lock()
+
+
+def _own_loop() -> asyncio.AbstractEventLoop:
+    with _starting:
+        return _start_loop()
+
+
+@functools.cache
+def _start_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="spangrade-judge", daemon=True).start()
+    return loop

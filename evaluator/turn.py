@@ -1,0 +1,161 @@
+"""What people write: a conversation of user turns and of the agent turns that are expected in answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from spangrade.tracer.errors import InputError
+
+_WRITTEN = ConfigDict(extra="forbid")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, config=_WRITTEN)
+class ToolCall:
+    """One call of a tool. As an expectation, `arguments` or `result` of None is not compared.
+
+    `arguments={}` expects a call without arguments. `result` is any JSON value.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    arguments: dict[str, JsonValue] | None = None
+    result: JsonValue = None
+
+
+@dataclass(frozen=True, config=_WRITTEN)
+class UserTurn:
+    """What the user says. `test_note` is for the reader of the test and is never compared."""
+
+    text: str
+    test_note: str | None = None
+
+
+@dataclass(frozen=True, config=_WRITTEN)
+class AgentTurn:
+    """What the agent answers, or is expected to answer.
+
+    As an expectation, `text` is a text to mean the same as, `"*"` for any text, `"<statement>"` for a text
+    that satisfies the statement, or a list of such alternatives. `tool_calls` of None are not compared; an
+    empty list expects that no tool is called.
+    """
+
+    text: str | Annotated[list[str], Field(min_length=1)]
+    tool_calls: list[ToolCall] | None = None
+    test_note: str | None = None
+
+
+Turn = UserTurn | AgentTurn
+
+
+@dataclass(frozen=True, config=_WRITTEN)
+class Conversation:
+    """Turns of user and agent in alternation; the agent may open with `initial_agent_message`."""
+
+    turns: list[Turn] = field(default_factory=list)
+    initial_agent_message: str | None = None
+    test_note: str | None = None
+
+
+_ROLES: dict[str, TypeAdapter[Turn]] = {"user": TypeAdapter(UserTurn), "agent": TypeAdapter(AgentTurn)}
+_TEXT_OR_NONE: TypeAdapter[str | None] = TypeAdapter(str | None)
+
+
+def load_conversation(path: str | Path) -> Conversation:
+    """Return the conversation that a `.json`, `.yaml` or `.yml` file holds.
+
+    The file holds a list of turns, or an object with `turns` and, if wanted, `initial_agent_message` and
+    `test_note`. A turn is the object of a `UserTurn` or an `AgentTurn` with a `role`, `user` or `agent`.
+
+    Raises:
+        InputError: names the file, the turn (from 1) and the field.
+    """
+    path = Path(path)
+    content = _read(path)
+    if isinstance(content, list):
+        content = {"turns": content}
+    if not isinstance(content, dict) or not isinstance(content.get("turns"), list):
+        raise InputError(f"{path}: expected a list of turns, or an object with a list of them under 'turns'")
+    if unknown := sorted(
+        str(key) for key in content.keys() - {"turns", "initial_agent_message", "test_note"}
+    ):
+        raise InputError(
+            f"{path}: unknown key {unknown[0]!r}; known: turns, initial_agent_message, test_note"
+        )
+    texts = {}
+    for key in ("initial_agent_message", "test_note"):
+        texts[key] = _parse(_TEXT_OR_NONE, content.get(key), f"{path}: {key}")
+    turns = [_parse_turn(turn, f"{path}: turn {number}") for number, turn in enumerate(content["turns"], 1)]
+    check_conversation(turns, str(path))
+    return Conversation(turns, **texts)
+
+
+def check_conversation(turns: Sequence[Turn], where: str = "conversation") -> None:
+    """Refuse turns that do not begin with the user, alternate, and end with the agent.
+
+    Raises:
+        InputError: names `where`, the turn (from 1) and what would be right.
+    """
+    if not turns:
+        raise InputError(f"{where}: there is no turn; write a UserTurn and the AgentTurn expected in answer")
+    for number, turn in enumerate(turns, 1):
+        expected = UserTurn if number % 2 else AgentTurn
+        if not isinstance(turn, expected):
+            found, right = _article(type(turn).__name__), _article(expected.__name__)
+            raise InputError(
+                f"{where}: turn {number} is {found}, expected {right}: turns alternate, and the user begins"
+            )
+    if isinstance(turns[-1], UserTurn):
+        raise InputError(
+            f"{where}: turn {len(turns)}, the last, is a UserTurn; end with the AgentTurn expected in answer"
+        )
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
+
+
+def _read(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    if path.suffix == ".json":
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not JSON: {error}") from error
+    if path.suffix in {".yaml", ".yml"}:
+        import yaml
+
+        try:
+            return yaml.safe_load(text)
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    raise InputError(f"{path}: expected a file that ends in .json, .yaml or .yml")
+
+
+def _parse_turn(turn: Any, where: str) -> Turn:
+    if not isinstance(turn, dict):
+        raise InputError(f"{where}: expected an object with 'role' and 'text', found {turn!r:.80}")
+    fields = dict(turn)
+    role = fields.pop("role", None)
+    if not isinstance(role, str) or role not in _ROLES:
+        raise InputError(f"{where}: role: expected 'user' or 'agent', found {role!r:.80}")
+    return _parse(_ROLES[role], fields, f"{where} ({role})")
+
+
+def _parse(adapter: TypeAdapter[_T], value: Any, where: str) -> _T:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        found = "" if first["type"] == "missing" else f", found {first['input']!r:.80}"
+        raise InputError(f"{where}: {f'{name}: ' if name else ''}{first['msg']}{found}") from error

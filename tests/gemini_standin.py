@@ -1,0 +1,135 @@
+"""A local stand-in of the Gemini API: real HTTP on loopback, answers as it is told to."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from google.genai.types import HttpOptions, HttpRetryOptions
+
+USAGE = {
+    "promptTokenCount": 1000,
+    "candidatesTokenCount": 20,
+    "thoughtsTokenCount": 80,
+    "totalTokenCount": 1100,
+}
+
+
+@dataclass
+class Request:
+    """What arrived: the path, the headers in lower case, and the JSON body."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+    @property
+    def prompt(self) -> str:
+        return "".join(part["text"] for content in self.body["contents"] for part in content["parts"])
+
+    @property
+    def system(self) -> str:
+        return "".join(part["text"] for part in self.body["systemInstruction"]["parts"])
+
+
+def decision(passed: bool, reason: str = "because", score: float | None = None) -> str:
+    return json.dumps({"reason": reason, "passed": passed, "score": score})
+
+
+@dataclass
+class GeminiStandIn:
+    """`answer` makes the model's text of a request; the rest is set by a test at any time.
+
+    `failures` are status codes to answer first, one a request. `body`, where set, is sent as it is in place
+    of a response. `usage` None leaves the token counts out.
+    """
+
+    url: str = ""
+    answer: Callable[[Request], str | None] = lambda request: decision(True)
+    delay_s: float = 0.0
+    failures: list[int] = field(default_factory=list)
+    body: bytes | None = None
+    usage: dict[str, int] | None = field(default_factory=lambda: dict(USAGE))
+    requests: list[Request] = field(default_factory=list)
+    busiest: int = 0
+    _under_way: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def calls(self) -> int:
+        return len(self.requests)
+
+    def http_options(self, attempts: int = 5) -> HttpOptions:
+        """For the real client: this server, and retries without the waiting."""
+        retries = HttpRetryOptions(attempts=attempts, initial_delay=0.001, max_delay=0.01, jitter=0.001)
+        return HttpOptions(base_url=self.url, retry_options=retries)
+
+    def respond(self, request: Request) -> tuple[int, bytes]:
+        with self._lock:
+            self.requests.append(request)
+            failure = self.failures.pop(0) if self.failures else None
+            self._under_way += 1
+            self.busiest = max(self.busiest, self._under_way)
+        try:
+            time.sleep(self.delay_s)
+            if failure:
+                error = {"code": failure, "message": f"stand-in fails with {failure}", "status": "FAILED"}
+                return failure, json.dumps({"error": error}).encode()
+            if self.body is not None:
+                return 200, self.body
+            return 200, json.dumps(self._response(request)).encode()
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def _response(self, request: Request) -> dict[str, Any]:
+        text = self.answer(request)
+        parts = [] if text is None else [{"text": text}]
+        candidate = {
+            "content": {"role": "model", "parts": parts},
+            "finishReason": "STOP" if text else "MAX_TOKENS",
+        }
+        return {"candidates": [candidate]} | ({"usageMetadata": self.usage} if self.usage else {})
+
+
+@contextmanager
+def gemini_standin() -> Iterator[GeminiStandIn]:
+    """A stand-in that serves on a free port of loopback until the block ends."""
+    standin = GeminiStandIn()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            status, content = standin.respond(Request(self.path, headers, body))
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 256
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    standin.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield standin
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
