@@ -53,7 +53,11 @@ class LogRecord(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something in an input that could not be read: where it stands, what was wrong, what would be right."""
+    """Something odd in an input: where it stands, what was wrong, what would be right.
+
+    `dropped` is false where the record was kept as it came, and true where it could not be.
+    """
 
     where: str
     message: str
+    dropped: bool = True
