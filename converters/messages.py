@@ -40,7 +40,9 @@ def genai_message(message: Any) -> Message | None:
             if isinstance(part.get("content"), str):
                 texts.append(part["content"])
         elif kind == "tool_call":
-            calls.append(ToolCall(text(part.get("name")), text(part.get("id")), json_text(part.get("arguments"))))
+            calls.append(
+                ToolCall(text(part.get("name")), text(part.get("id")), json_text(part.get("arguments")))
+            )
         elif kind == "tool_call_response" or "response" in part:
             result = part["response"] if "response" in part else part.get("result")
             results.append(ToolResult(text(part.get("name")), text(part.get("id")), json_text(result)))
@@ -61,7 +63,9 @@ def google_message(content: Any) -> Message | None:
             calls.append(ToolCall(text(call.get("name")), text(call.get("id")), json_text(call.get("args"))))
         elif isinstance(answer, Mapping):
             results.append(
-                ToolResult(text(answer.get("name")), text(answer.get("id")), json_text(answer.get("response")))
+                ToolResult(
+                    text(answer.get("name")), text(answer.get("id")), json_text(answer.get("response"))
+                )
             )
         elif isinstance(part.get("text"), str) and not part.get("thought"):
             texts.append(part["text"])
@@ -82,7 +86,9 @@ def exchange(
     providers) that is not `injected` by the framework. `continues` tells whether the newest input was the
     result of a tool and not the user's, None if there is no input to tell from.
     """
-    user_input, continues, results = None, None, []
+    user_input: str | None = None
+    continues: bool | None = None
+    results: list[ToolResult] = []
     fresh = True
     for raw in reversed(inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()):
         message = read(raw)

@@ -112,11 +112,21 @@ class Store:
         if not records:
             return 0
         times = [getattr(record, time_column) for record in records]
-        incoming = arrow_rows(records, types)  # noqa: F841 (found by name from the SQL)
-        result = self.connection.execute(
-            statement(name), {"first": min(times), "last": max(times)}
-        ).fetchone()
-        return int(result[0]) if result else 0
+        bounds = {"first": min(times), "last": max(times)}
+        inserted = self.query(statement(name), bounds, incoming=arrow_rows(records, types))
+        return int(inserted[0][0])
+
+    def query(
+        self, text: str, parameters: dict[str, Any] | None = None, **tables: na.Array
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement, which may read from Arrow tables by the names given."""
+        for name, table in tables.items():
+            self.connection.register(name, table)
+        try:
+            return self.connection.execute(text, parameters or {}).fetchall()
+        finally:
+            for name in tables:
+                self.connection.unregister(name)
 
     def close(self) -> None:
         """Close the database; what was added is in the file."""

@@ -38,7 +38,9 @@ def dialects() -> Mapping[str, Dialect]:
     found = {point.name: point.load() for point in sorted(entry_points(group="spangrade.dialects"))}
     for name, dialect in found.items():
         if not isinstance(dialect, Dialect):
-            raise SpangradeError(f"entry point spangrade.dialects:{name} is no dialect: it wants claims() and read()")
+            raise SpangradeError(
+                f"entry point spangrade.dialects:{name} is no dialect: it wants claims() and read()"
+            )
     found[FALLBACK] = found.pop(FALLBACK)
     return found
 

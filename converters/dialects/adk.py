@@ -60,7 +60,10 @@ def _tool(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
-    changes: dict[str, Any] = {"kind": "llm", "call_key": text(a.get("gcp.vertex.agent.event_id")) or seen.call_key}
+    changes: dict[str, Any] = {
+        "kind": "llm",
+        "call_key": text(a.get("gcp.vertex.agent.event_id")) or seen.call_key,
+    }
     if seen.provider in {None, _SCOPE, "gemini"}:
         changes["provider"] = "gcp.gemini" if (seen.model or "").startswith("gemini") else seen.provider
     if seen.reasoning_tokens is None:
@@ -95,10 +98,15 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
     include the thoughts.
     """
     prompt, candidates = count(usage.get("prompt_token_count")), count(usage.get("candidates_token_count"))
-    thoughts, tools = count(usage.get("thoughts_token_count")), count(usage.get("tool_use_prompt_token_count"))
+    thoughts, tools = (
+        count(usage.get("thoughts_token_count")),
+        count(usage.get("tool_use_prompt_token_count")),
+    )
     found = {
         "input_tokens": None if prompt is None else prompt + (tools or 0),
-        "output_tokens": None if candidates is None and thoughts is None else (candidates or 0) + (thoughts or 0),
+        "output_tokens": None
+        if candidates is None and thoughts is None
+        else (candidates or 0) + (thoughts or 0),
         "cached_input_tokens": count(usage.get("cached_content_token_count")),
         "reasoning_tokens": thoughts,
     }

@@ -188,7 +188,12 @@ def _google_event(event: str, content: Mapping[str, Any]) -> dict[str, Any]:
         call, answer = part.get("function_call"), part.get("function_response")
         if isinstance(call, Mapping):
             parts.append(
-                {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": call.get("args")}
+                {
+                    "type": "tool_call",
+                    "id": call.get("id"),
+                    "name": call.get("name"),
+                    "arguments": call.get("args"),
+                }
             )
         elif isinstance(answer, Mapping):
             parts.append({"type": "tool_call_response", **answer})

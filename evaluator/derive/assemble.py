@@ -1,0 +1,295 @@
+"""One session from its observations: a pure function, whatever the order in which spans came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from spangrade.converters.observation import Observation
+from spangrade.evaluator.derive import tools
+from spangrade.evaluator.derive.intervals import Interval, length_s, seconds, without
+from spangrade.evaluator.derive.prices import price
+from spangrade.evaluator.derive.tree import Tree
+from spangrade.evaluator.derive.turns import Group, grouped, turn_of
+from spangrade.evaluator.session import (
+    Error,
+    Latency,
+    LLMCall,
+    Session,
+    Step,
+    ToolInteraction,
+    Turn,
+    Usage,
+)
+from spangrade.tracer.jsontext import canonical
+
+
+def assemble(
+    session_id: str,
+    source: Literal["conversation", "trace"],
+    observations: Iterable[Observation],
+    state: Iterable[tuple[int, Mapping[str, Any]]] = (),
+) -> Session:
+    """Return the session that observations (and a session log's `state`, by time in ns) tell of."""
+    tree = Tree(_one_call_each(Tree(observations)))
+    groups = grouped(tree)
+    turns = tuple(turn_of(index, group) for index, group in enumerate(groups, 1))
+    tool_seen = _tools(groups)
+    agents = _agents(tree)
+    calls = tuple(_call(i, turn, seen, tree) for i, (turn, seen) in enumerate(_in_turns(groups, "llm"), 1))
+    interactions = tuple(
+        _interaction(i, turn, seen, tree, agents) for i, (turn, seen) in enumerate(tool_seen, 1)
+    )
+    costs = [call.cost_usd for call in calls]
+    unpriced = sorted({call.model or "a model without a name" for call in calls if call.cost_usd is None})
+    return Session(
+        session_id=session_id,
+        session_id_source=source,
+        question_id=next((o.question_id for o in tree.ordered if o.question_id), None),
+        turns=turns,
+        trajectory=_trajectory(groups, tool_seen),
+        agents=agents,
+        tool_interactions=interactions,
+        handoffs=None if agents is None else _handoffs(tree, interactions),
+        state_variables=_state(tree, state),
+        llm_calls=calls,
+        usage=_usage(calls),
+        models=tuple(dict.fromkeys(c.model for c in calls if c.model)) or None,
+        cost_usd=None if unpriced or not costs else sum(c for c in costs if c is not None),
+        cost_unknown=", ".join(unpriced) or None,
+        latency=_latency(
+            tree, groups, turns, bool(interactions) and not any(t.span_id for t in interactions)
+        ),
+        errors=_errors(tree, interactions),
+    )
+
+
+def _one_call_each(tree: Tree) -> Iterable[Observation]:
+    """Yield the observations with each model call told once.
+
+    Two instrumentations (or one, twice) put a model span inside another for one call: the outer is kept,
+    with what only the inner knows.
+    """
+    kept: dict[tuple[str, str], Observation] = {}
+    for seen in tree.ordered:
+        node = (seen.trace_id, seen.span_id)
+        outer = tree.nearest(seen) if seen.kind == "llm" else None
+        while outer is not None and kept[outer.trace_id, outer.span_id].kind == "other":
+            outer = tree.nearest(outer)
+        if outer is None or outer.kind != "llm":
+            kept[node] = seen
+            continue
+        above = (outer.trace_id, outer.span_id)
+        kept[above] = _filled(kept[above], seen)
+        kept[node] = seen._replace(kind="other")
+    return kept.values()
+
+
+def _filled(outer: Observation, inner: Observation) -> Observation:
+    missing = {
+        name: value
+        for name, value in inner._asdict().items()
+        if value not in (None, (), False) and getattr(outer, name) in (None, ())
+    }
+    return outer._replace(**missing) if missing else outer
+
+
+def _in_turns(groups: Sequence[Group], kind: str) -> list[tuple[int, Observation]]:
+    found = [(turn, o) for turn, group in enumerate(groups, 1) for o in group.members if o.kind == kind]
+    return sorted(found, key=lambda item: item[1].start_ns)
+
+
+def _tools(groups: Sequence[Group]) -> list[tuple[int, Observation]]:
+    recorded = any(o.kind == "tool" for group in groups for o in group.members)
+    found: list[tuple[int, Observation]] = []
+    for turn, group in enumerate(groups, 1):
+        messages = tools.told(group.calls)
+        spans = [o for o in group.members if o.kind == "tool"]
+        seen = tools.completed(spans, messages) if recorded else tools.from_messages(messages)
+        found += [(turn, o) for o in seen]
+    return found
+
+
+def _agent_of(seen: Observation, tree: Tree) -> str | None:
+    if seen.agent or not seen.span_id:
+        return seen.agent
+    above = tree.nearest(seen)
+    while above is not None:
+        if above.kind == "agent":
+            return above.name
+        above = tree.nearest(above)
+    return None
+
+
+def _agents(tree: Tree) -> tuple[str, ...] | None:
+    started = [o.name for o in tree.ordered if o.kind == "agent" and o.name]
+    named = started or [o.agent for o in tree.ordered if o.agent]
+    return tuple(dict.fromkeys(named)) or None
+
+
+def _trajectory(groups: Sequence[Group], tool_seen: Sequence[tuple[int, Observation]]) -> tuple[Step, ...]:
+    started = [(turn, o) for turn, o in _in_turns(groups, "agent") if o.name]
+    steps: list[Step] = []
+    last_agent = None
+    # An agent that is a tool starts with it or after it: at equal times the tool is named first.
+    for turn, seen in sorted([*tool_seen, *started], key=lambda item: item[1].start_ns):
+        if seen.kind == "agent":
+            if seen.name == last_agent:
+                continue
+            last_agent = seen.name
+        kind: Literal["agent", "tool"] = "agent" if seen.kind == "agent" else "tool"
+        name = seen.name or ""
+        steps.append(
+            Step(len(steps) + 1, turn, kind, name, seen.start_ns, seen.trace_id, seen.span_id or None)
+        )
+    return tuple(steps)
+
+
+def _call(position: int, turn: int, seen: Observation, tree: Tree) -> LLMCall:
+    return LLMCall(
+        position,
+        turn,
+        _agent_of(seen, tree),
+        seen.provider,
+        seen.model,
+        seen.input_tokens,
+        seen.output_tokens,
+        seen.cached_input_tokens,
+        seen.reasoning_tokens,
+        price(seen),
+        seen.start_ns,
+        seen.end_ns,
+        seconds(seen.start_ns, seen.end_ns),
+        seen.trace_id,
+        seen.span_id,
+    )
+
+
+def _interaction(
+    position: int, turn: int, seen: Observation, tree: Tree, agents: tuple[str, ...] | None
+) -> ToolInteraction:
+    ok, error = tools.verdict(seen)
+    return ToolInteraction(
+        position,
+        turn,
+        seen.name or "",
+        tools.json_or_none(seen.arguments),
+        tools.json_or_none(seen.result),
+        seen.arguments is not None,
+        seen.result is not None,
+        ok,
+        error,
+        seen.call_id,
+        _agent_of(seen, tree),
+        agents is not None and (seen.handoff_to is not None or tools.is_handoff(seen.name or "")),
+        seen.start_ns,
+        seen.end_ns,
+        seconds(seen.start_ns, seen.end_ns) if seen.span_id else None,
+        seen.trace_id,
+        seen.span_id or None,
+    )
+
+
+def _handoffs(tree: Tree, interactions: Sequence[ToolInteraction]) -> tuple[tuple[str | None, str], ...]:
+    """Return (from, to) for every transfer of control; one that is recorded twice counts once.
+
+    Where neither arguments nor name tell where it went, it is the agent that started next.
+    """
+    transfers = [
+        (t.start_ns, t.agent, tools.handoff_target(t.tool_name, _text(t))) for t in interactions if t.handoff
+    ]
+    transfers += [
+        (o.start_ns, o.agent or _agent_of(o, tree), o.handoff_to) for o in tree.ordered if o.kind == "handoff"
+    ]
+    starts = [(o.start_ns, o.name) for o in tree.ordered if o.kind == "agent" and o.name]
+    found: list[tuple[str | None, str]] = []
+    for start_ns, source, target in sorted(transfers, key=lambda item: item[0]):
+        to = target or next((name for at, name in starts if at >= start_ns), None)
+        if to is not None and (not found or found[-1] != (source, to)):
+            found.append((source, to))
+    return tuple(found)
+
+
+def _text(interaction: ToolInteraction) -> str | None:
+    return canonical(interaction.input_arguments) if interaction.arguments_known else None
+
+
+def _state(tree: Tree, session_log: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Any] | None:
+    writes = [*session_log, *(write for o in tree.ordered for write in o.state)]
+    if not writes:
+        return None
+    state: dict[str, Any] = {}
+    for _, variables in sorted(writes, key=lambda write: write[0]):
+        state.update(variables)
+    return state
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _usage(calls: Sequence[LLMCall]) -> Usage:
+    return Usage(
+        len(calls) or None,
+        _total(c.input_tokens for c in calls),
+        _total(c.output_tokens for c in calls),
+        _total(c.cached_input_tokens for c in calls),
+        _total(c.reasoning_tokens for c in calls),
+        bool(calls) and all(c.input_tokens is not None and c.output_tokens is not None for c in calls),
+    )
+
+
+def _latency(tree: Tree, groups: Sequence[Group], turns: Sequence[Turn], tools_untimed: bool) -> Latency:
+    """Return where the turns' time went.
+
+    A model span may enclose tools and whole sub-agents: its own time is its interval without theirs.
+    """
+    enclosed: dict[tuple[str, str], list[Interval]] = {}
+    for seen in tree.ordered:
+        if seen.kind != "other":
+            above = tree.nearest(seen)
+            if above is not None:
+                enclosed.setdefault((above.trace_id, above.span_id), []).append((seen.start_ns, seen.end_ns))
+    own: dict[str, list[Interval]] = {"llm": [], "tool": []}
+    for seen in tree.ordered:
+        if seen.kind in own:
+            holes = enclosed.get((seen.trace_id, seen.span_id), ())
+            own[seen.kind] += without((seen.start_ns, seen.end_ns), holes)
+    total = sum(turn.latency_s for turn in turns)
+    known = bool(own["llm"]) and not tools_untimed
+    busy = length_s(own["llm"] + own["tool"])
+    first = [o.end_ns for o in groups[0].calls if o.response] if groups else []
+    return Latency(
+        total_s=round(total, 6),
+        llm_s=length_s(own["llm"]) if own["llm"] else None,
+        tool_s=None if tools_untimed else length_s(own["tool"]),
+        framework_s=round(max(0.0, total - busy), 6) if known else None,
+        first_response_s=seconds(turns[0].start_ns, min(first)) if first else None,
+    )
+
+
+def _errors(tree: Tree, interactions: Sequence[ToolInteraction]) -> tuple[Error, ...]:
+    """Return each failure where it began: a span that only repeats what failed inside it is left out."""
+    found = [
+        (t.start_ns, Error(f"tool {t.tool_name}", t.error, t.trace_id, t.span_id))
+        for t in interactions
+        if t.ok is False
+    ]
+    inside: dict[tuple[str, str], list[str | None]] = {}
+    failed_tools = {(t.trace_id, t.span_id): t.error for t in interactions if t.ok is False}
+    for seen in reversed(tree.ordered):
+        node = (seen.trace_id, seen.span_id)
+        below = inside.get(node, [])
+        message = failed_tools.get(node, seen.error)
+        failed = seen.failed or node in failed_tools
+        repeats = any(m is None or message is None or m in message or message in m for m in below)
+        if failed and not repeats and seen.kind in {"agent", "llm"}:
+            name = seen.name if seen.kind == "agent" else seen.model
+            found.append((seen.start_ns, Error(f"{seen.kind} {name}", message, *node)))
+        above = tree.parent(seen)
+        if above is not None:
+            inside.setdefault((above.trace_id, above.span_id), []).extend(
+                [*below, *([message] if failed else [])]
+            )
+    return tuple(error for _, error in sorted(found, key=lambda item: item[0]))

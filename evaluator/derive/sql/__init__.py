@@ -1,0 +1,1 @@
+"""The derived tables, the views over them, and the statements that bring them up to date."""
