@@ -100,6 +100,12 @@ def json_text(value: object) -> str:
     return dumps(json_value(value))
 
 
+def plain_text(value: object) -> str:
+    """A text as it is, and anything else as its JSON text: an id that was given as a UUID or a number."""
+    plain = json_value(value)
+    return plain if isinstance(plain, str) else dumps(plain)
+
+
 def _utf8(text: str) -> str:
     """`text`, where lone surrogates, which no exporter can encode, became question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

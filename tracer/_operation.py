@@ -10,7 +10,7 @@ import contextlib
 import copy
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar, cast
 
@@ -20,7 +20,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from spangrade.tracer import semconv
-from spangrade.tracer._capture import content_captured, json_text, json_value
+from spangrade.tracer._capture import content_captured, json_text, plain_text
 from spangrade.tracer._wrap import wrapped
 
 _log = logging.getLogger("spangrade")
@@ -105,12 +105,16 @@ class Operation:
     span_kind: ClassVar[SpanKind] = SpanKind.INTERNAL
     opens_turn: ClassVar[bool] = False
 
-    def __init__(self, span_name: str, attributes: Mapping[str, str | bool | None]) -> None:
+    def __init__(self, span_name: str, attributes: Mapping[str, object]) -> None:
         self.span: trace.Span = trace.INVALID_SPAN
         self.enclosing: Operation | None = None
         self.state: dict[str, Any] = {}
         self._span_name = span_name
-        self._attributes = {key: value for key, value in attributes.items() if value is not None}
+        self._attributes = {
+            key: value if value is True else plain_text(value)
+            for key, value in attributes.items()
+            if value is not None
+        }
         self._context: Context | None = None
         self._scope: _Scope | None = None
 
@@ -175,16 +179,17 @@ class Operation:
     def called(self, arguments: dict[str, Any]) -> None:
         """Hear of the decorated function's arguments."""
 
-    def returned(self, value: Any) -> None:
-        """Hear of what the decorated function returned, or the list of what it yielded."""
+    def returned(self, value: Any, yielded: Sequence[Any] = ()) -> None:
+        """Hear of what the decorated function returned and, if `collects`, of what it yielded before."""
 
+    @never_raising
     def _set(self, key: str, value: Any) -> None:
         if value is not None:
             self.span.set_attribute(key, value)
 
     def _set_text(self, key: str, value: object) -> None:
         if self.span.is_recording() and content_captured():
-            self.span.set_attribute(key, json_value(value) if isinstance(value, str) else json_text(value))
+            self.span.set_attribute(key, plain_text(value))
 
     def _set_json(self, key: str, value: object) -> None:
         if self.span.is_recording() and content_captured():

@@ -9,39 +9,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractContextManager
 from functools import partial, wraps
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spangrade.tracer._operation import Operation
 
 Arguments = dict[str, Any]
 
 
-class Observed(Protocol):
-    """What a wrapped function tells of itself, and to whom; see `Operation`."""
-
-    @property
-    def collects(self) -> bool:
-        """Whether `returned` wants to see what a generator yielded."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *exception: Any) -> None: ...
-    def start(self) -> None:
-        """Open the operation, without making it current."""
-
-    def step(self) -> AbstractContextManager[None]:
-        """Make the operation current for one step of a generator."""
-
-    def finish(self, error: BaseException | None = None) -> None:
-        """Close the operation."""
-
-    def called(self, arguments: Arguments) -> None:
-        """Hear of the arguments."""
-
-    def returned(self, value: Any) -> None:
-        """Hear of the value, or the list of the yielded ones."""
-
-
-def wrapped(function: Callable[..., Any], opening: Callable[[], Observed]) -> Callable[..., Any]:
+def wrapped(function: Callable[..., Any], opening: Callable[[], Operation]) -> Callable[..., Any]:
     """Return `function` with an operation from `opening` around each call or each run of its generator."""
     arguments = _arguments_of(function)
     if inspect.isasyncgenfunction(function):
@@ -73,11 +50,12 @@ def wrapped(function: Callable[..., Any], opening: Callable[[], Observed]) -> Ca
 
 def _generator(
     function: Callable[..., Generator[Any, Any, Any]],
-    opening: Callable[[], Observed],
+    opening: Callable[[], Operation],
     arguments: Callable[[Any, Any], Arguments],
 ) -> Callable[..., Generator[Any, Any, Any]]:
     def run(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        operation, yielded = opening(), []
+        operation = opening()
+        yielded: list[Any] = []
         operation.start()
         operation.called(arguments(args, kwargs))
         try:
@@ -88,7 +66,7 @@ def _generator(
                     try:
                         item = resume()
                     except StopIteration as stop:
-                        operation.returned(yielded if stop.value is None else stop.value)
+                        operation.returned(stop.value, yielded)
                         operation.finish()
                         return stop.value
                 if operation.collects:
@@ -98,7 +76,7 @@ def _generator(
                 except GeneratorExit:
                     with operation.step():
                         generator.close()
-                    operation.returned(yielded)
+                    operation.returned(None, yielded)
                     raise
                 except BaseException as thrown:  # noqa: BLE001 (whatever it is, it is the generator's)
                     resume = partial(generator.throw, thrown)
@@ -113,11 +91,12 @@ def _generator(
 
 def _async_generator(
     function: Callable[..., AsyncGenerator[Any, Any]],
-    opening: Callable[[], Observed],
+    opening: Callable[[], Operation],
     arguments: Callable[[Any, Any], Arguments],
 ) -> Callable[..., AsyncGenerator[Any, Any]]:
     async def run(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        operation, yielded = opening(), []
+        operation = opening()
+        yielded: list[Any] = []
         operation.start()
         operation.called(arguments(args, kwargs))
         try:
@@ -128,7 +107,7 @@ def _async_generator(
                     try:
                         item = await resume()
                     except StopAsyncIteration:
-                        operation.returned(yielded)
+                        operation.returned(None, yielded)
                         operation.finish()
                         return
                 if operation.collects:
@@ -138,7 +117,7 @@ def _async_generator(
                 except GeneratorExit:
                     with operation.step():
                         await generator.aclose()
-                    operation.returned(yielded)
+                    operation.returned(None, yielded)
                     raise
                 except BaseException as thrown:  # noqa: BLE001 (whatever it is, it is the generator's)
                     resume = partial(generator.athrow, thrown)

@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SDKSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.trace import SpanContext
 
 from spangrade.tracer._capture import json_value
 from spangrade.tracer._operation import session_attributes
@@ -129,7 +130,8 @@ def stored_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
     resources: dict[int, Attributes] = {}  # one object for all spans of a provider: converted once
     stored = []
     for span in spans:
-        context, scope = span.get_span_context(), span.instrumentation_scope
+        context = cast(SpanContext, span.get_span_context())  # a finished span has one
+        scope = span.instrumentation_scope
         resource = resources.get(id(span.resource))
         if resource is None:
             resource = resources[id(span.resource)] = _attributes(span.resource.attributes)

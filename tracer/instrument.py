@@ -16,7 +16,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
 from spangrade.tracer import semconv
-from spangrade.tracer._capture import content_captured, json_text, json_value
+from spangrade.tracer._capture import content_captured, json_text, json_value, plain_text
 from spangrade.tracer._operation import Operation, Session, current, never_raising
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,12 +59,11 @@ class Turn(Operation):
             self._set_text(semconv.TURN_INPUT, said)
 
     @never_raising
-    def returned(self, value: Any) -> None:
+    def returned(self, value: Any, yielded: Sequence[Any] = ()) -> None:
         """Take a returned text, or the yielded pieces of one, as the answer, if none was recorded."""
-        if isinstance(value, list) and value and all(isinstance(piece, str) for piece in value):
-            value = "".join(value)
-        if isinstance(value, str) and not self._answered:
-            self.respond(value)
+        pieces = [value] if isinstance(value, str) else [piece for piece in yielded if isinstance(piece, str)]
+        if pieces and not self._answered:
+            self.respond("".join(pieces))
 
 
 class Agent(Operation):
@@ -76,7 +75,7 @@ class Agent(Operation):
             semconv.AGENT_NAME: name,
             semconv.AGENT_ID: agent_id,
         }
-        super().__init__(f"{semconv.INVOKE_AGENT} {name}", attributes)
+        super().__init__(f"{semconv.INVOKE_AGENT} {plain_text(name)}", attributes)
 
 
 class Tool(Operation):
@@ -89,7 +88,7 @@ class Tool(Operation):
             semconv.TOOL_TYPE: "function",
             semconv.TOOL_CALL_ID: call_id,
         }
-        super().__init__(f"{semconv.EXECUTE_TOOL} {name}", attributes)
+        super().__init__(f"{semconv.EXECUTE_TOOL} {plain_text(name)}", attributes)
         self._has_result = False
 
     @never_raising
@@ -112,10 +111,10 @@ class Tool(Operation):
         """Take the call's arguments as the tool's."""
         self.arguments(arguments)
 
-    def returned(self, value: Any) -> None:
-        """Take what was returned or yielded as the result, if none was recorded."""
+    def returned(self, value: Any, yielded: Sequence[Any] = ()) -> None:
+        """Take what was returned, or else what was yielded, as the result, if none was recorded."""
         if not self._has_result:
-            self.result(value)
+            self.result(yielded if value is None and yielded else value)
 
 
 class LLMCall(Operation):
@@ -129,7 +128,7 @@ class LLMCall(Operation):
             semconv.REQUEST_MODEL: model,
             semconv.PROVIDER_NAME: provider,
         }
-        super().__init__(f"{semconv.CHAT} {model}", attributes)
+        super().__init__(f"{semconv.CHAT} {plain_text(model)}", attributes)
         self._response_model: str | None = None
 
     @never_raising
@@ -150,9 +149,9 @@ class LLMCall(Operation):
         """Record the answer: a text or messages, and `tool_calls` as `{"id", "name", "arguments"}`."""
         answer = _messages(messages, role="assistant")
         if tool_calls:
-            answer = answer or [{"role": "assistant", "parts": []}]
+            answer = answer or [{"role": "assistant"}]
             calls = [{"type": "tool_call", **call} for call in tool_calls]
-            answer[-1] = {**answer[-1], "parts": [*answer[-1]["parts"], *calls]}
+            answer[-1] = {**answer[-1], "parts": [*answer[-1].get("parts", ()), *calls]}
         if finish_reason is not None:
             answer = [{**message, "finish_reason": finish_reason} for message in answer]
             self._set(semconv.FINISH_REASONS, [finish_reason])
@@ -192,7 +191,8 @@ def session(
     Without an id the conversation gets a random one, to be read from `conversation_id`. `question_id`
     names the golden question that the conversation answers.
     """
-    return Session(conversation_id or uuid.uuid4().hex, question_id, user_id)
+    ids = [None if each is None else plain_text(each) for each in (conversation_id, question_id, user_id)]
+    return Session(ids[0] or uuid.uuid4().hex, ids[1], ids[2])
 
 
 @overload
@@ -284,11 +284,10 @@ def _messages(messages: str | Sequence[Mapping[str, Any]], *, role: str) -> list
 
 
 def _message(message: Mapping[str, Any], role: str) -> dict[str, Any]:
-    if "parts" in message:
-        return {"role": role, **message}
-    rest = {key: value for key, value in message.items() if key != "content"}
-    content = message.get("content")
-    return {"role": role, **rest, "parts": [] if content is None else [{"type": "text", "content": content}]}
+    if isinstance(content := message.get("content"), str) and "parts" not in message:
+        rest = {key: value for key, value in message.items() if key != "content"}
+        return {"role": role, **rest, "parts": [{"type": "text", "content": content}]}
+    return {"role": role, **message}
 
 
 def _name(function: Callable[..., Any]) -> str:
