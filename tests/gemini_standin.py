@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,8 +35,24 @@ class Request:
         return "".join(part["text"] for content in self.body["contents"] for part in content["parts"])
 
     @property
+    def criterion(self) -> str:
+        """The expected text or the statement of a question with one line of it."""
+        return re.search(r"(?:Expected text|Statement):\n(.*)\n\nBEGIN", self.prompt)[1]
+
+    @property
+    def actual(self) -> str:
+        """What stands between the fences."""
+        fenced = re.search(r"\nBEGIN actual (\w+)\n(.*)\nEND actual \1$", self.prompt, re.DOTALL)
+        return fenced[2]
+
+    @property
     def system(self) -> str:
         return "".join(part["text"] for part in self.body["systemInstruction"]["parts"])
+
+
+def knows(*pairs: tuple[str, str]) -> Callable[[Request], str]:
+    """Answer yes to these pairs of criterion and actual text, and no to any other."""
+    return lambda request: decision((request.criterion, request.actual) in pairs, "the stand-in knows")
 
 
 def decision(passed: bool, reason: str = "because", score: float | None = None) -> str:

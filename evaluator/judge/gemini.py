@@ -56,7 +56,8 @@ class GeminiJudge:
         except errors.APIError as error:
             raise JudgeError(f"judge {self.name}: {error.code} {error.status}: {error.message}") from error
         except _transport_errors() as error:
-            raise JudgeError(f"judge {self.name}: {type(error).__name__}: {error}") from error
+            said = " ".join(str(error).split())
+            raise JudgeError(f"judge {self.name}: {type(error).__name__}: {said:.200}") from error
         return self._verdict(question, response)
 
     @functools.cached_property

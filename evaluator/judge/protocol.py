@@ -79,12 +79,12 @@ class Judge(Protocol):
 
 def same_meaning(actual: str, expected: str) -> Question:
     """Ask whether two texts mean the same."""
-    return Question("same_meaning", expected, (("actual", actual),))
+    return _question("same_meaning", expected, {"actual": actual})
 
 
 def satisfies(actual: str, statement: str) -> Question:
     """Ask whether a text satisfies a statement about it, such as "mentions SOC-2 compliance"."""
-    return Question("satisfies", statement, (("actual", actual),))
+    return _question("satisfies", statement, {"actual": actual})
 
 
 def rate(
@@ -100,4 +100,16 @@ def rate(
     lines = [instruction]
     lines += ["", "Criteria:", *(f"- {name}: {text}" for name, text in criteria.items())] if criteria else []
     lines += ["", "Scores:", *(f"- {score:g}: {ratings[score]}" for score in sorted(ratings))]
-    return Question("rate", "\n".join(lines), tuple(material.items()), (min(ratings), max(ratings)))
+    return _question("rate", "\n".join(lines), material, (min(ratings), max(ratings)))
+
+
+def _question(
+    task: Task, criterion: str, material: Mapping[str, str], scale: tuple[float, float] | None = None
+) -> Question:
+    pairs = tuple((_sendable(name), _sendable(text)) for name, text in material.items())
+    return Question(task, _sendable(criterion), pairs, scale)
+
+
+def _sendable(text: str) -> str:
+    """Put a question mark for each lone surrogate, which can neither be sent nor stored."""
+    return text.encode("utf-8", "replace").decode("utf-8")
