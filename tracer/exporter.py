@@ -124,6 +124,10 @@ class SessionSpanProcessor(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         """Nothing: a span is marked when it starts."""
 
+    def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
+        """True: there is nothing to flush. (The SDK's default of None stops the processors after it.)"""
+        return True
+
 
 def stored_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
     """Spans of the OpenTelemetry SDK as the values that are stored."""
