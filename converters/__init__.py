@@ -1,1 +1,1 @@
-
+"""Foreign shapes into ours: what other instrumentations write on spans, and other files of sessions."""

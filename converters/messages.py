@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.observation import ToolCall, ToolResult, json_text, text
@@ -29,11 +29,11 @@ class Exchange(NamedTuple):
 
 def genai_message(message: Any) -> Message | None:
     """Read one message of `gen_ai.input.messages` or `gen_ai.output.messages`."""
-    if not isinstance(message, Mapping):
+    if not isinstance(message, dict):
         return None
     texts, calls, results = [], [], []
     for part in message.get("parts") or ():
-        if not isinstance(part, Mapping):
+        if not isinstance(part, dict):
             continue
         kind = part.get("type")
         if kind == "text" or (kind is None and "content" in part):
@@ -51,17 +51,17 @@ def genai_message(message: Any) -> Message | None:
 
 def google_message(content: Any) -> Message | None:
     """Read one `Content` of the Gemini API. Thoughts are not part of what was said."""
-    if not isinstance(content, Mapping):
+    if not isinstance(content, dict):
         return None
     texts, calls, results = [], [], []
     for part in content.get("parts") or ():
-        if not isinstance(part, Mapping):
+        if not isinstance(part, dict):
             continue
         call = part.get("function_call") or part.get("functionCall")
         answer = part.get("function_response") or part.get("functionResponse")
-        if isinstance(call, Mapping):
+        if isinstance(call, dict):
             calls.append(ToolCall(text(call.get("name")), text(call.get("id")), json_text(call.get("args"))))
-        elif isinstance(answer, Mapping):
+        elif isinstance(answer, dict):
             results.append(
                 ToolResult(
                     text(answer.get("name")), text(answer.get("id")), json_text(answer.get("response"))

@@ -18,6 +18,13 @@ def dumps(value: Any) -> str:
 
 def canonical(value: Any) -> str:
     """Return the JSON text that equal values share: keys sorted, text in NFC, 1.0 written as 1."""
+    try:
+        quick = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        value = _plain(value, depth=100)
+    else:
+        if b".0" not in quick and quick.isascii():  # nothing to normalise, four times in five
+            return quick.decode()
     return orjson.dumps(_canonical(value), option=orjson.OPT_SORT_KEYS).decode()
 
 

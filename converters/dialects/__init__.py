@@ -23,7 +23,7 @@ FALLBACK = "genai"
 class Dialect(Protocol):
     """How one family of instrumentations writes spans."""
 
-    def claims(self, span: Span) -> bool:
+    def claims(self, span: Span, /) -> bool:
         """Tell whether this dialect reads the span."""
         ...
 

@@ -23,7 +23,7 @@ _UNREADABLE = frozenset({"N/A", "<not serializable>", '"<not serializable>"'})
 class ADK:
     """Spans of the scope `gcp.vertex.agent`, or of others that carry its attributes."""
 
-    def claims(self, span: Span) -> bool:
+    def claims(self, span: Span, /) -> bool:
         """Claim by scope, or by the system that ADK names on its spans."""
         return span.scope_name == _SCOPE or span.attributes.get("gen_ai.system") == _SCOPE
 
@@ -86,7 +86,7 @@ def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
             "tool_results": said.tool_results,
         }
     usage = response.get("usage_metadata")
-    if isinstance(usage, Mapping):
+    if isinstance(usage, dict):
         changes |= _usage(usage)
     return changes
 
@@ -115,4 +115,4 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
 
 def _document(a: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = json_value(a.get(f"gcp.vertex.agent.{name}"))
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}

@@ -37,7 +37,7 @@ _NO_CALL_IDS = frozenset({"<not specified>"})
 class GenAI:
     """The conventions as they stand, and the fallback for every span that no other dialect claims."""
 
-    def claims(self, span: Span) -> bool:
+    def claims(self, _: Span, /) -> bool:
         """Claim every span."""
         return True
 
@@ -102,7 +102,7 @@ def _state(span: Span, a: Mapping[str, Any]) -> tuple[tuple[int, Mapping[str, An
         if event.get("name") == semconv.STATE
     ]
     values = [(time_ns, json_value(value)) for time_ns, value in writes]
-    return tuple((time_ns, value) for time_ns, value in values if isinstance(value, Mapping))
+    return tuple((time_ns, value) for time_ns, value in values if isinstance(value, dict))
 
 
 def failure(span: Span, a: Mapping[str, Any]) -> tuple[bool, str | None]:
@@ -131,7 +131,7 @@ def with_events(attributes: Mapping[str, Any], logs: Sequence[LogRecord]) -> Map
         name = log.event_name or ""
         if name == "gen_ai.client.inference.operation.details":
             merged.update(log.attributes)
-        elif name.startswith("gen_ai.") and isinstance(log.body, Mapping):
+        elif name.startswith("gen_ai.") and isinstance(log.body, dict):
             message = _event_message(name, log.body)
             if message is not None:
                 (outputs if name == "gen_ai.choice" else inputs).append(message)
@@ -157,10 +157,10 @@ def is_context(said: str) -> bool:
 
 def _event_message(event: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
     content = body.get("message") if event == "gen_ai.choice" else body
-    if not isinstance(content, Mapping):
+    if not isinstance(content, dict):
         content = body
     inner = content.get("content")
-    if isinstance(inner, Mapping) and "parts" in inner:  # Google's own Content inside the event
+    if isinstance(inner, dict) and "parts" in inner:  # Google's own Content inside the event
         return _google_event(event, inner)
     role = text(content.get("role")) or {
         "gen_ai.user.message": "user",
@@ -173,8 +173,8 @@ def _event_message(event: str, body: Mapping[str, Any]) -> dict[str, Any] | None
     elif isinstance(inner, str):
         parts.append({"type": "text", "content": inner})
     for call in content.get("tool_calls") or ():
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping):
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
             parts.append({"type": "tool_call", "id": call.get("id"), **function})
     return {"role": role, "parts": parts}
 
@@ -183,10 +183,10 @@ def _google_event(event: str, content: Mapping[str, Any]) -> dict[str, Any]:
     role = "user" if event == "gen_ai.user.message" else "assistant"
     parts: list[dict[str, Any]] = []
     for part in content.get("parts") or ():
-        if not isinstance(part, Mapping):
+        if not isinstance(part, dict):
             continue
         call, answer = part.get("function_call"), part.get("function_response")
-        if isinstance(call, Mapping):
+        if isinstance(call, dict):
             parts.append(
                 {
                     "type": "tool_call",
@@ -195,7 +195,7 @@ def _google_event(event: str, content: Mapping[str, Any]) -> dict[str, Any]:
                     "arguments": call.get("args"),
                 }
             )
-        elif isinstance(answer, Mapping):
+        elif isinstance(answer, dict):
             parts.append({"type": "tool_call_response", **answer})
         elif isinstance(part.get("text"), str) and not part.get("thought"):
             parts.append({"type": "text", "content": part["text"]})

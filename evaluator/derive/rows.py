@@ -134,9 +134,7 @@ def load(store: Store, session_id: str | None = None) -> Iterator[Session]:
     if session_id is not None:
         yield from _load(store, "session_id = $low AND session_id = $high", session_id, session_id)
         return
-    sizes = store.query(
-        "SELECT batch, count(*) FROM derived.sessions GROUP BY batch ORDER BY batch"
-    )
+    sizes = store.query("SELECT batch, count(*) FROM derived.sessions GROUP BY batch ORDER BY batch")
     low, size = None, 0
     for batch, count in sizes:
         low = batch if low is None else low
@@ -156,7 +154,9 @@ def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
             {"low": low, "high": high},
         )
 
-    turns = _by_session((r[0], Turn(*r[1:7], tuple(orjson.loads(r[7])))) for r in rows("turns", "turn"))
+    turns = _by_session(
+        (r[0], Turn._make((*r[1:7], tuple(orjson.loads(r[7]))))) for r in rows("turns", "turn")
+    )
     steps = _by_session((r[0], Step(*r[1:])) for r in rows("steps", "position"))
     tools = _by_session((r[0], _tool(r[1:])) for r in rows("tool_interactions", "position"))
     calls = _by_session((r[0], LLMCall(*r[1:])) for r in rows("llm_calls", "position"))

@@ -21,7 +21,6 @@ from spangrade.evaluator.derive.assemble import assemble
 from spangrade.evaluator.derive.rows import TABLES, TRACES, rows_of
 from spangrade.evaluator.derive.tree import Tree
 from spangrade.evaluator.session import Session
-from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.sql import statement
 from spangrade.tracer.store import Store, arrow_rows
@@ -200,8 +199,8 @@ def _logs(store: Store, traces: Sequence[Trace]) -> Mapping[tuple[str, str], lis
         record = LogRecord._make(row)
         if record.trace_id and record.span_id:
             body = None if record.body is None else orjson.loads(record.body)
-            record = record._replace(body=body, attributes=orjson.loads(row[6]), resource={})
-            found.setdefault((record.trace_id, record.span_id), []).append(record)
+            read = record._replace(body=body, attributes=orjson.loads(row[6]), resource={})
+            found.setdefault((record.trace_id, record.span_id), []).append(read)
     return found
 
 
@@ -218,7 +217,8 @@ def _select(store: Store, table: str, columns: Sequence[str], traces: Sequence[T
 
 def _known(store: Store, values: Sequence[str], column: str) -> list[tuple[str, str, int, int]]:
     return store.query(
-        f"SELECT trace_id, session_id, first_seq, last_seq FROM derived.traces SEMI JOIN wanted USING ({column})",
+        "SELECT trace_id, session_id, first_seq, last_seq FROM derived.traces "  # noqa: S608 (our own names)
+        f"SEMI JOIN wanted USING ({column})",
         wanted=_column(column, values),
     )
 
@@ -260,7 +260,7 @@ def _write(
                 )
             if found:
                 store.query(
-                    f"INSERT INTO derived.{table} BY NAME FROM incoming",  # noqa: S608
+                    f"INSERT INTO derived.{table} BY NAME FROM incoming",
                     incoming=arrow_rows(found, types),
                 )
         store.query("COMMIT")
