@@ -1,0 +1,60 @@
+"""Metrics over what a session's agents and tools did, as reported for every session."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from spangrade.evaluator.metrics.metric import metric
+from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session
+
+
+@metric(unit="calls", higher_is_better=None)
+def tool_utilization(session: Session) -> Outcome:
+    """How many tool calls were made, hand-offs left out."""
+    counts = Counter(call.tool_name for call in session.tool_interactions if not call.handoff)
+    total = counts.total()
+    details = {"unique_tools": len(counts), "tool_counts": dict(counts)}
+    return Score(float(total), None, f"{total} calls of {len(counts)} tools", (), details)
+
+
+@metric()
+def tool_success_rate(session: Session) -> Outcome:
+    """The share of the tool calls that did not fail, hand-offs left out."""
+    calls = [call for call in session.tool_interactions if not call.handoff]
+    if not calls:
+        return Inconclusive("no tool call is recorded")
+    failed = [call for call in calls if call.ok is False]
+    rate = (len(calls) - len(failed)) / len(calls)
+    unknown = [call.tool_name for call in calls if call.ok is None]
+    if unknown:
+        return Inconclusive(f"whether {', '.join(dict.fromkeys(unknown))} failed is not recorded", rate)
+    reason = f"failed: {', '.join(call.tool_name for call in failed)}" if failed else "no call failed"
+    spans = tuple(call.span_id for call in failed if call.span_id is not None)
+    return Score(rate, None, reason, spans, {"tool_calls": len(calls), "failed_tool_calls": len(failed)})
+
+
+@metric(unit="hand-offs", higher_is_better=None)
+def agent_handoffs(session: Session) -> Outcome:
+    """How often one agent handed over to another."""
+    if session.handoffs is None:
+        return Inconclusive("hand-offs are not recorded")
+    reason = ", ".join(f"{giver or 'unknown'} to {taker}" for giver, taker in session.handoffs) or "none"
+    agents = None if session.agents is None else list(session.agents)
+    details = {"handoffs": [list(pair) for pair in session.handoffs], "agents": agents}
+    return Score(float(len(session.handoffs)), None, reason, (), details)
+
+
+@metric()
+def grounding_utilization(_session: Session) -> Outcome:
+    """The share of the model calls whose answer cites search results; sessions do not carry this yet."""
+    return Inconclusive("grounding is not among what is derived from spans")
+
+
+@metric(unit="calls", higher_is_better=None)
+def sandbox_usage(_session: Session) -> Outcome:
+    """How often code ran in a model's sandbox; sessions do not carry this yet."""
+    return Inconclusive("code execution is not among what is derived from spans")
+
+
+METRICS = (tool_utilization, tool_success_rate, agent_handoffs, grounding_utilization, sandbox_usage)

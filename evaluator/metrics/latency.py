@@ -1,0 +1,37 @@
+"""The metric over time, as reported for every session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from spangrade.evaluator.metrics.metric import metric
+from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session
+
+
+def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
+    """The percentile of ascending values by nearest rank: the ⌈share × n⌉-th; None of no values."""
+    return ordered[max(ceil(share * len(ordered)), 1) - 1] if ordered else None
+
+
+@metric(unit="seconds", higher_is_better=False)
+def latency_metrics(session: Session) -> Outcome:
+    """The seconds that the turns took, added up; the user's thinking time is not in it."""
+    if not session.turns:
+        return Inconclusive("no turn is recorded")
+    latency = session.latency
+    turns = sorted(turn.latency_s for turn in session.turns)
+    details = {
+        "llm_s": latency.llm_s,
+        "tool_s": latency.tool_s,
+        "framework_s": latency.framework_s,
+        "first_response_s": latency.first_response_s,
+        "average_turn_s": sum(turns) / len(turns),
+        "p50_turn_s": nearest_rank(turns, 0.5),
+        "p95_turn_s": nearest_rank(turns, 0.95),
+    }
+    return Score(latency.total_s, None, f"{len(turns)} turns", (), details)
+
+
+METRICS = (latency_metrics,)

@@ -1,0 +1,73 @@
+"""What a metric is: a function, and what is said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from spangrade.evaluator.outcome import Outcome
+
+Unit = Literal["share", "tokens", "seconds", "USD", "calls", "hand-offs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A named measure of a session.
+
+    `function(session)` gives the outcome, or `function(session, question)` where `needs` names the part
+    of the golden question that is the reference (a key of `reference_data`, custom keys included, or
+    `agents_evaluated`); a question without that part is inconclusive and the function is not called.
+
+    `threshold` makes the metric a gate; None reports it only. `higher_is_better` None means that neither
+    is: a threshold says which way it bounds. A `share` lies between 0 and 1, every other unit from 0 up.
+
+    `parameter` is the function's keyword for the text after a colon in the name (`tool_recall:exact`);
+    with `choices` it is one of these and may be left out, without it is any text and must be given.
+    """
+
+    name: str
+    function: Callable[..., Outcome]
+    description: str = ""
+    needs: str | None = None
+    threshold: float | None = None
+    higher_is_better: bool | None = True
+    unit: Unit = "share"
+    parameter: str | None = None
+    choices: tuple[str, ...] = ()
+
+    def __call__(self, *args: object, **parameter: str) -> Outcome:
+        """What the function says of a session (and its golden question), before any threshold."""
+        return self.function(*args, **parameter)
+
+    def reaches(self, value: float, threshold: float) -> bool:
+        """Whether a value is on the right side of a threshold, or at it."""
+        return value <= threshold if self.higher_is_better is False else value >= threshold
+
+
+def metric(
+    *,
+    needs: str | None = None,
+    threshold: float | None = None,
+    higher_is_better: bool | None = True,
+    unit: Unit = "share",
+    parameter: str | None = None,
+    choices: tuple[str, ...] = (),
+) -> Callable[[Callable[..., Outcome]], Metric]:
+    """Make a function the `Metric` of its name, described by the first line of its docstring."""
+
+    def named(function: Callable[..., Outcome]) -> Metric:
+        description = (function.__doc__ or "").strip().partition("\n")[0]
+        return Metric(
+            function.__name__,
+            function,
+            description,
+            needs,
+            threshold,
+            higher_is_better,
+            unit,
+            parameter,
+            choices,
+        )
+
+    return named

@@ -1,0 +1,31 @@
+"""The metric over state variables, against `reference_state_variables`."""
+
+from __future__ import annotations
+
+from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.evaluator.matching import json_equal
+from spangrade.evaluator.metrics.metric import metric
+from spangrade.evaluator.metrics.shares import recall
+from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session
+
+
+@metric(needs="reference_state_variables", threshold=1.0)
+def state_management_fidelity(session: Session, question: GoldenQuestion) -> Outcome:
+    """The share of the reference's variables whose final value equals the reference's, as JSON."""
+    state = session.state_variables
+    if state is None:
+        return Inconclusive("no state is recorded")
+    wanted = question.reference_data.reference_state_variables or {}
+    missing = [name for name in wanted if name not in state]
+    other = [name for name, value in wanted.items() if name in state and not json_equal(value, state[name])]
+    value = recall(len(wanted) - len(missing) - len(other), len(wanted))
+    parts = []
+    if missing:
+        parts.append(f"missing: {', '.join(missing)}")
+    if other:
+        parts.append(f"other values: {', '.join(other)}")
+    return Score(value, None, "; ".join(parts) or "as expected")
+
+
+METRICS = (state_management_fidelity,)

@@ -1,0 +1,184 @@
+"""Metrics over tool interactions with their arguments, against `reference_tool_interactions`.
+
+Hand-offs count only where the reference names their tool. Where arguments were not recorded, a metric is
+worked out twice, once as if no such call matched and once as if every one did: only what comes out the
+same is a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from spangrade.evaluator.golden import GoldenQuestion, ReferenceToolInteraction
+from spangrade.evaluator.matching import ArgumentMatcher, arguments_match, is_subsequence, maximum_matching
+from spangrade.evaluator.metrics.metric import metric
+from spangrade.evaluator.metrics.shares import precision, recall
+from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session, ToolInteraction
+
+_MATCHERS = ("subset", "exact", "ignore")
+_LONGEST_ARGUMENTS = 80  # characters of a call's arguments in a reason
+_MOST_CALLS = 5  # calls listed in a reason
+
+_Match = Callable[[ReferenceToolInteraction, ToolInteraction], bool]
+
+
+class _Pairing(NamedTuple):
+    """A largest one-to-one matching of expected and actual calls; `equal` if it pairs all, in order."""
+
+    expected: Sequence[ReferenceToolInteraction]
+    actual: Sequence[ToolInteraction]
+    match: _Match
+    chosen: Sequence[int | None]
+    equal: bool
+
+    @property
+    def matched(self) -> int:
+        return len(self.chosen) - list(self.chosen).count(None)
+
+
+@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
+def tool_exact_match(
+    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
+) -> Outcome:
+    """1 if the calls are those of the reference, one by one, else 0."""
+    return _score(session, question, matcher, lambda pairing: float(pairing.equal))
+
+
+@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
+def tool_in_order_match(
+    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
+) -> Outcome:
+    """1 if the reference's calls were made in its order, with any in between, else 0."""
+    return _score(
+        session,
+        question,
+        matcher,
+        lambda pairing: float(
+            pairing.equal or is_subsequence(pairing.expected, pairing.actual, pairing.match)
+        ),
+    )
+
+
+@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
+def tool_any_order_match(
+    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
+) -> Outcome:
+    """1 if all of the reference's calls were made, in any order, with any in between, else 0."""
+    return _score(session, question, matcher, lambda pairing: float(pairing.matched == len(pairing.expected)))
+
+
+@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
+def tool_precision(
+    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
+) -> Outcome:
+    """The share of the calls that the reference lists, each of its calls counted once."""
+    return _score(
+        session,
+        question,
+        matcher,
+        lambda pairing: precision(pairing.matched, len(pairing.actual), len(pairing.expected)),
+    )
+
+
+@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
+def tool_recall(
+    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
+) -> Outcome:
+    """The share of the reference's calls that were made."""
+    return _score(session, question, matcher, lambda pairing: recall(pairing.matched, len(pairing.expected)))
+
+
+@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
+def tool_usage_accuracy(
+    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
+) -> Outcome:
+    """The share of the reference's calls, which must happen, that were made: `tool_recall`."""
+    return tool_recall(session, question, matcher=matcher)
+
+
+METRICS = (
+    tool_exact_match,
+    tool_in_order_match,
+    tool_any_order_match,
+    tool_precision,
+    tool_recall,
+    tool_usage_accuracy,
+)
+
+
+def _score(
+    session: Session, question: GoldenQuestion, matcher: ArgumentMatcher, value: Callable[[_Pairing], float]
+) -> Outcome:
+    expected = question.reference_data.reference_tool_interactions or ()
+    named = {call.tool_name for call in expected}
+    actual = [call for call in session.tool_interactions if not call.handoff or call.tool_name in named]
+    pairing = _pair(expected, actual, lambda wanted, call: _takes(wanted, call, matcher) is True)
+    score = value(pairing)
+    if score == 1:
+        return Score(1.0, None, "as expected")
+    unknown = [call.tool_name for call in actual if not call.arguments_known]
+    if unknown:
+        pairing = _pair(expected, actual, lambda wanted, call: _takes(wanted, call, matcher) is not False)
+        best = value(pairing)
+        if best > score:
+            reason = f"the arguments of {_listed(unknown)} are not recorded"
+            return Inconclusive(reason if best == 1 else f"{reason}; {_differences(pairing)[0]}", best)
+    return Score(score, None, *_differences(pairing))
+
+
+def _takes(
+    expected: ReferenceToolInteraction, call: ToolInteraction, matcher: ArgumentMatcher
+) -> bool | None:
+    """Whether a call is the expected one; None where that hangs on arguments that are not recorded."""
+    if expected.tool_name != call.tool_name:
+        return False
+    wanted = expected.input_arguments
+    if wanted is None or matcher == "ignore":
+        return True
+    if call.arguments_known:
+        return arguments_match(wanted, call.input_arguments, matcher)
+    return True if matcher == "subset" and all(value is None for value in wanted.values()) else None
+
+
+def _pair(
+    expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction], match: _Match
+) -> _Pairing:
+    if len(expected) == len(actual) and all(map(match, expected, actual)):
+        return _Pairing(expected, actual, match, range(len(expected)), True)
+    candidates = [[place for place, call in enumerate(actual) if match(wanted, call)] for wanted in expected]
+    return _Pairing(expected, actual, match, maximum_matching(candidates), False)
+
+
+def _differences(pairing: _Pairing) -> tuple[str, tuple[str, ...]]:
+    """What is missing and what was not expected, and the spans of the latter."""
+    missing = [
+        _call(wanted.tool_name, wanted.input_arguments)
+        for wanted, place in zip(pairing.expected, pairing.chosen, strict=True)
+        if place is None
+    ]
+    paired = set(pairing.chosen)
+    extra = [call for place, call in enumerate(pairing.actual) if place not in paired]
+    parts = []
+    if missing:
+        parts.append(f"missing: {_listed(missing)}")
+    if extra:
+        calls = [_call(call.tool_name, call.input_arguments) for call in extra]
+        parts.append(f"not expected: {_listed(calls)}")
+    reason = "; ".join(parts) or f"in another order: {_listed([call.tool_name for call in pairing.actual])}"
+    return reason, tuple(call.span_id for call in extra if call.span_id is not None)
+
+
+def _call(name: str, arguments: Any) -> str:
+    if arguments is None:
+        return name
+    text = orjson.dumps(arguments, default=repr).decode()
+    return f"{name}{text if len(text) <= _LONGEST_ARGUMENTS else text[:_LONGEST_ARGUMENTS] + '…'}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_CALLS
+    return ", ".join(names[:_MOST_CALLS]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,157 @@
+"""Metrics over the trajectory: the agents and tools that started, against `reference_trajectory`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import eq
+
+from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.evaluator.matching import common_length, is_subsequence
+from spangrade.evaluator.metrics.metric import metric
+from spangrade.evaluator.metrics.shares import precision, recall
+from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session, Step
+
+_UNKNOWN = Inconclusive("which agents took part is not recorded")
+
+
+@metric(needs="reference_trajectory", threshold=1.0)
+def trajectory_exact_match(session: Session, question: GoldenQuestion) -> Outcome:
+    """1 if the steps are those of the reference, one by one, else 0."""
+    return _score(session, question, lambda actual, expected: float(actual == expected))
+
+
+@metric(needs="reference_trajectory", threshold=1.0)
+def trajectory_in_order_match(session: Session, question: GoldenQuestion) -> Outcome:
+    """1 if the reference's steps happened in its order, with anything in between, else 0."""
+    return _score(session, question, lambda actual, expected: float(is_subsequence(expected, actual, eq)))
+
+
+@metric(needs="reference_trajectory", threshold=1.0)
+def trajectory_any_order_match(session: Session, question: GoldenQuestion) -> Outcome:
+    """1 if all of the reference's steps happened, in any order, with anything in between, else 0."""
+    return _score(
+        session, question, lambda actual, expected: float(_matched(actual, expected) == len(expected))
+    )
+
+
+@metric(needs="reference_trajectory", threshold=1.0)
+def trajectory_precision(session: Session, question: GoldenQuestion) -> Outcome:
+    """The share of the steps that the reference names, each of its steps counted once."""
+    return _score(
+        session,
+        question,
+        lambda actual, expected: precision(_matched(actual, expected), len(actual), len(expected)),
+    )
+
+
+@metric(needs="reference_trajectory", threshold=1.0)
+def trajectory_recall(session: Session, question: GoldenQuestion) -> Outcome:
+    """The share of the reference's steps that happened."""
+    return _score(
+        session, question, lambda actual, expected: recall(_matched(actual, expected), len(expected))
+    )
+
+
+@metric(needs="reference_trajectory", threshold=1.0)
+def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
+    """F1 of the longest common subsequence of the steps and the reference's: 2 L / (|A| + |E|)."""
+    return _score(session, question, _f1)
+
+
+@metric(threshold=1.0, parameter="tool")
+def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
+    """1 if the named tool was called, else 0."""
+    spans = tuple(
+        call.span_id
+        for call in session.tool_interactions
+        if call.tool_name == tool and call.span_id is not None
+    )
+    called = any(call.tool_name == tool for call in session.tool_interactions)
+    return Score(float(called), None, f"{tool} was {'' if called else 'not '}called", spans)
+
+
+@metric(needs="agents_evaluated", threshold=1.0)
+def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
+    """The share of `agents_evaluated` that took part."""
+    if session.agents is None:
+        return _UNKNOWN
+    wanted = dict.fromkeys(question.agents_evaluated)
+    absent = [name for name in wanted if name not in session.agents]
+    if not absent:
+        return Score(1.0, None, "all agents took part")
+    took_part = ", ".join(session.agents) or "none"
+    share = (len(wanted) - len(absent)) / len(wanted)
+    return Score(share, None, f"did not take part: {', '.join(absent)}; took part: {took_part}")
+
+
+METRICS = (
+    trajectory_exact_match,
+    trajectory_in_order_match,
+    trajectory_any_order_match,
+    trajectory_precision,
+    trajectory_recall,
+    trajectory_accuracy,
+    trajectory_single_tool_use,
+    agent_routing,
+)
+
+
+def _score(
+    session: Session, question: GoldenQuestion, value: Callable[[Sequence[str], Sequence[str]], float]
+) -> Outcome:
+    if session.agents is None:
+        return _UNKNOWN
+    expected = question.reference_data.reference_trajectory or ()
+    steps = _steps(session, session.agents, question, expected)
+    actual = tuple(step.name for step in steps)
+    score = value(actual, expected)
+    if score == 1:
+        return Score(1.0, None, "as expected")
+    missing = Counter(expected)
+    unexpected = []
+    for step in steps:
+        if missing[step.name] > 0:
+            missing[step.name] -= 1
+        else:
+            unexpected.append(step)
+    parts = []
+    if lacking := list(missing.elements()):
+        parts.append(f"missing: {', '.join(lacking)}")
+    if unexpected:
+        parts.append(f"not expected: {', '.join(step.name for step in unexpected)}")
+    return Score(
+        score,
+        None,
+        "; ".join(parts) or f"in another order: {', '.join(actual)}",
+        tuple(step.span_id for step in unexpected if step.span_id is not None),
+    )
+
+
+def _steps(
+    session: Session, agents: Sequence[str], question: GoldenQuestion, expected: Sequence[str]
+) -> list[Step]:
+    """The steps to compare: agents alone where the reference names no tool, hand-offs only where named.
+
+    A name that an agent bears too (an agent used as a tool) does not make the reference name a tool.
+    """
+    tools = {call.tool_name for call in session.tool_interactions}
+    tools.update(call.tool_name for call in question.reference_data.reference_tool_interactions or ())
+    tools.difference_update(agents, question.agents_evaluated)
+    if tools.isdisjoint(expected):
+        named = (step for step in session.trajectory if step.kind == "agent")
+        return [next(steps) for _, steps in groupby(named, key=lambda step: step.name)]
+    unnamed = {call.tool_name for call in session.tool_interactions if call.handoff}.difference(expected)
+    return [step for step in session.trajectory if step.kind == "agent" or step.name not in unnamed]
+
+
+def _matched(actual: Sequence[str], expected: Sequence[str]) -> int:
+    return (Counter(actual) & Counter(expected)).total()
+
+
+def _f1(actual: Sequence[str], expected: Sequence[str]) -> float:
+    if actual == expected:
+        return 1.0
+    return 2 * common_length(actual, expected) / (len(actual) + len(expected))

@@ -1,0 +1,110 @@
+"""Metrics over tokens and cost, as reported for every session."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from operator import itemgetter
+
+from genai_prices.data_snapshot import get_snapshot
+
+from spangrade.evaluator.metrics.metric import metric
+from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session
+
+_NO_CALLS = "no model call is recorded"
+_NO_TOKENS = "not every model call recorded its tokens"
+
+
+@metric(unit="tokens", higher_is_better=False)
+def token_usage(session: Session) -> Outcome:
+    """Input and output tokens of all model calls, added up."""
+    usage = session.usage
+    if usage.input_tokens is None or usage.output_tokens is None or not usage.complete:
+        known = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        return Inconclusive(_NO_TOKENS, float(known))
+    total = usage.input_tokens + usage.output_tokens
+    details = {
+        "llm_calls": usage.llm_calls,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_input_tokens": usage.cached_input_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+    return Score(float(total), None, f"{usage.input_tokens} in, {usage.output_tokens} out", (), details)
+
+
+@metric(unit="USD", higher_is_better=False)
+def cost(session: Session) -> Outcome:
+    """What the model calls cost, in US dollars, each at its model's price when it was made."""
+    if session.cost_usd is None:
+        known = sum(call.cost_usd for call in session.llm_calls if call.cost_usd is not None)
+        return Inconclusive(session.cost_unknown or "the cost is not known", known)
+    return Score(session.cost_usd, None, f"{len(session.llm_calls)} model calls")
+
+
+@metric()
+def cache_efficiency(session: Session) -> Outcome:
+    """The share of the input tokens that came from the cache: cached / input."""
+    return _token_share(
+        session.usage.cached_input_tokens, session.usage.input_tokens, "cached input tokens", "input tokens"
+    )
+
+
+@metric(higher_is_better=None)
+def thinking_metrics(session: Session) -> Outcome:
+    """The share of the output tokens that were spent on reasoning: reasoning / output."""
+    return _token_share(
+        session.usage.reasoning_tokens, session.usage.output_tokens, "reasoning tokens", "output tokens"
+    )
+
+
+@metric(unit="tokens", higher_is_better=None)
+def output_density(session: Session) -> Outcome:
+    """Output tokens (reasoning included) per model call."""
+    usage = session.usage
+    if not usage.llm_calls or usage.output_tokens is None or not usage.complete:
+        return Inconclusive(_NO_CALLS if not usage.llm_calls else _NO_TOKENS)
+    value = usage.output_tokens / usage.llm_calls
+    return Score(value, None, f"{usage.output_tokens} tokens in {usage.llm_calls} model calls")
+
+
+@metric(higher_is_better=False)
+def context_saturation(session: Session) -> Outcome:
+    """The fullest that a model's context window got: the greatest input tokens / context window of a call."""
+    unknown = None
+    shares = []
+    for call in session.llm_calls:
+        window = None if call.model is None else _context_window(call.model, call.provider)
+        if window is None:
+            unknown = f"the context window of {call.model or 'an unnamed model'} is not known"
+        elif call.input_tokens is None:
+            unknown = _NO_TOKENS
+        else:
+            shares.append((call.input_tokens / window, window, call))
+    fullest = max(shares, key=itemgetter(0), default=None)
+    if fullest is None or unknown is not None:
+        return Inconclusive(unknown or _NO_CALLS, fullest and fullest[0])
+    share, window, call = fullest
+    return Score(share, None, f"{call.input_tokens} of {window} tokens of {call.model}", (call.span_id,))
+
+
+METRICS = (token_usage, cost, cache_efficiency, thinking_metrics, output_density, context_saturation)
+
+
+def _token_share(part: int | None, whole: int | None, part_name: str, whole_name: str) -> Outcome:
+    if part is None:
+        return Inconclusive(f"{part_name} are not recorded")
+    if whole is None:
+        return Inconclusive(f"{whole_name} are not recorded")
+    if not whole:
+        return Inconclusive(f"there are no {whole_name}")
+    return Score(part / whole, None, f"{part} of {whole} {whole_name}")
+
+
+@lru_cache(maxsize=1024)
+def _context_window(model: str, provider: str | None) -> int | None:
+    """The most input tokens that a model takes, as the genai-prices library has it; None if it does not."""
+    try:
+        return get_snapshot().find_provider_model(model, None, provider, None)[1].context_window
+    except LookupError:
+        return None
