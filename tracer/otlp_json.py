@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from spangrade.tracer.otlp_rules import (
-    INT64,
     KINDS,
     NESTING,
     STATUSES,
@@ -57,7 +56,7 @@ def decode(document: Mapping[str, Any]) -> Iterator[Span | LogRecord | Problem]:
     Problem and the others are kept; one that is only odd (it ends before it starts) is kept as it came and a
     Problem follows it. A Problem's `where` is the position: `resourceSpans[0].scopeSpans[0].spans[3]`.
     """
-    # 7.9 µs a span of 16 attributes (1.8 kB), after 3.4 µs in orjson.
+    # 8.6 µs for a span of nine attributes (1.8 kB), after 3.3 µs in orjson: half of it in `_attributes`.
     for group in _groups(document, "resourceSpans", "scopeSpans", "spans"):
         if isinstance(group, Problem):
             yield group
@@ -216,18 +215,16 @@ def _attributes(items: Any, depth: int = NESTING) -> Attributes:
 
 def _value(value: Any, depth: int) -> Any:
     """Return an AnyValue as a JSON value; a missing or empty one is None."""
-    if value is None:
-        return None
     if not depth:
         raise MalformedError(f"a value nested deeper than {NESTING} levels")
-    for kind, content in _camel(_object(value, "a value")).items():
+    for kind, content in _object(value, "a value").items():
         if content is None:
             continue
-        match kind:
-            case "stringValue" | "bytesValue" if isinstance(content, str):
-                return encodable(content)
+        match _CAMEL.get(kind, kind):
             case "intValue":
                 return _int64(content)
+            case "stringValue" | "bytesValue" if isinstance(content, str):
+                return encodable(content)
             case "boolValue" if isinstance(content, bool):
                 return content
             case "doubleValue":
@@ -243,17 +240,17 @@ def _value(value: Any, depth: int) -> Any:
 
 def _int64(content: Any) -> int:
     number = content
-    if isinstance(content, str) and len(content) <= 20 and content.isascii():
+    if type(content) is str and len(content) <= 20 and content.isascii():
         number = int(content) if content.removeprefix("-").isdigit() else None
-    elif isinstance(content, float) and content.is_integer() and abs(content) < 2**53:
+    elif type(content) is float and content.is_integer() and abs(content) < 2**53:
         number = int(content)  # 5.0 or 1e5: the same number to JSON
-    if type(number) is int and number in INT64:
+    if type(number) is int and -(2**63) <= number < 2**63:
         return number
     raise MalformedError(f"{_shown(content)} where an integer of 64 bits belongs")
 
 
 def _double(content: Any) -> float | str:
-    if isinstance(content, str | int | float) and not isinstance(content, bool):
+    if type(content) in (float, int, str):
         try:
             number = float(content)
         except (ValueError, OverflowError):
@@ -297,10 +294,11 @@ def _optional_id(content: Any, size: int, what: str) -> str | None:
 
 
 def _named(names: Mapping[Any, str], content: Any, what: str) -> str:
-    name = names.get(content) if isinstance(content, str | int | None) else None
-    if name is None:
-        raise MalformedError(f"{what} is {_shown(content)}; right is a number or name that OTLP has for it")
-    return name
+    try:
+        return names[content]
+    except (KeyError, TypeError):
+        right = "right is a number or a name that OTLP has for it"
+        raise MalformedError(f"{what} is {_shown(content)}; {right}") from None
 
 
 def _text(record: Mapping[str, Any], key: str) -> str:
