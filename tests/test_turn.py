@@ -50,7 +50,7 @@ WEATHER_YAML = """
     - name: get_weather
       arguments: {location: San Francisco, units: fahrenheit}
       result: {temperature: null, condition: "*"}
-- {role: user, text: What about tomorrow?}
+- {role: user, text: "What about tomorrow?"}
 - role: agent
   text: "*"
   tool_calls:
