@@ -126,8 +126,8 @@ def measure(metric: Metric, session: Session, question: GoldenQuestion | None) -
     except Exception as error:  # noqa: BLE001 (a stranger's code runs here)
         return Failure(_raised(error))
     if isinstance(outcome, Score):
-        if not isfinite(outcome.value):
-            return Failure(f"returned the value {outcome.value}; expected a finite number")
+        if not isinstance(outcome.value, int | float) or not isfinite(outcome.value):
+            return Failure(f"returned the value {outcome.value!r:.80}; expected a finite number")
         if metric.threshold is None:
             return outcome
         return Score(outcome.value, metric.reaches(outcome.value, metric.threshold), *outcome[2:])
