@@ -160,7 +160,7 @@ def _event(record: Any) -> Attributes:
     event = _camel(_object(record, "an event"))
     return {
         "name": _text(event, "name"),
-        "time_ns": _time(event.get("timeUnixNano"), "an event's timeUnixNano"),
+        "time_ns": _time(event.get("timeUnixNano"), "timeUnixNano of an event"),
         "attributes": _attributes(event.get("attributes")),
     }
 
@@ -168,8 +168,8 @@ def _event(record: Any) -> Attributes:
 def _link(record: Any) -> Attributes:
     link = _camel(_object(record, "a link"))
     return {
-        "trace_id": _id(link.get("traceId"), 16, "a link's traceId"),
-        "span_id": _id(link.get("spanId"), 8, "a link's spanId"),
+        "trace_id": _id(link.get("traceId"), 16, "traceId of a link"),
+        "span_id": _id(link.get("spanId"), 8, "spanId of a link"),
         "attributes": _attributes(link.get("attributes")),
     }
 

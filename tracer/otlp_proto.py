@@ -125,15 +125,15 @@ def _span(record: ProtoSpan, resource: Attributes, scope_name: str | None, scope
         events=[
             {
                 "name": event.name,
-                "time_ns": checked_time(event.time_unix_nano, "an event's timeUnixNano"),
+                "time_ns": checked_time(event.time_unix_nano, "timeUnixNano of an event"),
                 "attributes": _attributes(event.attributes),
             }
             for event in record.events
         ],
         links=[
             {
-                "trace_id": _id(link.trace_id, 16, "a link's traceId"),
-                "span_id": _id(link.span_id, 8, "a link's spanId"),
+                "trace_id": _id(link.trace_id, 16, "traceId of a link"),
+                "span_id": _id(link.span_id, 8, "spanId of a link"),
                 "attributes": _attributes(link.attributes),
             }
             for link in record.links
@@ -211,6 +211,6 @@ def _optional_id(raw: bytes, size: int, what: str) -> str | None:
 
 
 def _named(names: tuple[str, ...], number: int, what: str) -> str:
-    if number < len(names):
+    if 0 <= number < len(names):
         return names[number]
     raise MalformedError(f"{what} is {number}; right is 0 to {len(names) - 1}")
