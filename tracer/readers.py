@@ -27,6 +27,7 @@ _WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\x00{0,3}[\[{]\x00|\x00{1,3}(\xfe\xff|[\
 # A protobuf message begins with a line feed too, and "{" may be a length; but none goes on like JSON.
 _JSON = re.compile(rb'(?!\n)\s*[\[{]|\n\s*(\{\s*("[^\x00-\x1f]|\}|$)|\[\s*([\[{\]"]|$))')
 _JSON_LIST = re.compile(rb"\s*\[")
+_CONTROL = re.compile(rb"[\x00-\x08]")
 _MAX_MESSAGE = 2**31 - 1  # protobuf's own limit, in bytes
 _BROKEN_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
 
@@ -225,8 +226,7 @@ def _described(document: Any) -> str:
 def _described_bytes(content: bytes) -> str:
     if content[8:12] == b"DUCK":
         return "a DuckDB database"
-    try:
-        content[:64].decode()
-    except UnicodeDecodeError:
-        return "binary content of another kind"
-    return "binary content of another kind" if b"\0" in content[:512] else "text that is not JSON"
+    with suppress(UnicodeDecodeError):
+        if not _CONTROL.search(content[:512]) and content.decode():
+            return "text that is not JSON"
+    return "binary content of another kind"
