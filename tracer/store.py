@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -91,15 +92,9 @@ class Store:
             fresh_spans.reverse()
             some_logs = [r for r in batch if isinstance(r, LogRecord)]
             try:
-                with self._lock:
-                    self.connection.execute("BEGIN")
-                    try:
-                        new_spans = self._insert("insert_spans", fresh_spans, _SPAN_TYPES, "start_ns")
-                        new_logs = self._insert("insert_logs", some_logs, _LOG_TYPES, "time_ns")
-                        self.connection.execute("COMMIT")
-                    except BaseException:
-                        self.connection.execute("ROLLBACK")
-                        raise
+                with self._lock, self.transaction():
+                    new_spans = self._insert("insert_spans", fresh_spans, _SPAN_TYPES, "start_ns")
+                    new_logs = self._insert("insert_logs", some_logs, _LOG_TYPES, "time_ns")
             except duckdb.Error as error:
                 raise StoreError(f"{self.path}: cannot write: {error}") from error
             spans, logs = spans + new_spans, logs + new_logs
@@ -115,6 +110,17 @@ class Store:
         bounds = {"first": min(times), "last": max(times)}
         inserted = self.query(statement(name), bounds, incoming=arrow_rows(records, types))
         return int(inserted[0][0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Do all of what follows, or, if it raises, nothing."""
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
 
     def query(
         self, text: str, parameters: dict[str, Any] | None = None, **tables: na.Array

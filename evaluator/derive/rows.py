@@ -154,9 +154,7 @@ def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
             {"low": low, "high": high},
         )
 
-    turns = _by_session(
-        (r[0], Turn._make((*r[1:7], tuple(orjson.loads(r[7]))))) for r in rows("turns", "turn")
-    )
+    turns = _by_session((r[0], _turn(r[1:])) for r in rows("turns", "turn"))
     steps = _by_session((r[0], Step(*r[1:])) for r in rows("steps", "position"))
     tools = _by_session((r[0], _tool(r[1:])) for r in rows("tool_interactions", "position"))
     calls = _by_session((r[0], LLMCall(*r[1:])) for r in rows("llm_calls", "position"))
@@ -189,6 +187,10 @@ def _by_session(rows: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
     for session_id, row in rows:
         found.setdefault(session_id, []).append(row)
     return found
+
+
+def _turn(row: Sequence[Any]) -> Turn:
+    return Turn._make((*row[:-1], tuple(orjson.loads(row[-1]))))
 
 
 def _tool(row: Sequence[Any]) -> ToolInteraction:

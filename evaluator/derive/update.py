@@ -85,11 +85,10 @@ def _progress(store: Store) -> int:
 
 
 def _create(store: Store) -> None:
-    store.query("BEGIN")
-    store.query(_sql("tables"))
-    store.query("INSERT INTO derived.progress VALUES ($rules, 0)", {"rules": RULES})
-    store.query(_sql("views"))
-    store.query("COMMIT")
+    with store.transaction():
+        store.query(_sql("tables"))
+        store.query("INSERT INTO derived.progress VALUES ($rules, 0)", {"rules": RULES})
+        store.query(_sql("views"))
 
 
 def _slices(pending: Iterable[tuple[str, int, int, int]]) -> Iterator[list[Trace]]:
@@ -249,24 +248,18 @@ def _write(
     batch = (_scalar(store, "SELECT max(batch) FROM derived.sessions") or 0) + 1
     rows = {table: (found, TABLES[table]) for table, found in rows_of(sessions, batch).items()}
     rows["traces"] = (list(traces), TRACES)
-    store.query("BEGIN")
-    try:
+    with store.transaction():
         for table, (found, types) in rows.items():
             if replaced:
-                gone = _column("session_id", list(replaced))
                 store.query(
                     f"DELETE FROM derived.{table} WHERE session_id IN (FROM gone)",  # noqa: S608 (our own names)
-                    gone=gone,
+                    gone=_column("session_id", list(replaced)),
                 )
             if found:
                 store.query(
                     f"INSERT INTO derived.{table} BY NAME FROM incoming",
                     incoming=arrow_rows(found, types),
                 )
-        store.query("COMMIT")
-    except BaseException:
-        store.query("ROLLBACK")
-        raise
 
 
 def _column(name: str, values: Sequence[str]) -> na.Array:

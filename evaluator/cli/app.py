@@ -1,0 +1,120 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="spangrade",
+    help="Grade AI agents from the OpenTelemetry spans they emit.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+DB = Annotated[Path, typer.Option("--db", envvar="SPANGRADE_DB", help="The DuckDB file of the spans.")]
+DEFAULT_DB = Path("spangrade.duckdb")
+OutputFormat = Annotated[Format, typer.Option("--format", help="A table, or JSON alone on standard output.")]
+
+
+@app.callback()
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        from spangrade import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command("import")
+def import_(
+    paths: Annotated[list[Path], typer.Argument(help="Recorded spans, logs, or sessions; .gz too.")],
+    db: DB = DEFAULT_DB,
+    strict: Annotated[bool, typer.Option(help="Import nothing if anything cannot be read.")] = False,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Import recorded spans and logs, and derive sessions from them.
+
+    What can be read is kept, what cannot is listed, and the exit code is then 2.
+    """
+    from spangrade.evaluator.cli.importing import run
+
+    run(paths, db, strict=strict, as_json=format is Format.JSON)
+
+
+@app.command()
+def grade(
+    dataset: Annotated[Path, typer.Argument(help="A golden JSON file, or a folder of one and its spans.")],
+    db: DB = DEFAULT_DB,
+    spans: Annotated[
+        list[Path] | None,
+        typer.Option(help="Recorded spans to import and grade; without, all stored sessions are graded."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[>=T]", help="A metric to grade by; with a threshold it is a gate."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder for results.json and sessions.jsonl.")] = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002
+) -> None:
+    """Grade stored sessions against a golden dataset.
+
+    Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric broke, 4 inconclusive.
+    """
+    from spangrade.evaluator.cli.grading import run
+
+    run(dataset, db, spans or [], metric or [], out, as_json=format is Format.JSON)
+
+
+@app.command()
+def sessions(db: DB = DEFAULT_DB, format: OutputFormat = Format.TABLE) -> None:  # noqa: A002
+    """List the sessions."""
+    from spangrade.evaluator.cli.showing import list_sessions
+
+    list_sessions(db, as_json=format is Format.JSON)
+
+
+@app.command()
+def show(
+    session: Annotated[str, typer.Argument(help="A session's id, or the beginning of one.")],
+    db: DB = DEFAULT_DB,
+    format: OutputFormat = Format.TABLE,  # noqa: A002
+) -> None:
+    """Show what an agent did in one session."""
+    from spangrade.evaluator.cli.showing import show_session
+
+    show_session(session, db, as_json=format is Format.JSON)
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="A query over spans, logs and the derived views.")],
+    db: DB = DEFAULT_DB,
+    format: OutputFormat = Format.TABLE,  # noqa: A002
+) -> None:
+    """Ask SQL of the spans and of what is derived from them; nothing can be written, no file read."""
+    from spangrade.evaluator.cli.querying import run
+
+    run(query, db, as_json=format is Format.JSON)
+
+
+@app.command()
+def metrics(format: OutputFormat = Format.TABLE) -> None:  # noqa: A002
+    """List the metrics."""
+    from spangrade.evaluator.cli.showing import list_metrics
+
+    list_metrics(as_json=format is Format.JSON)

@@ -1,0 +1,95 @@
+"""`spangrade grade`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import nanoarrow as na
+
+from spangrade.evaluator import sql
+from spangrade.evaluator.cli.importing import take_in
+from spangrade.evaluator.cli.output import console, print_json, progress
+from spangrade.evaluator.derive import load, update
+from spangrade.evaluator.golden import find_dataset, load_golden
+from spangrade.evaluator.grade import Grade, grade
+from spangrade.evaluator.metrics import parse_metrics
+from spangrade.evaluator.report import Report, ScoreRow, score_rows, write_results, written
+from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.jsontext import canonical
+from spangrade.tracer.sql import statement
+from spangrade.tracer.store import Store, arrow_rows
+
+_BATCH = 16_384  # rows of scores
+_TYPES = {
+    name: {"value": na.float64(), "passed": na.bool_()}.get(name, na.string()) for name in ScoreRow._fields
+}
+
+
+def run(
+    dataset: Path, db: Path, spans: Sequence[Path], metrics: Sequence[str], out: Path | None, *, as_json: bool
+) -> None:
+    """Grade, keep the scores in the database, and print what came of it."""
+    recordings = list(spans)
+    if dataset.is_dir():
+        dataset, found = find_dataset(dataset)
+        recordings = recordings or found
+    questions = load_golden(dataset)
+    asked = parse_metrics(metrics)
+    lost = ExitCode.PASSED
+    with Store.open(db) as store:
+        only: set[str] | None = None
+        if recordings:
+            _, intake = take_in(store, recordings)
+            only, lost = _sessions_of(store, intake.traces), intake.exit_code
+        else:
+            update(store)
+        sessions = (s for s in load(store) if only is None or s.session_id in only)
+        grades: Iterable[Grade] = grade(sessions, questions, asked)
+        if out is not None:
+            grades = written(grades, out)
+        report = Report()
+        with progress("grading"):
+            _keep(store, dataset, metrics, _counted(grades, report))
+    if out is not None:
+        write_results(report, out)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        console().print(report.tables())
+    raise SystemExit(lost or report.exit_code)
+
+
+def _sessions_of(store: Store, traces: set[str]) -> set[str]:
+    wanted = arrow_rows([(trace_id,) for trace_id in traces], {"trace_id": na.string()})
+    rows = store.query(
+        "SELECT DISTINCT session_id FROM derived.traces SEMI JOIN wanted USING (trace_id)", wanted=wanted
+    )
+    return {session_id for (session_id,) in rows}
+
+
+def _counted(grades: Iterable[Grade], report: Report) -> Iterator[Grade]:
+    for one in grades:
+        report.add(one)
+        yield one
+
+
+def _keep(store: Store, dataset: Path, metrics: Sequence[str], grades: Iterable[Grade]) -> None:
+    """Write the scores as they come, some thousands at a time: all of a run, or none."""
+    run_id = uuid.uuid4().hex
+    store.query(statement("scores", sql.__name__))
+    with store.transaction():
+        rows: list[tuple[Any, ...]] = []
+        for one in grades:
+            rows += ((*row[:-1], canonical(row.evidence)) for row in score_rows(run_id, one))
+            if len(rows) >= _BATCH:
+                store.query("INSERT INTO scores BY NAME FROM incoming", incoming=arrow_rows(rows, _TYPES))
+                rows = []
+        if rows:
+            store.query("INSERT INTO scores BY NAME FROM incoming", incoming=arrow_rows(rows, _TYPES))
+        store.query(
+            "INSERT INTO runs (run_id, dataset, metrics) VALUES ($run_id, $dataset, $metrics)",
+            {"run_id": run_id, "dataset": str(dataset), "metrics": list(metrics)},
+        )
