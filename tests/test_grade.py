@@ -91,8 +91,10 @@ def test_a_failed_session_says_by_which_gates() -> None:
             "s1",
             "q1",
             Verdict.FAILED,
-            'tool_usage_accuracy: missing: find{"q":"a"}; not expected: find{"q":"b"}; '
-            "agent_routing: did not take part: cashier; took part: shop",
+            (
+                'tool_usage_accuracy: missing: find{"q":"a"}; not expected: find{"q":"b"}; '
+                "agent_routing: did not take part: cashier; took part: shop"
+            ),
         )
     ]
 
