@@ -22,6 +22,7 @@ SPANS = FIXTURES / "spans.otlp.jsonl"
 FORMATS = "right is one of the formats " + ", ".join(
     point.name for point in entry_points(group="spangrade.readers")
 )
+WHOLE = "right is a whole JSON document, or one a line"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
@@ -213,31 +214,30 @@ def test_half_a_surrogate_pair_is_replaced(file: Callable[[bytes], Path]) -> Non
         (b"[]", f"an empty JSON list; {FORMATS}"),
         (b"[5]", f"a JSON list of something else; {FORMATS}"),
         (b'[{"id": 5}]', f"a JSON list; its first is a JSON object with the keys id; {FORMATS}"),
-        (PRETTY[:100], "JSON that is cut short at byte 100; right is a whole JSON document, or one a line"),
+        (PRETTY[:100], f"JSON that is cut short at byte 100; {WHOLE}"),
         (
             line(1)[:70],
-            "JSON that is cut short at byte 70; right is a whole JSON document, or one a line",
+            f"JSON that is cut short at byte 70; {WHOLE}",
         ),
         (
             MISTYPED,
-            f"not JSON at byte {MISTYPED.index(b'2O') + 1}: expecting ',' delimiter; "
-            "right is a whole JSON document, or one a line",
+            f"not JSON at byte {MISTYPED.index(b'2O') + 1}: expecting ',' delimiter; {WHOLE}",
         ),
         (
             b'{"resourceSpans": "\xff"}',
-            "not UTF-8 at byte 19; right is a whole JSON document, or one a line",
+            f"not UTF-8 at byte 19; {WHOLE}",
         ),
         (
             b"[" * 100_000 + b"]" * 100_000,
-            "JSON that is nested too deeply; right is a whole JSON document, or one a line",
+            f"JSON that is nested too deeply; {WHOLE}",
         ),
         (
             b'{"a":' * 100_000,
-            "JSON that is nested too deeply; right is a whole JSON document, or one a line",
+            f"JSON that is nested too deeply; {WHOLE}",
         ),
         (
             b"[\n" * 100_000,
-            "JSON that is nested too deeply; right is a whole JSON document, or one a line",
+            f"JSON that is nested too deeply; {WHOLE}",
         ),
     ],
 )
