@@ -211,8 +211,9 @@ def _compare_keys(
         else:
             yield Mismatch(f"{path}.{key}", wanted, ABSENT, "missing key")
     if not extra_keys:
-        for key in actual.keys() - expected.keys():
-            yield Mismatch(f"{path}.{key}", ABSENT, actual[key], "unexpected key")
+        for key in actual:
+            if key not in expected:
+                yield Mismatch(f"{path}.{key}", ABSENT, actual[key], "unexpected key")
 
 
 def _compare_text(actual: str, expected: str | Sequence[str], path: str) -> Iterator[Mismatch | _Undecided]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -34,7 +35,11 @@ insert into claims values ($key, $until)
 on conflict (key) do update set claimed_until = excluded.claimed_until where claims.claimed_until < $now
 returning key
 """
+_RENEW = "update claims set claimed_until = ? where key = ?"
 _RELEASE = "delete from claims where key = ?"
+
+# DuckDB refuses a file that another thread is opening or closing.
+_one_in_this_process = threading.Lock()
 
 _Work = Callable[[duckdb.DuckDBPyConnection], Any]
 
@@ -53,13 +58,14 @@ class VerdictCache:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._waiting: list[tuple[_Work, asyncio.Future[Any]]] = []
-        self._visits: asyncio.Task[None] | None = None
+        self._door = asyncio.Lock()
+        self._works: list[_Work] = []
+        self._next_visit: asyncio.Task[list[Any]] | None = None
 
     async def get_or_claim(self, key: str, lease_s: float) -> Verdict | None:
-        """Return the verdict, or None once the caller holds the claim to ask, for at most `lease_s` seconds.
+        """Return the verdict, or None once the caller holds the claim to ask, for `lease_s` seconds.
 
-        Waits while another process holds the claim. The caller ends it with `put` or `release`.
+        Waits while another process holds the claim. The caller renews it and ends it by `put` or `release`.
 
         Raises:
             StoreError: the file cannot be opened, read or written.
@@ -93,56 +99,51 @@ class VerdictCache:
 
         await self._visit(work)
 
+    async def renew(self, key: str, lease_s: float) -> None:
+        """Hold a claim for `lease_s` seconds from now."""
+        await self._visit(
+            lambda connection: connection.execute(_RENEW, [time.time() + lease_s, key]) and None
+        )
+
     async def release(self, key: str) -> None:
         """End a claim without a verdict, so that the next may ask."""
         await self._visit(lambda connection: connection.execute(_RELEASE, [key]) and None)
 
     async def _visit(self, work: _Work) -> Any:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((work, future))
-        if self._visits is None or self._visits.done():
-            self._visits = asyncio.create_task(self._do_all_that_waits())
-        return await future
+        if self._next_visit is None:
+            self._next_visit = asyncio.create_task(self._visit_with_all())
+        visit, position = self._next_visit, len(self._works)
+        self._works.append(work)
+        return (await asyncio.shield(visit))[position]
 
-    async def _do_all_that_waits(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            try:
-                results = await asyncio.to_thread(self._do, [work for work, _ in batch])
-            except StoreError as error:
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
-            else:
-                for (_, future), result in zip(batch, results, strict=True):
-                    if not future.done():
-                        future.set_result(result)
+    async def _visit_with_all(self) -> list[Any]:
+        async with self._door:  # work gathers until the visit before has ended
+            works, self._works, self._next_visit = self._works, [], None
+            return await asyncio.to_thread(self._do, works)
 
-    def _do(self, batch: list[_Work]) -> list[Any]:
+    def _do(self, works: list[_Work]) -> list[Any]:
         deadline = time.monotonic() + _LOCK_PATIENCE_S
         while True:
             try:
-                return self._do_once(batch)
-            except (duckdb.TransactionException, duckdb.ConstraintException, duckdb.IOException) as error:
-                # Another process has the file open, or another run of this one wrote the same key.
-                if isinstance(error, duckdb.IOException) and "lock" not in str(error):
+                with _one_in_this_process:
+                    return self._do_once(works)
+            except (duckdb.Error, OSError) as error:
+                if not (isinstance(error, duckdb.IOException) and "Could not set lock" in str(error)):
                     raise StoreError(f"judge cache {self.path}: {error}") from error
                 if time.monotonic() > deadline:
                     raise StoreLockedError(
                         f"judge cache {self.path}: in use by another process for {_LOCK_PATIENCE_S:g} s; "
                         f"end that process, or set {CACHE_VARIABLE} to another file"
                     ) from error
-            except (duckdb.Error, OSError) as error:
-                raise StoreError(f"judge cache {self.path}: {error}") from error
             time.sleep(random.uniform(0.002, 0.03))  # noqa: S311 (to not meet the same process again)
 
-    def _do_once(self, batch: list[_Work]) -> list[Any]:
+    def _do_once(self, works: list[_Work]) -> list[Any]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # The storage version that every supported DuckDB reads and writes.
         config: dict[str, Any] = {"storage_compatibility_version": "v1.5.0"}
         with closing(duckdb.connect(self.path, config=config)) as connection:
             connection.begin()
             connection.execute(resources.files(__package__).joinpath("cache.sql").read_text())
-            results = [work(connection) for work in batch]
+            results = [work(connection) for work in works]
             connection.commit()
         return results

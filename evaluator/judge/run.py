@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import functools
 import hashlib
 import json
 import threading
 from collections.abc import Iterable
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -15,11 +17,19 @@ from typing import TypeVar
 
 from spangrade.evaluator.judge.cache import VerdictCache
 from spangrade.evaluator.judge.prompts import prompt_version
-from spangrade.evaluator.judge.protocol import Judge, JudgeBudgetExceeded, JudgeError, Question, Verdict
+from spangrade.evaluator.judge.protocol import (
+    Judge,
+    JudgeBudgetExceeded,
+    JudgeError,
+    JudgeUnavailable,
+    Question,
+    Verdict,
+)
 
-# Beyond this a question is given up, its retries included; a claim in the cache lasts a little longer.
+# Beyond this a question is given up, its retries included.
 _QUESTION_TIMEOUT_S = 180.0
-_LEASE_S = _QUESTION_TIMEOUT_S + 30.0
+# For so long another process waits for the answer of one that died. The living renew their claim.
+_LEASE_S = 15.0
 
 _Number = TypeVar("_Number", int, float)
 
@@ -28,7 +38,8 @@ _Number = TypeVar("_Number", int, float)
 class Spent:
     """What a run asked and paid: `calls` of the judge, `cache_hits` that needed none, tokens, and USD.
 
-    Tokens or cost of None are unknown: a call did not report its tokens, or its model has no known price.
+    Tokens or cost of None are unknown: an answer did not report its tokens, or its model has no known price.
+    A call that failed is counted, and nothing in tokens and cost.
     """
 
     calls: int = 0
@@ -56,7 +67,7 @@ class JudgeRun:
         judge: Judge,
         *,
         cache: Path | None = None,
-        max_concurrency: int = 32,
+        max_concurrency: int = 40,
         max_calls: int | None = None,
         max_cost_usd: float | None = None,
         min_score: float | None = None,
@@ -120,8 +131,11 @@ class JudgeRun:
             if known := await self._cache.get_or_claim(key, _LEASE_S):
                 return known
             try:
-                verdict = await self._put_to_vote(question)
-            except BaseException:
+                voting = asyncio.create_task(self._put_to_vote(question))
+                while not (await asyncio.wait({voting}, timeout=_LEASE_S / 3))[0]:
+                    await self._cache.renew(key, _LEASE_S)
+                verdict = voting.result()
+            except Exception:
                 await self._cache.release(key)
                 raise
         await self._cache.put(key, verdict, self.name, self._prompt_version, text)
@@ -151,7 +165,11 @@ class JudgeRun:
                 f"of {self._max_cost_usd:g} USD (max_cost_usd)"
             )
         self._spent = replace(spent, calls=spent.calls + 1)
-        verdict = await self._judge.ask(question)
+        try:
+            verdict = await self._judge.ask(question)
+        except JudgeUnavailable:
+            self._spent = replace(self._spent, calls=self._spent.calls - 1)
+            raise
         self._spent = replace(
             self._spent,
             input_tokens=_sum([self._spent.input_tokens, verdict.input_tokens]),
@@ -215,6 +233,20 @@ def _own_loop() -> asyncio.AbstractEventLoop:
 
 @functools.cache
 def _start_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="spangrade-judge", daemon=True).start()
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def until_exit() -> None:
+        at_exit = asyncio.Event()
+        started.set_result((asyncio.get_running_loop(), at_exit))
+        await at_exit.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(until_exit(),), name="spangrade-judge", daemon=True)
+    thread.start()
+    loop, at_exit = started.result()
+
+    @atexit.register
+    def stop() -> None:
+        loop.call_soon_threadsafe(at_exit.set)
+        thread.join()
+
     return loop
