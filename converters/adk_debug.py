@@ -9,8 +9,10 @@ from typing import Any
 from spangrade.tracer.otlp_rules import (
     INT64,
     NESTING,
+    Group,
     MalformedError,
     checked_time,
+    decoded,
     encodable,
     log_oddities,
     not_finite,
@@ -31,7 +33,7 @@ def read_trace(document: Any) -> Iterator[Span | Problem] | None:
     """
     match document:
         case [dict() as first, *_] if first.keys() >= _SPAN_KEYS:
-            return _spans(document)
+            return decoded([Group("", document, {}, _SCOPE, None)], _span, span_oddities)
     return None
 
 
@@ -47,19 +49,7 @@ def read_session(document: Any) -> Iterator[LogRecord | Problem] | None:
     return None
 
 
-def _spans(items: list[Any]) -> Iterator[Span | Problem]:
-    for i, item in enumerate(items):
-        try:
-            span = _span(item)
-        except MalformedError as error:
-            yield Problem(f"[{i}]", str(error))
-            continue
-        yield span
-        for oddity in span_oddities(span):
-            yield Problem(f"[{i}]", oddity, dropped=False)
-
-
-def _span(item: Any) -> Span:
+def _span(item: Any, group: Group) -> Span:
     if not isinstance(item, dict) or not item.keys() >= _SPAN_KEYS:
         raise MalformedError(f"not a span; right is a JSON object with {', '.join(sorted(_SPAN_KEYS))}")
     name, attributes, parent = item["name"], item.get("attributes") or {}, item.get("parent_span_id")
@@ -74,7 +64,7 @@ def _span(item: Any) -> Span:
         start_ns=_time(item["start_time"], "start_time"),
         end_ns=_time(item["end_time"], "end_time"),
         attributes=_plain(attributes, NESTING),
-        scope_name=_SCOPE,
+        scope_name=group.scope_name,
     )
 
 

@@ -19,6 +19,7 @@ from spangrade.tracer.span import LogRecord, Problem, Span
 
 TRACE, SPAN, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"
 WHERE = "resourceSpans[0].scopeSpans[0].spans[0]"
+PROTO_WHERE = "resource_spans[0].scope_spans[0].spans[0]"
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -348,14 +349,14 @@ def test_a_log_record_is_kept_without_a_time_and_dropped_with_a_bad_id() -> None
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"trace_id": b""}, "no traceId; right is 16 bytes, not all zero"),
-        ({"span_id": bytes(8)}, "no spanId; right is 8 bytes, not all zero"),
-        ({"span_id": b"abc"}, "spanId is 3 bytes; right is 8 bytes, not all zero"),
+        ({"trace_id": b""}, "no trace_id; right is 16 bytes, not all zero"),
+        ({"span_id": bytes(8)}, "no span_id; right is 8 bytes, not all zero"),
+        ({"span_id": b"abc"}, "span_id is 3 bytes; right is 8 bytes, not all zero"),
         ({"kind": 17}, "kind is 17; right is 0 to 5"),
         ({"kind": -1}, "kind is -1; right is 0 to 5"),
         (
             {"end_time_unix_nano": 2**63},
-            "endTimeUnixNano is 9223372036854775808; right is nanoseconds since 1970, below 2^63",
+            "end_time_unix_nano is 9223372036854775808; right is nanoseconds since 1970, below 2^63",
         ),
     ],
 )
@@ -373,7 +374,7 @@ def test_a_protobuf_span_that_cannot_be_read_is_a_problem_and_the_others_are_kep
     }
     records.add(**good | changes)
     records.add(**good)
-    assert list(otlp_proto.decode(request)) == [Problem(WHERE, message), PLAIN]
+    assert list(otlp_proto.decode(request)) == [Problem(PROTO_WHERE, message), PLAIN]
 
 
 def test_a_protobuf_value_too_deep_is_a_problem_and_a_hundred_levels_are_kept() -> None:
@@ -388,7 +389,9 @@ def test_a_protobuf_value_too_deep_is_a_problem_and_a_hundred_levels_are_kept() 
         value.int_value = 1
         return message
 
-    assert list(otlp_proto.decode(request(101))) == [Problem(WHERE, "a value nested deeper than 100 levels")]
+    assert list(otlp_proto.decode(request(101))) == [
+        Problem(PROTO_WHERE, "a value nested deeper than 100 levels")
+    ]
     [kept] = otlp_proto.decode(request(100))
     assert isinstance(kept, Span)
 

@@ -6,14 +6,17 @@ import math
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from spangrade.tracer.otlp_rules import (
+    INT64,
     KINDS,
     NESTING,
     STATUSES,
+    Group,
     MalformedError,
     checked_time,
+    decoded,
     encodable,
     log_oddities,
     not_finite,
@@ -38,16 +41,6 @@ _CAMEL = {
 }
 
 
-class _Group(NamedTuple):
-    """The records of one scope, and what they share."""
-
-    where: str
-    records: list[Any]
-    resource: Attributes
-    scope_name: str | None
-    scope_version: str | None
-
-
 def decode(document: Mapping[str, Any]) -> Iterator[Span | LogRecord | Problem]:
     """Yield the records of an ExportTraceServiceRequest or ExportLogsServiceRequest, in their order.
 
@@ -57,38 +50,13 @@ def decode(document: Mapping[str, Any]) -> Iterator[Span | LogRecord | Problem]:
     Problem follows it. A Problem's `where` is the position: `resourceSpans[0].scopeSpans[0].spans[3]`.
     """
     # 8.6 µs for a span of nine attributes (1.8 kB), after 3.3 µs in orjson: half of it in `_attributes`.
-    for group in _groups(document, "resourceSpans", "scopeSpans", "spans"):
-        if isinstance(group, Problem):
-            yield group
-            continue
-        for k, record in enumerate(group.records):
-            try:
-                span = _span(record, group)
-            except MalformedError as error:
-                yield Problem(f"{group.where}[{k}]", str(error))
-                continue
-            yield span
-            if span.end_ns < span.start_ns or not span.start_ns or span.parent_span_id == span.span_id:
-                for oddity in span_oddities(span):
-                    yield Problem(f"{group.where}[{k}]", oddity, dropped=False)
-    for group in _groups(document, "resourceLogs", "scopeLogs", "logRecords"):
-        if isinstance(group, Problem):
-            yield group
-            continue
-        for k, record in enumerate(group.records):
-            try:
-                log = _log(record, group)
-            except MalformedError as error:
-                yield Problem(f"{group.where}[{k}]", str(error))
-                continue
-            yield log
-            for oddity in log_oddities(log):
-                yield Problem(f"{group.where}[{k}]", oddity, dropped=False)
+    spans = _groups(document, "resourceSpans", "scopeSpans", "spans")
+    logs = _groups(document, "resourceLogs", "scopeLogs", "logRecords")
+    yield from decoded(spans, _span, span_oddities)
+    yield from decoded(logs, _log, log_oddities)
 
 
-def _groups(
-    document: Mapping[str, Any], signal: str, scopes: str, members: str
-) -> Iterator[_Group | Problem]:
+def _groups(document: Mapping[str, Any], signal: str, scopes: str, members: str) -> Iterator[Group | Problem]:
     for outer in _parts(_camel(document), signal, ""):
         if isinstance(outer, Problem):
             yield outer
@@ -111,7 +79,7 @@ def _groups(
             except MalformedError as error:
                 yield Problem(where_inner, str(error))
                 continue
-            yield _Group(f"{where_inner}.{members}", records, resource, name or None, version or None)
+            yield Group(f"{where_inner}.{members}", records, resource, name or None, version or None)
 
 
 def _parts(
@@ -130,7 +98,7 @@ def _parts(
             yield Problem(place, f"{_shown(part)} where a JSON object belongs")
 
 
-def _span(record: Any, group: _Group) -> Span:
+def _span(record: Any, group: Group) -> Span:
     if type(record) is not dict:
         raise MalformedError(f"{_shown(record)} where a span belongs")
     if "trace_id" in record:
@@ -174,7 +142,7 @@ def _link(record: Any) -> Attributes:
     }
 
 
-def _log(record: Any, group: _Group) -> LogRecord:
+def _log(record: Any, group: Group) -> LogRecord:
     log = _camel(_object(record, "a log record"))
     attributes = _attributes(log.get("attributes"))
     event_name = _text(log, "eventName") or attributes.get("event.name")
@@ -244,7 +212,7 @@ def _int64(content: Any) -> int:
         number = int(content) if content.removeprefix("-").isdigit() else None
     elif type(content) is float and content.is_integer() and abs(content) < 2**53:
         number = int(content)  # 5.0 or 1e5: the same number to JSON
-    if type(number) is int and -(2**63) <= number < 2**63:
+    if type(number) is int and number in INT64:
         return number
     raise MalformedError(f"{_shown(content)} where an integer of 64 bits belongs")
 

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -18,8 +18,10 @@ from spangrade.tracer.otlp_rules import (
     KINDS,
     NESTING,
     STATUSES,
+    Group,
     MalformedError,
     checked_time,
+    decoded,
     log_oddities,
     not_finite,
     span_oddities,
@@ -59,108 +61,74 @@ def decode(
     """Yield a request's records in their order, and Problems by the rules of `otlp_json.decode`."""
     # 10.3 µs for a span of nine attributes (1.8 kB), after 0.7 µs in protobuf's own parser.
     if isinstance(message, ExportTraceServiceRequest):
-        yield from _spans(message)
+        yield from decoded(_groups(message, "resource_spans", "scope_spans", "spans"), _span, span_oddities)
     else:
-        yield from _logs(message)
+        yield from decoded(_groups(message, "resource_logs", "scope_logs", "log_records"), _log, log_oddities)
 
 
-def _spans(message: ExportTraceServiceRequest) -> Iterator[Span | Problem]:
-    for i, per_resource in enumerate(message.resource_spans):
-        resource, problem = _resource(per_resource.resource.attributes, f"resourceSpans[{i}]")
-        if problem:
-            yield problem
-        for j, per_scope in enumerate(per_resource.scope_spans):
-            scope_name, scope_version = per_scope.scope.name or None, per_scope.scope.version or None
-            for k, record in enumerate(per_scope.spans):
-                try:
-                    span = _span(record, resource, scope_name, scope_version)
-                except MalformedError as error:
-                    yield Problem(f"resourceSpans[{i}].scopeSpans[{j}].spans[{k}]", str(error))
-                    continue
-                yield span
-                if span.end_ns < span.start_ns or not span.start_ns or span.parent_span_id == span.span_id:
-                    where = f"resourceSpans[{i}].scopeSpans[{j}].spans[{k}]"
-                    for oddity in span_oddities(span):
-                        yield Problem(where, oddity, dropped=False)
+def _groups(message: Message, signal: str, scopes: str, members: str) -> Iterator[Group | Problem]:
+    for i, per_resource in enumerate(getattr(message, signal)):
+        resource: Attributes = {}
+        try:
+            resource = _attributes(per_resource.resource.attributes)
+        except MalformedError as error:
+            why = f"{error}; its records are kept without a resource"
+            yield Problem(f"{signal}[{i}]", why, dropped=False)
+        for j, per_scope in enumerate(getattr(per_resource, scopes)):
+            where, scope = f"{signal}[{i}].{scopes}[{j}].{members}", per_scope.scope
+            records = getattr(per_scope, members)
+            yield Group(where, records, resource, scope.name or None, scope.version or None)
 
 
-def _logs(message: ExportLogsServiceRequest) -> Iterator[LogRecord | Problem]:
-    for i, per_resource in enumerate(message.resource_logs):
-        resource, problem = _resource(per_resource.resource.attributes, f"resourceLogs[{i}]")
-        if problem:
-            yield problem
-        for j, per_scope in enumerate(per_resource.scope_logs):
-            scope_name, scope_version = per_scope.scope.name or None, per_scope.scope.version or None
-            for k, record in enumerate(per_scope.log_records):
-                where = f"resourceLogs[{i}].scopeLogs[{j}].logRecords[{k}]"
-                try:
-                    log = _log(record, resource, scope_name, scope_version)
-                except MalformedError as error:
-                    yield Problem(where, str(error))
-                    continue
-                yield log
-                for oddity in log_oddities(log):
-                    yield Problem(where, oddity, dropped=False)
-
-
-def _resource(items: Iterable[KeyValue], where: str) -> tuple[Attributes, Problem | None]:
-    try:
-        return _attributes(items), None
-    except MalformedError as error:
-        return {}, Problem(where, f"{error}; its records are kept without a resource", dropped=False)
-
-
-def _span(record: ProtoSpan, resource: Attributes, scope_name: str | None, scope_version: str | None) -> Span:
+def _span(record: ProtoSpan, group: Group) -> Span:
     return Span(
-        trace_id=_id(record.trace_id, 16, "traceId"),
-        span_id=_id(record.span_id, 8, "spanId"),
-        parent_span_id=_optional_id(record.parent_span_id, 8, "parentSpanId"),
+        trace_id=_id(record.trace_id, 16, "trace_id"),
+        span_id=_id(record.span_id, 8, "span_id"),
+        parent_span_id=_optional_id(record.parent_span_id, 8, "parent_span_id"),
         name=record.name,
         kind=_named(KINDS, record.kind, "kind"),
-        start_ns=checked_time(record.start_time_unix_nano, "startTimeUnixNano"),
-        end_ns=checked_time(record.end_time_unix_nano, "endTimeUnixNano"),
+        start_ns=checked_time(record.start_time_unix_nano, "start_time_unix_nano"),
+        end_ns=checked_time(record.end_time_unix_nano, "end_time_unix_nano"),
         status=_named(STATUSES, record.status.code, "status.code"),
         status_message=record.status.message or None,
         attributes=_attributes(record.attributes),
         events=[
             {
                 "name": event.name,
-                "time_ns": checked_time(event.time_unix_nano, "timeUnixNano of an event"),
+                "time_ns": checked_time(event.time_unix_nano, "time_unix_nano of an event"),
                 "attributes": _attributes(event.attributes),
             }
             for event in record.events
         ],
         links=[
             {
-                "trace_id": _id(link.trace_id, 16, "traceId of a link"),
-                "span_id": _id(link.span_id, 8, "spanId of a link"),
+                "trace_id": _id(link.trace_id, 16, "trace_id of a link"),
+                "span_id": _id(link.span_id, 8, "span_id of a link"),
                 "attributes": _attributes(link.attributes),
             }
             for link in record.links
         ],
-        resource=resource,
-        scope_name=scope_name,
-        scope_version=scope_version,
+        resource=group.resource,
+        scope_name=group.scope_name,
+        scope_version=group.scope_version,
         trace_state=record.trace_state or None,
     )
 
 
-def _log(
-    record: ProtoLog, resource: Attributes, scope_name: str | None, scope_version: str | None
-) -> LogRecord:
+def _log(record: ProtoLog, group: Group) -> LogRecord:
     attributes = _attributes(record.attributes)
     event_name = record.event_name or attributes.get("event.name")
     return LogRecord(
-        trace_id=_optional_id(record.trace_id, 16, "traceId"),
-        span_id=_optional_id(record.span_id, 8, "spanId"),
-        time_ns=checked_time(record.time_unix_nano or record.observed_time_unix_nano, "timeUnixNano"),
+        trace_id=_optional_id(record.trace_id, 16, "trace_id"),
+        span_id=_optional_id(record.span_id, 8, "span_id"),
+        time_ns=checked_time(record.time_unix_nano or record.observed_time_unix_nano, "time_unix_nano"),
         event_name=event_name if isinstance(event_name, str) else None,
         severity=record.severity_text or None,
         body=_value(record.body, NESTING),
         attributes=attributes,
-        resource=resource,
-        scope_name=scope_name,
-        scope_version=scope_version,
+        resource=group.resource,
+        scope_name=group.scope_name,
+        scope_version=group.scope_version,
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Attributes, LogRecord, Problem, Span
+
+Record = TypeVar("Record", Span, LogRecord)
 
 # By their numbers. A span of no kind is internal: so says the protocol's own definition.
 KINDS = ("INTERNAL", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
@@ -16,6 +19,37 @@ INT64 = range(-(2**63), 2**63)
 
 class MalformedError(ValueError):
     """A record that cannot be read, and why."""
+
+
+class Group(NamedTuple):
+    """The records of one scope as they are encoded, where they stand, and what they share."""
+
+    where: str
+    records: Iterable[Any]
+    resource: Attributes
+    scope_name: str | None
+    scope_version: str | None
+
+
+def decoded(
+    groups: Iterable[Group | Problem],
+    decode: Callable[[Any, Group], Record],
+    oddities: Callable[[Record], Iterable[str]],
+) -> Iterator[Record | Problem]:
+    """Yield the groups' records; one that cannot be decoded becomes a Problem, one that is odd gets one."""
+    for group in groups:
+        if isinstance(group, Problem):
+            yield group
+            continue
+        for position, encoded in enumerate(group.records):
+            try:
+                record = decode(encoded, group)
+            except MalformedError as error:
+                yield Problem(f"{group.where}[{position}]", str(error))
+                continue
+            yield record
+            for oddity in oddities(record):
+                yield Problem(f"{group.where}[{position}]", oddity, dropped=False)
 
 
 def checked_time(time: int, what: str) -> int:

@@ -101,14 +101,15 @@ def _read(stream: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[Span |
         yield from _whole(stream.read(_MAX_MESSAGE), path)
         return
     opening = list(_opening(stream))
-    if _lines_follow([line for line in opening if not line.isspace()]):
+    filled = [line for line in opening if not line.isspace()]
+    if _lines_follow(filled):
         yield from _lines(chain(opening, stream), path)
         return
     text = b"".join(opening) + stream.read()
     try:
         document = _parse(text)
     except _NotJSONError as error:
-        if error.offset > sum(map(len, opening[:-1])):
+        if len(filled) == 1 or error.offset > sum(map(len, opening[:-1])):
             raise InputError(f"{path}: {error}; right is a whole JSON document, or one a line") from None
         yield from _lines(BytesIO(text), path)  # line 1 is broken by itself: the others may be whole
     else:
@@ -199,7 +200,7 @@ def _parse(text: bytes) -> Any:
         offset = len(error.doc[: error.pos].encode())
         if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
             raise _NotJSONError(f"JSON that is cut short at byte {len(text)}", len(text)) from None
-        reason = error.msg.lower().removesuffix(" at")
+        reason = error.msg.lower().removesuffix(" at").rstrip(": ")
         raise _NotJSONError(f"not JSON at byte {offset}: {reason}", offset) from None
     except RecursionError:
         raise _NotJSONError("JSON that is nested too deeply", len(text)) from None
@@ -211,8 +212,8 @@ def _described(document: Any) -> str:
     """Return what a document is, for the message that refuses it."""
     match document:
         case dict():
-            keys = ", ".join(list(document)[:4])
-            return f"a JSON object with the keys {keys[:80]}" if keys else "an empty JSON object"
+            keys = ", ".join(ascii(key[:40])[1:-1] for key in list(document)[:4])
+            return f"a JSON object with the keys {keys}" if document else "an empty JSON object"
         case [dict() as first, *_]:
             return f"a JSON list; its first is {_described(first)}"
         case list():
@@ -228,5 +229,5 @@ def _described_bytes(content: bytes) -> str:
         return "a DuckDB database"
     with suppress(UnicodeDecodeError):
         if not _CONTROL.search(content[:512]) and content.decode():
-            return "text that is not JSON"
+            return "text without a JSON object or list"
     return "binary content of another kind"
