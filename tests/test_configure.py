@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -19,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
 )
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.util._once import Once
 
@@ -171,6 +172,16 @@ def test_an_applications_provider_keeps_its_exporters_and_its_resource(tmp_path,
     assert [span.name for span in memory.get_finished_spans()] == ["span"]
     assert stored("spangrade.duckdb", "resource->>'service.name'") == ["own"]
     assert caplog.messages == ["the application's tracer provider stays 'own': 'other' is not used"]
+
+
+def test_an_applications_own_otlp_exporter_is_not_doubled(collector, monkeypatch):
+    url, received = collector
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+    own = TracerProvider()
+    own.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(own)
+    emit(configure())
+    assert received == [("/v1/traces", "span")]
 
 
 def test_a_provider_that_cannot_be_extended_is_refused():

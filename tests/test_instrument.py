@@ -572,11 +572,20 @@ class Hostile:
     __hash__ = None
 
 
+class Proxy:
+    """As web frameworks have them: outside a request, it refuses even to say what it is."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("outside a request")
+
+
 def test_odd_values_never_reach_the_agent_as_exceptions(spans):
     cycle = {}
     cycle["self"] = cycle
     for value in (
         Hostile(),
+        Proxy(),
         cycle,
         float("nan"),
         {1, 2},
@@ -628,6 +637,16 @@ def test_values_become_json_by_the_documented_rules():
         "x": ["Infinity", "-Infinity", "NaN"],
         "h": "<Hostile>",
     }
+
+
+def test_what_refers_to_itself_or_to_everything_ends():
+    ring: dict[str, object] = {"a": 1}
+    ring["ring"] = [ring]
+    assert json_value(ring) == {"a": 1, "ring": ["<dict>"]}
+    knot: list[list[object]] = [[] for _ in range(40)]
+    for knots in knot:
+        knots.extend(knot)
+    assert json_value({"knot": knot}) == "<dict>"
 
 
 json_like = st.recursive(

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import itertools
 import logging
 import math
 import os
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Set
 from enum import Enum
 from typing import Any
 
@@ -24,7 +24,8 @@ _log = logging.getLogger("spangrade")
 # record is on spans, so "event_only" is off.
 _ON = frozenset({"true", "1", "span_only", "span_and_event"})
 _OFF = frozenset({"false", "0", "no_content", "event_only"})
-_MAX_DEPTH = 32
+_MAX_DEPTH = 64
+_MAX_PARTS = 250_000  # 0.2 s; objects that refer to each other back and forth would have no end
 
 _override: bool | None = None
 _warned_of: str | None = None
@@ -58,17 +59,40 @@ def content_captured() -> bool:
     return False
 
 
-def json_value(value: object, depth: int = _MAX_DEPTH) -> Any:
+def json_value(value: object) -> Any:
     """`value` made of JSON's own types, all the way down.
 
     Tuples and sets become lists, bytes base64 text, NaN and the infinities text, keys text; dataclasses
-    and pydantic models objects, an Enum its value; whatever else, and what is nested deeper than 32
-    levels, becomes `str(value)`, and what refuses even that the name of its type.
+    and pydantic models objects, an Enum its value; whatever else becomes `str(value)`. What refuses that,
+    what is inside itself or deeper than 64 levels, and a value of more than 250,000 parts, becomes the
+    name of its type.
     """
+    try:
+        return _plain(value, (), itertools.count(1))
+    except _TooLargeError:
+        return f"<{type(value).__name__}>"
+
+
+class _TooLargeError(Exception):
+    """A value has more parts than are looked at."""
+
+
+def _plain(value: object, within: tuple[int, ...], parts: Iterator[int]) -> Any:
+    if next(parts) > _MAX_PARTS:
+        raise _TooLargeError
+    try:
+        return _converted(value, within, parts)
+    except _TooLargeError:
+        raise
+    except Exception:  # noqa: BLE001 (a stranger's __str__, __iter__, model_dump or proxy)
+        return f"<{type(value).__name__}>"
+
+
+def _converted(value: object, within: tuple[int, ...], parts: Iterator[int]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
-        return json_value(value.value, depth)
+        return _plain(value.value, within, parts)
     if isinstance(value, str):
         return _utf8(str(value))
     if isinstance(value, int):
@@ -79,20 +103,19 @@ def json_value(value: object, depth: int = _MAX_DEPTH) -> Any:
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode("ascii")
-    try:
-        if depth > 0:
-            if isinstance(value, Mapping):
-                return {_utf8(str(key)): json_value(item, depth - 1) for key, item in value.items()}
-            if isinstance(value, list | tuple | AbstractSet):
-                return [json_value(item, depth - 1) for item in value]
-            if dataclasses.is_dataclass(value) and not isinstance(value, type):
-                fields = dataclasses.fields(value)
-                return {field.name: json_value(getattr(value, field.name), depth - 1) for field in fields}
-            if not isinstance(value, type) and callable(dump := getattr(value, "model_dump", None)):
-                return json_value(dump(), depth - 1)
-        return _utf8(str(value))
-    except Exception:  # noqa: BLE001 (a stranger's __str__, __iter__ or model_dump)
+    if id(value) in within or len(within) == _MAX_DEPTH:
         return f"<{type(value).__name__}>"
+    within = (*within, id(value))
+    if isinstance(value, Mapping):
+        return {_utf8(str(key)): _plain(item, within, parts) for key, item in value.items()}
+    if isinstance(value, list | tuple | Set):
+        return [_plain(item, within, parts) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = (field.name for field in dataclasses.fields(value))
+        return {name: _plain(getattr(value, name), within, parts) for name in names}
+    if not isinstance(value, type) and callable(dump := getattr(value, "model_dump", None)):
+        return _plain(dump(), within, parts)
+    return _utf8(str(value))
 
 
 def json_text(value: object) -> str:

@@ -91,8 +91,9 @@ class DuckDBSpanExporter(SpanExporter):
                     raise
 
     def _drop(self, count: int, error: Exception) -> None:
-        self._dropped += count
-        self._dropped_unsaid += count
+        with _writing:
+            self._dropped += count
+            self._dropped_unsaid += count
         if time.monotonic() - self._last_warning_s >= _WARN_EVERY_S:
             self._warn(error)
 
