@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from spangrade.tracer.errors import InputError
 
-RECORDING_SUFFIXES = (".json", ".jsonl", ".ndjson", ".pb")
+RECORDING_SUFFIXES = (".json", ".jsonl", ".ndjson", ".pb", ".gz")
 MAX_PROBLEMS = 20  # as many as a screen shows
 
 Names = tuple[StrictStr, ...]
@@ -81,10 +81,21 @@ class GoldenQuestion(_Model):
     metadata: dict[str, Any] = Field(default_factory=dict)
     reference_data: ReferenceData
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_misplaced_reference(cls, value: Any) -> Any:
+        for key in ReferenceData.model_fields if isinstance(value, dict) else ():
+            if key in value:
+                raise PydanticCustomError("wrong_key", '"{key}" belongs in reference_data', {"key": key})
+        return value
+
     def reference(self, key: str) -> Any:
-        """A part of the reference: a key of `reference_data` or `agents_evaluated`; None if there is none."""
-        if key == "agents_evaluated":
-            return self.agents_evaluated
+        """What is expected under a key of `reference_data`, or `user_inputs` or `agents_evaluated`.
+
+        None if the question says nothing of it.
+        """
+        if key in ("user_inputs", "agents_evaluated"):
+            return getattr(self, key)
         return getattr(self.reference_data, key, None)
 
 
@@ -130,8 +141,8 @@ def find_dataset(folder: Path) -> tuple[Path, list[Path]]:
     """The golden dataset of a folder and its recordings, sorted.
 
     The dataset is the one file named `golden.json` or `*_golden.json`; the recordings are all other JSON,
-    JSON Lines and protobuf files in and below the folder. Raises `InputError` unless there is exactly one
-    dataset and at least one recording.
+    JSON Lines, protobuf and gzip files in and below the folder. Raises `InputError` unless there is exactly
+    one dataset and at least one recording.
     """
     if not folder.is_dir():
         raise InputError(

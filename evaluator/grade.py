@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from math import isfinite
 from typing import NamedTuple
@@ -34,7 +35,7 @@ REPORTED = (
     "cost",
 )
 
-CONVERSATION = "conversation"  # the gate that every question has: its user inputs, all of them, no more
+CONVERSATION = "conversation"  # a gate of every question, whatever is asked for
 
 
 class Verdict(StrEnum):
@@ -61,39 +62,39 @@ class Grade(NamedTuple):
 
 
 def grade(
-    sessions: Iterable[Session],
-    dataset: GoldenDataset,
-    asked: Iterable[Metric] = (),
-    metrics: Mapping[str, Metric] | None = None,
+    sessions: Iterable[Session], dataset: GoldenDataset, asked: Iterable[Metric] = ()
 ) -> Iterator[Grade]:
     """Grade sessions as they come, one grade each, then one for each golden question left unanswered.
 
-    `asked` are the metrics to judge by; where none of them has a threshold, `DEFAULT_GATES` judge. The
-    `REPORTED` metrics are measured on every session. `metrics` are those installed unless given.
+    `asked` are the metrics to judge by; where none of them has a threshold, `DEFAULT_GATES` judge. Every
+    question is a gate by its conversation too, and the `REPORTED` metrics are measured on every session.
     """
-    metrics = load_metrics() if metrics is None else metrics
-    asked = tuple(asked)
-    defaults = (
-        () if any(one.threshold is not None for one in asked) else [metrics[name] for name in DEFAULT_GATES]
-    )
-    taken = {one.name for one in asked}
-    reported = tuple(metrics[name] for name in REPORTED if name not in taken)
+    metrics = load_metrics()
+    asked = {one.name: one for one in asked}
+    defaults = () if any(one.threshold is not None for one in asked.values()) else DEFAULT_GATES
+    gates = {name: metrics[name] for name in (CONVERSATION, *defaults)}
+    reported = [metrics[name] for name in REPORTED if name not in asked]
     questions = QuestionIndex(dataset)
-    answered, doubtful = set(), set()
+    answered: Counter[str] = Counter()
+    doubtful: set[str] = set()
     for session in sessions:
         candidates = questions.find(session)
-        if len(candidates) == 1:
-            (question,) = candidates
-            answered.add(question.id)
-            gates = [one for one in defaults if one.needs and question.reference(one.needs) is not None]
-            yield _graded(session, question, (*gates, *asked), reported)
-        elif candidates:
-            doubtful.update(question.id for question in candidates)
-            yield _ambiguous(session, candidates, reported)
-        else:
+        if not candidates:
             yield _unmatched(session, reported)
+        elif questions.alike(candidates):
+            question = min(candidates, key=lambda candidate: answered[candidate.id])
+            answered[question.id] += 1
+            had = {
+                name: one
+                for name, one in gates.items()
+                if one.needs and question.reference(one.needs) is not None
+            }
+            yield _graded(session, question, {**had, **asked}.values(), reported)
+        else:
+            doubtful.update(candidate.id for candidate in candidates)
+            yield _ambiguous(session, candidates, reported)
     for question in dataset.golden_questions:
-        if question.id not in answered:
+        if not answered[question.id]:
             yield _unanswered(question, question.id in doubtful)
 
 
@@ -144,6 +145,7 @@ class QuestionIndex:
     """The golden questions by id, by their user inputs and by the beginnings of these."""
 
     def __init__(self, dataset: GoldenDataset) -> None:
+        self._expectations: dict[str, str] = {}
         self._by_id = {question.id: question for question in dataset.golden_questions}
         self._whole: dict[tuple[str, ...], list[GoldenQuestion]] = {}
         self._begun: dict[tuple[str, ...], list[GoldenQuestion]] = {}
@@ -175,6 +177,16 @@ class QuestionIndex:
             found += self._whole.get(said[:length], ())
         return tuple(found)
 
+    def alike(self, questions: Sequence[GoldenQuestion]) -> bool:
+        """Whether questions ask and expect the same, so that a verdict is the same whichever is meant."""
+        return len(questions) == 1 or len({self._expected(question) for question in questions}) == 1
+
+    def _expected(self, question: GoldenQuestion) -> str:
+        if question.id not in self._expectations:
+            parts = {"user_inputs", "agents_evaluated", "reference_data"}
+            self._expectations[question.id] = question.model_dump_json(include=parts)
+        return self._expectations[question.id]
+
 
 def normal_text(text: str) -> str:
     """A text in Unicode NFC, with each run of white space one space, and none around it."""
@@ -185,7 +197,7 @@ def normal_text(text: str) -> str:
 def _graded(
     session: Session, question: GoldenQuestion, gates: Iterable[Metric], reported: Iterable[Metric]
 ) -> Grade:
-    outcomes: dict[str, Outcome] = {CONVERSATION: _conversation(session, question)}
+    outcomes: dict[str, Outcome] = {}
     unsettled = []
     for metric in gates:
         outcome = outcomes[metric.name] = measure(metric, session, question)
@@ -209,15 +221,6 @@ def _graded(
     return Grade(session.session_id, question.id, Verdict.PASSED, "", outcomes)
 
 
-def _conversation(session: Session, question: GoldenQuestion) -> Outcome:
-    turns, wanted = len(session.turns), len(question.user_inputs)
-    if turns < wanted:
-        return Score(0.0, False, f"stopped after {turns} of {wanted} user inputs")
-    if turns > wanted:
-        return Score(0.0, False, f"went on for {turns} turns, beyond its {wanted} user inputs")
-    return Score(1.0, True, "as expected")
-
-
 def _ambiguous(session: Session, candidates: Iterable[GoldenQuestion], reported: Iterable[Metric]) -> Grade:
     names = ", ".join(question.id for question in candidates)
     reason = f"it may answer any of the golden questions {names}; a question id on its spans would tell"
@@ -236,7 +239,7 @@ def _unmatched(session: Session, reported: Iterable[Metric]) -> Grade:
 
 
 def _unanswered(question: GoldenQuestion, doubtful: bool) -> Grade:
-    reason = "no session answers it" + (" for certain: others have the same user inputs" if doubtful else "")
+    reason = "no session answers it" + (" for certain: others begin alike" if doubtful else "")
     return Grade(None, question.id, Verdict.INCONCLUSIVE, reason, {CONVERSATION: Inconclusive(reason)})
 
 

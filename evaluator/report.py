@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +20,12 @@ from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
 from spangrade.tracer.errors import ExitCode, InputError
 
-MOST_LISTED = 50  # grades that the table tells the reasons of; all of them are in the JSON Lines
+MOST_LISTED = 20  # grades of one verdict that the table tells the reasons of; the JSON Lines have them all
 
-_COLOURS = {
-    Verdict.PASSED: "green",
+_TOLD = {  # the verdicts that the table tells the reasons of, the gravest first, and their colours
+    Verdict.BROKEN: "magenta",
     Verdict.FAILED: "red",
     Verdict.INCONCLUSIVE: "yellow",
-    Verdict.BROKEN: "magenta",
     Verdict.UNMATCHED: "dim",
 }
 
@@ -121,8 +121,8 @@ class Report:
         self.verdicts: Counter[Verdict] = Counter()
         self.unanswered: list[str] = []
         self.metrics: dict[str, MetricTotals] = {}
-        self._listed: list[Grade] = []
-        self._unlisted = 0
+        self._listed: dict[Verdict, list[Grade]] = {verdict: [] for verdict in _TOLD}
+        self._unlisted: Counter[Verdict] = Counter()
 
     def add(self, grade: Grade) -> None:
         """Count one grade."""
@@ -134,11 +134,11 @@ class Report:
                 if name not in self.metrics:
                     self.metrics[name] = MetricTotals()
                 self.metrics[name].add(outcome)
-        if grade.verdict is not Verdict.PASSED:
-            if len(self._listed) < MOST_LISTED:
-                self._listed.append(grade._replace(outcomes={}))
+        if grade.verdict in _TOLD:
+            if len(self._listed[grade.verdict]) < MOST_LISTED:
+                self._listed[grade.verdict].append(grade._replace(outcomes={}))
             else:
-                self._unlisted += 1
+                self._unlisted[grade.verdict] += 1
 
     @property
     def exit_code(self) -> ExitCode:
@@ -170,21 +170,20 @@ class Report:
     def tables(self) -> RenderableType:
         """What did not pass and why, every metric's totals, and the line; to be printed by rich."""
         parts: list[RenderableType] = []
-        if self._listed:
+        if any(self._listed.values()):
             parts.append(self._grades_table())
-        if self._unlisted:
-            parts.append(Text(f"and {self._unlisted} more"))
+        parts += [Text(f"and {number} more {verdict}") for verdict, number in self._unlisted.items()]
         if self.metrics:
             parts.append(self._metrics_table())
         return Group(*parts, Text(self.line()))
 
     def _grades_table(self) -> Table:
         table = Table("session", "question", "verdict", "reason")
-        for grade in self._listed:
+        for grade in chain.from_iterable(self._listed.values()):
             table.add_row(
                 _printable(grade.session_id or "–"),
                 _printable(grade.question_id or "–"),
-                Text(grade.verdict, _COLOURS[grade.verdict]),
+                Text(grade.verdict, _TOLD[grade.verdict]),
                 _printable(grade.reason),
             )
         return table

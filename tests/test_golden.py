@@ -54,9 +54,10 @@ def test_references_are_found_by_name(tmp_path: Path) -> None:
     dataset = load_golden(
         written(tmp_path, {"golden_questions": [question(reference_data={"tone": "polite"})]})
     )
-    names = ("agents_evaluated", "tone", "reference_trajectory", "unheard_of")
+    names = ("agents_evaluated", "user_inputs", "tone", "reference_trajectory", "unheard_of")
     assert [dataset.golden_questions[0].reference(name) for name in names] == [
         ("shop",),
+        ("hi",),
         "polite",
         None,
         None,
@@ -123,6 +124,10 @@ def test_captured_datasets_load_as_they_are(folder: str) -> None:
                 'golden_questions[0] (id "q1").reference_data: unknown key "referenceTrajectory"; '
                 'did you mean "reference_trajectory"?'
             ),
+        ),
+        (
+            {"golden_questions": [question(reference_trajectory=["shop"])]},
+            'golden_questions[0] (id "q1"): "reference_trajectory" belongs in reference_data',
         ),
         (
             {"golden_questions": [question(reference_data={"reference_trajectory": "shop"})]},

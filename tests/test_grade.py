@@ -168,9 +168,9 @@ def test_each_session_of_a_question_is_graded() -> None:
 
 
 def test_a_session_that_may_answer_several_questions_is_inconclusive() -> None:
-    questions = [question("hi", id="qa"), question("hi", id="qb")]
+    questions = [question("hi", id="qa"), question("hi", id="qb", agents=["other"])]
     reason = "it may answer any of the golden questions qa, qb; a question id on its spans would tell"
-    unanswered = "no session answers it for certain: others have the same user inputs"
+    unanswered = "no session answers it for certain: others begin alike"
     assert verdicts([said("hi")], questions) == [
         ("s1", None, Verdict.INCONCLUSIVE, reason),
         (None, "qa", Verdict.INCONCLUSIVE, unanswered),
@@ -178,15 +178,34 @@ def test_a_session_that_may_answer_several_questions_is_inconclusive() -> None:
     ]
 
 
+def test_sessions_are_shared_out_among_questions_that_ask_and_expect_the_same() -> None:
+    questions = [question("hi", id="qa", trajectory=["shop"]), question("hi", id="qb", trajectory=["shop"])]
+    made = [said("hi", session_id=name) for name in ("s1", "s2", "s3")]
+    assert [(one.session_id, one.question_id, one.verdict) for one in graded(made, questions)] == [
+        ("s1", "qa", Verdict.PASSED),
+        ("s2", "qb", Verdict.PASSED),
+        ("s3", "qa", Verdict.PASSED),
+    ]
+    assert [one[1:4] for one in graded(made[:1], questions)] == [
+        ("qa", Verdict.PASSED, ""),
+        ("qb", Verdict.INCONCLUSIVE, "no session answers it"),
+    ]
+
+
+def test_true_and_1_in_a_reference_are_different_expectations() -> None:
+    questions = [question("hi", id="qa", state={"n": 1}), question("hi", id="qb", state={"n": True})]
+    assert [one.verdict for one in graded([said("hi")], questions)] == [Verdict.INCONCLUSIVE] * 3
+
+
 def test_a_session_that_stopped_early_failed() -> None:
     three = question("a", "b", "c")
-    reason = "conversation: stopped after 2 of 3 user inputs"
+    reason = "conversation: stopped after 2 turns of 3"
     assert verdicts([said("a", "b")], [three]) == [("s1", "q1", Verdict.FAILED, reason)]
     assert verdicts([said("x", None, question_id="q1")], [three]) == [("s1", "q1", Verdict.FAILED, reason)]
 
 
 def test_a_session_that_went_on_failed() -> None:
-    reason = "conversation: went on for 3 turns, beyond its 1 user inputs"
+    reason = "conversation: went on for 3 turns of 1"
     assert verdicts([said("a", "b", "c")], [question("a")]) == [("s1", "q1", Verdict.FAILED, reason)]
 
 
@@ -326,6 +345,17 @@ def test_tables_show_recorded_text_without_markup_or_control_characters() -> Non
     assert "agent_routing: did not take part: shop; took part: [bold]x\ufffd[2J" in text
     assert "\x1b" not in text
     assert text.endswith(reported(FOUR).line() + "\n")
+
+
+def test_a_table_tells_the_gravest_first_and_counts_what_it_leaves_out() -> None:
+    made = [said(f"{n}", session_id=f"strange{n}") for n in range(25)]
+    grades = graded([*made, said("hi", session_id="s1", agents=["other"])], [question()])
+    screen = StringIO()
+    Console(file=screen, width=200).print(reported(grades).tables())
+    lines = screen.getvalue().splitlines()
+    told = [line.split()[1] for line in lines if line.startswith(("│ s1 ", "│ strange"))]
+    assert told == ["s1", *(f"strange{n}" for n in range(20))]
+    assert "and 5 more unmatched" in lines
 
 
 def test_an_empty_report_is_not_an_error_of_its_own() -> None:

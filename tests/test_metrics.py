@@ -165,6 +165,16 @@ def test_what_differs_is_told_with_the_spans_of_unexpected_calls() -> None:
     )
 
 
+def test_arguments_nested_without_end_are_compared_and_told_in_short() -> None:
+    deep: Any = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    made = session([("hi", [tool("find", deep)])])
+    assert measured("tool_recall", made, question(tools=[("find", {"q": "a"})])) == Score(
+        0.0, None, 'missing: find{"q":"a"}; not expected: find{…}', ("find",)
+    )
+
+
 def test_each_tool_metric_takes_a_matcher_for_arguments() -> None:
     made = session([("hi", [tool("find", {"q": "a", "page": 1})])])
     asked = question(tools=[("find", {"q": "a"})])
@@ -265,6 +275,7 @@ def test_token_metrics() -> None:
         ),
         ("cache_efficiency", used(input_tokens=0), Inconclusive("there are no input tokens")),
         ("thinking_metrics", used(output_tokens=None), Inconclusive("output tokens are not recorded")),
+        ("token_usage", used(llm_calls=0), Inconclusive("no model call is recorded")),
         ("output_density", used(llm_calls=0), Inconclusive("no model call is recorded")),
         ("output_density", used(complete=False), Inconclusive("not every model call recorded its tokens")),
     ],

@@ -7,10 +7,9 @@ same is a score.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
-
-import orjson
 
 from spangrade.evaluator.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.matching import ArgumentMatcher, arguments_match, is_subsequence, maximum_matching
@@ -175,7 +174,10 @@ def _differences(pairing: _Pairing) -> tuple[str, tuple[str, ...]]:
 def _call(name: str, arguments: Any) -> str:
     if arguments is None:
         return name
-    text = orjson.dumps(arguments, default=repr).decode()
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=repr)
+    except RecursionError:
+        text = "{…}"
     return f"{name}{text if len(text) <= _LONGEST_ARGUMENTS else text[:_LONGEST_ARGUMENTS] + '…'}"
 
 

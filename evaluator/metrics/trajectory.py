@@ -1,4 +1,4 @@
-"""Metrics over the trajectory: the agents and tools that started, against `reference_trajectory`."""
+"""Metrics over the way that a session took: its turns, and the agents and tools that started."""
 
 from __future__ import annotations
 
@@ -87,7 +87,18 @@ def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
     return Score(share, None, f"did not take part: {', '.join(absent)}; took part: {took_part}")
 
 
+@metric(needs="user_inputs", threshold=1.0)
+def conversation(session: Session, question: GoldenQuestion) -> Outcome:
+    """1 if the session had as many turns as there are user inputs, 0 if it stopped before or went on."""
+    turns, wanted = len(session.turns), len(question.user_inputs)
+    if turns == wanted:
+        return Score(1.0, None, "as expected")
+    went = "stopped after" if turns < wanted else "went on for"
+    return Score(0.0, None, f"{went} {turns} turns of {wanted}")
+
+
 METRICS = (
+    conversation,
     trajectory_exact_match,
     trajectory_in_order_match,
     trajectory_any_order_match,

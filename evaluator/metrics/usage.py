@@ -19,6 +19,8 @@ _NO_TOKENS = "not every model call recorded its tokens"
 def token_usage(session: Session) -> Outcome:
     """Input and output tokens of all model calls, added up."""
     usage = session.usage
+    if not usage.llm_calls:
+        return Inconclusive(_NO_CALLS)
     if usage.input_tokens is None or usage.output_tokens is None or not usage.complete:
         known = (usage.input_tokens or 0) + (usage.output_tokens or 0)
         return Inconclusive(_NO_TOKENS, float(known))
