@@ -156,7 +156,8 @@ def arrow_rows(rows: Sequence[tuple[Any, ...]], types: dict[str, Any]) -> na.Arr
     Columns that hold JSON values are written as JSON text.
     """
     columns = []
-    for (name, kind), values in zip(types.items(), zip(*rows, strict=True), strict=True):
+    cells = zip(*rows, strict=True) if rows else ((),) * len(types)
+    for (name, kind), values in zip(types.items(), cells, strict=True):
         texts = _json_texts(values) if name in _JSON_COLUMNS else values
         columns.append(na.c_array(texts, kind))
     schema = na.struct(types)
