@@ -217,15 +217,14 @@ def _compare_keys(
 
 
 def _compare_text(actual: str, expected: str | Sequence[str], path: str) -> Iterator[Mismatch | _Undecided]:
-    questions = []
+    questions: list[Question] = []
     normal = normal_form(actual)
     for alternative in [expected] if isinstance(expected, str) else expected:
-        if alternative == "*" or alternative == actual:
+        if alternative == "*":
             return
-        statement = _STATEMENT.fullmatch(alternative.strip())
-        if statement:
+        if statement := _STATEMENT.fullmatch(alternative.strip()):
             questions.append(satisfies(actual, statement[1].strip()))
-        elif normal_form(alternative) == normal:
+        elif alternative == actual or normal_form(alternative) == normal:
             return
         else:
             questions.append(same_meaning(actual, alternative))

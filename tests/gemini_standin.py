@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from typing import Any
 
 from google.genai.types import HttpOptions, HttpRetryOptions
 
+# Loopback has no TLS, and to load certificates takes a client 20 ms.
+_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 USAGE = {
     "promptTokenCount": 1000,
     "candidatesTokenCount": 20,
@@ -84,8 +87,14 @@ class GeminiStandIn:
 
     def http_options(self, attempts: int = 5) -> HttpOptions:
         """For the real client: this server, and retries without the waiting."""
-        retries = HttpRetryOptions(attempts=attempts, initial_delay=0.001, max_delay=0.01, jitter=0.001)
-        return HttpOptions(base_url=self.url, retry_options=retries)
+        return HttpOptions(
+            base_url=self.url,
+            retry_options=HttpRetryOptions(
+                attempts=attempts, initial_delay=0.001, max_delay=0.01, jitter=0.001
+            ),
+            client_args={"verify": _TLS},
+            async_client_args={"verify": _TLS},
+        )
 
     def respond(self, request: Request) -> tuple[int, bytes]:
         with self._lock:

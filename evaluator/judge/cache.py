@@ -139,8 +139,8 @@ class VerdictCache:
 
     def _do_once(self, works: list[_Work]) -> list[Any]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # The storage version that every supported DuckDB reads and writes.
-        config: dict[str, Any] = {"storage_compatibility_version": "v1.5.0"}
+        # The storage version that every supported DuckDB reads and writes; few rows need no threads.
+        config: dict[str, Any] = {"storage_compatibility_version": "v1.5.0", "threads": 1}
         with closing(duckdb.connect(self.path, config=config)) as connection:
             connection.begin()
             connection.execute(resources.files(__package__).joinpath("cache.sql").read_text())
