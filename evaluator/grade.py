@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from math import isfinite
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.outcome import Failure, Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.semconv import QUESTION_ID
 
 # The gates of a question where none is asked for, each only if the question has its reference. Their
 # thresholds are 1: the reference holds what must happen.
@@ -70,31 +70,27 @@ def grade(
     question is a gate by its conversation too, and the `REPORTED` metrics are measured on every session.
     """
     metrics = load_metrics()
-    asked = {one.name: one for one in asked}
-    defaults = () if any(one.threshold is not None for one in asked.values()) else DEFAULT_GATES
-    gates = {name: metrics[name] for name in (CONVERSATION, *defaults)}
-    reported = [metrics[name] for name in REPORTED if name not in asked]
+    own = {metric.name: metric for metric in asked}
+    defaults = () if any(metric.threshold is not None for metric in own.values()) else DEFAULT_GATES
+    gates = [metrics[name] for name in (CONVERSATION, *defaults) if name not in own]
+    reported = [metrics[name] for name in REPORTED if name not in own]
     questions = QuestionIndex(dataset)
-    answered: Counter[str] = Counter()
+    answered: set[str] = set()
     doubtful: set[str] = set()
     for session in sessions:
         candidates = questions.find(session)
-        if not candidates:
-            yield _unmatched(session, reported)
-        elif questions.alike(candidates):
-            question = min(candidates, key=lambda candidate: answered[candidate.id])
-            answered[question.id] += 1
-            had = {
-                name: one
-                for name, one in gates.items()
-                if one.needs and question.reference(one.needs) is not None
-            }
-            yield _graded(session, question, {**had, **asked}.values(), reported)
-        else:
-            doubtful.update(candidate.id for candidate in candidates)
+        if len(candidates) == 1:
+            (question,) = candidates
+            answered.add(question.id)
+            had = [gate for gate in gates if question.reference(gate.needs or "") is not None]
+            yield _graded(session, question, (*had, *own.values()), reported)
+        elif candidates:
+            doubtful.update(question.id for question in candidates)
             yield _ambiguous(session, candidates, reported)
+        else:
+            yield _unmatched(session, reported)
     for question in dataset.golden_questions:
-        if not answered[question.id]:
+        if question.id not in answered:
             yield _unanswered(question, question.id in doubtful)
 
 
@@ -145,7 +141,6 @@ class QuestionIndex:
     """The golden questions by id, by their user inputs and by the beginnings of these."""
 
     def __init__(self, dataset: GoldenDataset) -> None:
-        self._expectations: dict[str, str] = {}
         self._by_id = {question.id: question for question in dataset.golden_questions}
         self._whole: dict[tuple[str, ...], list[GoldenQuestion]] = {}
         self._begun: dict[tuple[str, ...], list[GoldenQuestion]] = {}
@@ -177,16 +172,6 @@ class QuestionIndex:
             found += self._whole.get(said[:length], ())
         return tuple(found)
 
-    def alike(self, questions: Sequence[GoldenQuestion]) -> bool:
-        """Whether questions ask and expect the same, so that a verdict is the same whichever is meant."""
-        return len(questions) == 1 or len({self._expected(question) for question in questions}) == 1
-
-    def _expected(self, question: GoldenQuestion) -> str:
-        if question.id not in self._expectations:
-            parts = {"user_inputs", "agents_evaluated", "reference_data"}
-            self._expectations[question.id] = question.model_dump_json(include=parts)
-        return self._expectations[question.id]
-
 
 def normal_text(text: str) -> str:
     """A text in Unicode NFC, with each run of white space one space, and none around it."""
@@ -205,27 +190,20 @@ def _graded(
             unsettled.append(f"{metric.name}: {outcome.reason}")
     for metric in reported:
         outcomes[metric.name] = measure(metric, session, question)
-    broken, failed = [], []
-    for name, outcome in outcomes.items():
-        if isinstance(outcome, Failure):
-            broken.append(f"{name}: {outcome.error}")
-        elif isinstance(outcome, Score) and outcome.passed is False:
-            failed.append(f"{name}: {outcome.reason}")
-    for verdict, reasons in (
-        (Verdict.BROKEN, broken),
-        (Verdict.FAILED, failed),
-        (Verdict.INCONCLUSIVE, unsettled),
-    ):
-        if reasons:
-            return Grade(session.session_id, question.id, verdict, "; ".join(reasons), outcomes)
-    return Grade(session.session_id, question.id, Verdict.PASSED, "", outcomes)
+    failed = [
+        f"{name}: {outcome.reason}"
+        for name, outcome in outcomes.items()
+        if isinstance(outcome, Score) and outcome.passed is False
+    ]
+    verdict = Verdict.FAILED if failed else Verdict.INCONCLUSIVE if unsettled else Verdict.PASSED
+    return _settled(session, question.id, verdict, "; ".join(failed or unsettled), outcomes)
 
 
 def _ambiguous(session: Session, candidates: Iterable[GoldenQuestion], reported: Iterable[Metric]) -> Grade:
     names = ", ".join(question.id for question in candidates)
-    reason = f"it may answer any of the golden questions {names}; a question id on its spans would tell"
+    reason = f"it may answer any of the golden questions {names}; {QUESTION_ID} on its spans would tell"
     outcomes = {CONVERSATION: Inconclusive(reason), **_measured(session, reported)}
-    return Grade(session.session_id, None, Verdict.INCONCLUSIVE, reason, outcomes)
+    return _settled(session, None, Verdict.INCONCLUSIVE, reason, outcomes)
 
 
 def _unmatched(session: Session, reported: Iterable[Metric]) -> Grade:
@@ -235,12 +213,24 @@ def _unmatched(session: Session, reported: Iterable[Metric]) -> Grade:
         reason = "it has no question id, and its user inputs are not recorded"
     else:
         reason = "no golden question has its user inputs"
-    return Grade(session.session_id, None, Verdict.UNMATCHED, reason, _measured(session, reported))
+    return _settled(session, None, Verdict.UNMATCHED, reason, _measured(session, reported))
 
 
 def _unanswered(question: GoldenQuestion, doubtful: bool) -> Grade:
     reason = "no session answers it" + (" for certain: others begin alike" if doubtful else "")
     return Grade(None, question.id, Verdict.INCONCLUSIVE, reason, {CONVERSATION: Inconclusive(reason)})
+
+
+def _settled(
+    session: Session, question_id: str | None, verdict: Verdict, reason: str, outcomes: dict[str, Outcome]
+) -> Grade:
+    """A grade of this verdict, unless a metric broke: that comes before any."""
+    broken = [
+        f"{name}: {outcome.error}" for name, outcome in outcomes.items() if isinstance(outcome, Failure)
+    ]
+    if broken:
+        verdict, reason = Verdict.BROKEN, "; ".join(broken)
+    return Grade(session.session_id, question_id, verdict, reason, outcomes)
 
 
 def _measured(session: Session, reported: Iterable[Metric]) -> dict[str, Outcome]:

@@ -168,33 +168,14 @@ def test_each_session_of_a_question_is_graded() -> None:
 
 
 def test_a_session_that_may_answer_several_questions_is_inconclusive() -> None:
-    questions = [question("hi", id="qa"), question("hi", id="qb", agents=["other"])]
-    reason = "it may answer any of the golden questions qa, qb; a question id on its spans would tell"
+    questions = [question("hi", id="qa"), question("hi", id="qb")]
+    reason = "it may answer any of the golden questions qa, qb; spangrade.question_id on its spans would tell"
     unanswered = "no session answers it for certain: others begin alike"
     assert verdicts([said("hi")], questions) == [
         ("s1", None, Verdict.INCONCLUSIVE, reason),
         (None, "qa", Verdict.INCONCLUSIVE, unanswered),
         (None, "qb", Verdict.INCONCLUSIVE, unanswered),
     ]
-
-
-def test_sessions_are_shared_out_among_questions_that_ask_and_expect_the_same() -> None:
-    questions = [question("hi", id="qa", trajectory=["shop"]), question("hi", id="qb", trajectory=["shop"])]
-    made = [said("hi", session_id=name) for name in ("s1", "s2", "s3")]
-    assert [(one.session_id, one.question_id, one.verdict) for one in graded(made, questions)] == [
-        ("s1", "qa", Verdict.PASSED),
-        ("s2", "qb", Verdict.PASSED),
-        ("s3", "qa", Verdict.PASSED),
-    ]
-    assert [one[1:4] for one in graded(made[:1], questions)] == [
-        ("qa", Verdict.PASSED, ""),
-        ("qb", Verdict.INCONCLUSIVE, "no session answers it"),
-    ]
-
-
-def test_true_and_1_in_a_reference_are_different_expectations() -> None:
-    questions = [question("hi", id="qa", state={"n": 1}), question("hi", id="qb", state={"n": True})]
-    assert [one.verdict for one in graded([said("hi")], questions)] == [Verdict.INCONCLUSIVE] * 3
 
 
 def test_a_session_that_stopped_early_failed() -> None:
@@ -264,6 +245,11 @@ def test_a_metric_that_breaks_breaks_the_session_and_is_not_a_zero(function: Any
     assert one.verdict is Verdict.BROKEN
     assert one.reason.startswith(f"own: {error}")
     assert isinstance(one.outcomes["own"], Failure)
+
+
+def test_a_metric_that_breaks_on_a_session_that_fits_no_question_is_told_too() -> None:
+    unreadable = said("bye", usage=None)
+    assert graded([unreadable], [question()])[0][1:3] == (None, Verdict.BROKEN)
 
 
 def test_a_metric_of_ones_own_may_need_a_custom_reference_and_judge_itself() -> None:
