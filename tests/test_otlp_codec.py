@@ -116,6 +116,7 @@ def test_every_part_of_a_span_is_read() -> None:
         ({"traceId": TRACE.upper(), "spanId": SPAN.upper()}, PLAIN),
         ({"traceId": b64encode(bytes.fromhex(TRACE)).decode()}, PLAIN),
         ({"spanId": b64encode(bytes.fromhex(SPAN)).decode().rstrip("=")}, PLAIN),
+        ({"spanId": "-__7__v_-_8="}, PLAIN._replace(span_id="fbfffbfffbfffbff")),
         ({"parentSpanId": ""}, PLAIN),
         ({"parentSpanId": "0" * 16}, PLAIN),
         ({"parentSpanId": None, "attributes": None, "events": None, "status": None, "kind": None}, PLAIN),
@@ -286,6 +287,17 @@ def test_an_odd_span_is_kept_as_it_came_and_told_of(
                     "resourceSpans[0]",
                     "resource: a JSON list where a JSON object belongs; "
                     "its records are kept without a resource",
+                    dropped=False,
+                ),
+                PLAIN,
+            ],
+        ),
+        (
+            {"resourceSpans": [{"scopeSpans": [{"scope": {"name": 5}, "spans": [span()]}]}]},
+            [
+                Problem(
+                    "resourceSpans[0].scopeSpans[0]",
+                    "name is 5; right is text; its records are kept without a scope",
                     dropped=False,
                 ),
                 PLAIN,

@@ -59,7 +59,7 @@ def decode(
     message: ExportTraceServiceRequest | ExportLogsServiceRequest,
 ) -> Iterator[Span | LogRecord | Problem]:
     """Yield a request's records in their order, and Problems by the rules of `otlp_json.decode`."""
-    # 10.3 µs for a span of nine attributes (1.8 kB), after 0.7 µs in protobuf's own parser.
+    # 10.5 µs for a span of nine attributes (1.8 kB), after 0.7 µs in protobuf's own parser.
     if isinstance(message, ExportTraceServiceRequest):
         yield from decoded(_groups(message, "resource_spans", "scope_spans", "spans"), _span, span_oddities)
     else:
