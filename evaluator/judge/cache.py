@@ -89,25 +89,24 @@ class VerdictCache:
 
     async def put(self, key: str, verdict: Verdict, judge: str, prompt_version: str, question: str) -> None:
         """Keep a verdict and end the claim; returns when it is written. `question` is JSON text."""
-
         row = {"key": key, "judge": judge, "prompt_version": prompt_version, "question": question}
         row |= {column: getattr(verdict, column) for column in _COLUMNS}
-
-        def work(connection: duckdb.DuckDBPyConnection) -> None:
-            connection.execute(_PUT, row)
-            connection.execute(_RELEASE, [key])
-
-        await self._visit(work)
+        await self._execute((_PUT, row), (_RELEASE, [key]))
 
     async def renew(self, key: str, lease_s: float) -> None:
         """Hold a claim for `lease_s` seconds from now."""
-        await self._visit(
-            lambda connection: connection.execute(_RENEW, [time.time() + lease_s, key]) and None
-        )
+        await self._execute((_RENEW, [time.time() + lease_s, key]))
 
     async def release(self, key: str) -> None:
         """End a claim without a verdict, so that the next may ask."""
-        await self._visit(lambda connection: connection.execute(_RELEASE, [key]) and None)
+        await self._execute((_RELEASE, [key]))
+
+    async def _execute(self, *statements: tuple[str, Any]) -> None:
+        def work(connection: duckdb.DuckDBPyConnection) -> None:
+            for statement, parameters in statements:
+                connection.execute(statement, parameters)
+
+        await self._visit(work)
 
     async def _visit(self, work: _Work) -> Any:
         if self._next_visit is None:

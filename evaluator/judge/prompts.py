@@ -41,7 +41,12 @@ class Decision(BaseModel):
 
     reason: Annotated[str, Field(description="One or two sentences.")]
     passed: Annotated[bool, Field(description="Whether the criterion is met.")]
-    score: Annotated[float | None, Field(ge=0, le=1, description="How sure: 0 (surely not) to 1.")] = None
+    score: Annotated[
+        float | None,
+        Field(
+            ge=0, le=1, description="How sure it is that the criterion is met: 0 (surely not) to 1 (surely)."
+        ),
+    ] = None
 
 
 class Rating(BaseModel):

@@ -45,7 +45,7 @@ class Question:
 class Verdict:
     """A judge's answer. `passed` is None for a rating, which has a score and no threshold of its own.
 
-    `score` is the rating, or how sure a yes-or-no verdict is, from 0 to 1, where the judge said so.
+    `score` is the rating, or how sure it is that the criterion is met, from 0 to 1, where the judge said so.
     Tokens and cost (USD) are what the answer cost when it was paid for, None where unknown; `cached` says
     that nothing was paid this time.
     """

@@ -109,20 +109,20 @@ class JudgeRun:
         inputs = json.dumps([self.name, self._prompt_version, self._votes, text])
         key = hashlib.sha256(inputs.encode()).hexdigest()
         task = self._answers.get(key)
-        first = task is None
+        known = task is not None
         if task is None:
             task = self._answers[key] = asyncio.create_task(self._answer(key, text, question))
-        try:
-            verdict = await asyncio.shield(task)  # who gives up does not take the answer from the others
-        except BaseException:
-            if task.done():
-                self._answers.pop(key, None)  # a failure is not an answer: the next may try again
-            raise
-        if not first:
+            task.add_done_callback(functools.partial(self._forget_failure, key))
+        verdict = await asyncio.shield(task)  # who gives up does not take the answer from the others
+        if known:
             verdict = replace(verdict, cached=True)
         if verdict.cached:
             self._spent = replace(self._spent, cache_hits=self._spent.cache_hits + 1)
         return self._with_threshold(verdict)
+
+    def _forget_failure(self, key: str, task: asyncio.Task[Verdict]) -> None:
+        if task.cancelled() or task.exception():
+            del self._answers[key]
 
     async def _answer(self, key: str, text: str, question: Question) -> Verdict:
         async with self._slots:
