@@ -160,6 +160,7 @@ def test_an_unknown_protocol_is_refused(monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon")
     with pytest.raises(InputError, match="'carrier-pigeon': use grpc or http/protobuf"):
         configure(endpoint="http://127.0.0.1:1")
+    assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def test_an_applications_provider_keeps_its_exporters_and_its_resource(tmp_path, caplog):

@@ -131,6 +131,18 @@ def test_a_span_is_stored_with_all_it_says(provider, finished):
     )
 
 
+def test_text_that_utf_8_cannot_write_costs_no_span(tmp_path, provider, finished):
+    odd = "half a pair \ud800, a zero \x00"
+    finished()
+    span = provider.get_tracer("test").start_span(odd, attributes={odd: odd})
+    span.add_event(odd, {odd: odd})
+    span.set_status(Status(StatusCode.ERROR, odd))
+    span.end()
+    exporter = DuckDBSpanExporter(tmp_path / "spans.duckdb")
+    assert exporter.export(finished()) is SpanExportResult.SUCCESS
+    assert names_in(exporter.db) == ["half a pair ?, a zero \x00"]
+
+
 def test_spans_are_in_the_database_and_the_file_is_free_after_each_batch(tmp_path, finished, another_process):
     db = tmp_path / "spans.duckdb"
     exporter = DuckDBSpanExporter(db)
@@ -247,7 +259,7 @@ def test_a_librarys_own_spans_belong_to_the_session_they_start_in(provider):
     provider.add_span_processor(SessionSpanProcessor())
     provider.add_span_processor(SimpleSpanProcessor(memory))
     library = provider.get_tracer("openai")
-    with tracer.session("c", question_id="q"):
+    with library.start_as_current_span("request"), tracer.session("c", question_id="q"):
         with library.start_as_current_span("root"), library.start_as_current_span("child"):
             pass
         library.start_span("named", attributes={"gen_ai.conversation.id": "own"}).end()
@@ -256,5 +268,6 @@ def test_a_librarys_own_spans_belong_to_the_session_they_start_in(provider):
         "child": {"gen_ai.conversation.id": "c"},
         "root": {"gen_ai.conversation.id": "c", "spangrade.question_id": "q"},
         "named": {"gen_ai.conversation.id": "own", "spangrade.question_id": "q"},
+        "request": {},
         "outside": {},
     }

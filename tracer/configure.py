@@ -45,35 +45,44 @@ def configure(
     Raises InputError for a protocol nobody knows, or a provider that cannot be extended.
     """
     # Imported here for `import spangrade.tracer` to stay quick in a process that only reads.
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
     from spangrade.tracer._capture import set_content_capture
-    from spangrade.tracer.exporter import DuckDBSpanExporter, SessionSpanProcessor
 
     if capture_content is not None:
         set_content_capture(capture_content)
     with _configuring:
+        disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+        exporters = [] if disabled else _exporters(db, endpoint)
         provider = _provider(service_name)
-        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-            return provider
-        db = db or os.environ.get(DB_VARIABLE)
-        to_collector = bool(endpoint or any(map(os.environ.get, _ENDPOINT_VARIABLES)))
-        exporters: list[SpanExporter] = []
-        if db or not to_collector:
-            exporters.append(DuckDBSpanExporter(db or DEFAULT_DB))
-        if to_collector:
-            exporters.append(_otlp_exporter(endpoint))
-        if not any(isinstance(processor, SessionSpanProcessor) for processor in _processors(provider)):
-            provider.add_span_processor(SessionSpanProcessor())
-        present = _destinations(provider)
-        for exporter in exporters:
-            if _destination(exporter) in present:
-                exporter.shutdown()
-            else:
-                processor = BatchSpanProcessor(exporter)
-                provider.add_span_processor(processor)
-                atexit.register(processor.force_flush)  # an application's provider may not be flushed
+        if exporters:
+            _extend(provider, exporters)
     return provider
+
+
+def _exporters(db: str | Path | None, endpoint: str | None) -> list[SpanExporter]:
+    from spangrade.tracer.exporter import DuckDBSpanExporter
+
+    db = db or os.environ.get(DB_VARIABLE)
+    to_collector = bool(endpoint or any(map(os.environ.get, _ENDPOINT_VARIABLES)))
+    collector = [_otlp_exporter(endpoint)] if to_collector else []
+    return [DuckDBSpanExporter(db or DEFAULT_DB), *collector] if db or not to_collector else collector
+
+
+def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
+    """Add the exporters whose destination the provider does not have yet."""
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from spangrade.tracer.exporter import SessionSpanProcessor
+
+    if not any(isinstance(processor, SessionSpanProcessor) for processor in _processors(provider)):
+        provider.add_span_processor(SessionSpanProcessor())
+    present = _destinations(provider)
+    for exporter in exporters:
+        if _destination(exporter) in present:
+            exporter.shutdown()
+        else:
+            processor = BatchSpanProcessor(exporter)
+            provider.add_span_processor(processor)
+            atexit.register(processor.force_flush)  # an application's provider may not be flushed
 
 
 def _provider(service_name: str | None) -> TracerProvider:

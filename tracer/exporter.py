@@ -14,8 +14,9 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SDKSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-from opentelemetry.trace import SpanContext
+from opentelemetry.trace import SpanContext, get_current_span
 
+from spangrade.tracer import semconv
 from spangrade.tracer._capture import json_value
 from spangrade.tracer._operation import session_attributes
 from spangrade.tracer.errors import StoreLockedError
@@ -116,9 +117,11 @@ class SessionSpanProcessor(SpanProcessor):
     """
 
     def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:
-        """Adds the conversation id where the span has none, and to a root what the turn would say."""
+        """Adds the conversation id where there is none, and to the outermost spans what a turn would say."""
         present = span.attributes or {}
-        for key, value in session_attributes(parent_context, root=span.parent is None).items():
+        around = getattr(get_current_span(parent_context), "attributes", None) or {}
+        outermost = semconv.CONVERSATION_ID not in around  # a web server's span may be around them
+        for key, value in session_attributes(parent_context, root=outermost).items():
             if key not in present:
                 span.set_attribute(key, value)
 
@@ -150,7 +153,7 @@ def stored_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
                 start_ns=span.start_time or 0,
                 end_ns=span.end_time or 0,
                 status=span.status.status_code.name,
-                status_message=span.status.description,
+                status_message=json_value(span.status.description),
                 attributes=_attributes(span.attributes),
                 events=[
                     {
