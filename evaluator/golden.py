@@ -28,9 +28,8 @@ class _Model(BaseModel):
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    similar: ClassVar[float] = (
-        0.85  # lets `reference_trace` be a key of one's own, catches a wrong letter or two
-    )
+    # Catches a wrong letter or two, and lets `reference_trace` be a key of one's own.
+    similar: ClassVar[float] = 0.85
 
     @model_validator(mode="before")
     @classmethod
@@ -38,7 +37,7 @@ class _Model(BaseModel):
         if not isinstance(value, dict):
             return value
         known = cls.model_fields
-        for key in value.keys() - known.keys():
+        for key in (key for key in value if key not in known):
             near = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=cls.similar)
             if near:
                 raise PydanticCustomError(

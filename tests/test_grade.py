@@ -15,7 +15,7 @@ from spangrade.evaluator.golden import GoldenDataset, GoldenQuestion, load_golde
 from spangrade.evaluator.grade import Grade, Verdict, exit_code, grade, measure, normal_text
 from spangrade.evaluator.metrics import Metric, parse_metric, parse_metrics
 from spangrade.evaluator.outcome import Failure, Inconclusive, Outcome, Score
-from spangrade.evaluator.report import Report, ScoreRow, score_rows, write_results, written
+from spangrade.evaluator.report import Report, ScoreRow, grade_json, score_rows, write_results, written
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError
 
@@ -361,6 +361,19 @@ def test_scores_are_rows_of_one_shape() -> None:
         ScoreRow("run", "s1", "q1", "b", None, None, "inconclusive", "unknown", ()),
         ScoreRow("run", "s1", "q1", "c", None, None, "failure", "broke", ()),
     ]
+    score = {"value": 0.5, "passed": False, "reason": "half", "evidence": ("span",), "details": {"n": 1}}
+    assert grade_json(one) == {
+        "session_id": "s1",
+        "question_id": "q1",
+        "verdict": "broken",
+        "reason": "c: broke",
+        "metrics": {
+            "a": {"outcome": "score", **score},
+            "b": {"outcome": "inconclusive", "reason": "unknown"},
+            "c": {"outcome": "failure", "error": "broke"},
+        },
+    }
+    assert reported([one]).as_json()["metrics"]["c"]["failures"] == 1
 
 
 def test_results_are_written_as_json(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,10 +161,22 @@ def test_what_differs_is_told_with_the_spans_of_unexpected_calls() -> None:
         'missing: find{"q":"a"}; not expected: find{"q":"b"}, scan["' + "x" * 78 + "…",
         ("find", "scan"),
     )
-    swapped = question(tools=[("scan", None), ("pay", None), ("find", None)])
-    assert measured("tool_in_order_match", made, swapped) == Score(
-        0.0, None, "in another order: find, pay, scan", ()
-    )
+
+
+def test_what_came_in_another_order_is_told() -> None:
+    made = session([("hi", [tool("find", {}), tool("scan", {}), tool("pay", {})])])
+    all_steps = question(trajectory=["shop", "pay", "find", "scan"], tools=["pay", "find", "scan"])
+    some_steps = question(trajectory=["shop", "pay", "find"], tools=["pay", "find"])
+    assert [
+        measured(name, made, asked)[2:4]
+        for asked in (all_steps, some_steps)
+        for name in ("trajectory_in_order_match", "tool_in_order_match")
+    ] == [
+        ("in another order: shop, find, scan, pay", ()),
+        ("in another order: find, scan, pay", ()),
+        ("not expected: scan; in another order: shop, find, scan, pay", ("scan step",)),
+        ("not expected: scan{}; in another order: find, scan, pay", ("scan",)),
+    ]
 
 
 def test_arguments_nested_without_end_are_compared_and_told_in_short() -> None:
@@ -414,22 +428,51 @@ def test_every_installed_metric_bears_its_own_name_and_says_what_it_gives() -> N
     assert set(metrics) >= {*TRAJECTORY, *TOOLS, "cost", "agent_routing", "state_management_fidelity"}
 
 
-def test_an_entry_point_that_is_no_metric_is_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refusal(value: str) -> str:
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Mapping[str, Metric]]:
+    """Installs a package with this entry point for a metric, and loads all metrics."""
+
+    def loaded(value: str) -> Mapping[str, Metric]:
         folder = tmp_path / "strange-1.dist-info"
         folder.mkdir(exist_ok=True)
         (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1\n")
         (folder / "entry_points.txt").write_text(f"[spangrade.metrics]\nzz = {value}\n")
-        with pytest.raises(InputError) as refused:
-            load_metrics.__wrapped__()
-        return str(refused.value)
+        return load_metrics.__wrapped__()
 
+    (tmp_path / "strange_metrics.py").write_text(
+        "from spangrade.evaluator.metrics import metric\n"
+        "from spangrade.evaluator.outcome import Score\n"
+        "@metric(threshold=0.5)\n"
+        "def tone(session):\n"
+        "    'How polite it was.'\n"
+        "    return Score(0.7)\n"
+        "@metric()\n"
+        "def cost(session):\n"
+        "    'Another cost.'\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
-    values = ("no_such_module:x", "math:pi", "spangrade.evaluator.metrics.strange_copy:METRICS")
-    where = 'entry point "zz" ({}) in spangrade.metrics: '
-    assert [refusal(value) for value in values] == [
-        where.format(values[0]) + "cannot be loaded: No module named 'no_such_module'",
-        where.format(values[1]) + "expected a Metric or several, found float",
-        where.format(values[2])
-        + "cannot be loaded: No module named 'spangrade.evaluator.metrics.strange_copy'",
-    ]
+    return loaded
+
+
+def test_a_metric_of_ones_own_comes_in_by_an_entry_point(
+    installed: Callable[[str], Mapping[str, Metric]],
+) -> None:
+    own = installed("strange_metrics:tone")["tone"]
+    assert (own.description, own.threshold, own(session())) == ("How polite it was.", 0.5, Score(0.7))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("no_such_module:x", "cannot be loaded: No module named 'no_such_module'"),
+        ("math:no_such_name", "cannot be loaded: module 'math' has no attribute 'no_such_name'"),
+        ("math:pi", "expected a Metric or several, found float"),
+        ("strange_metrics:cost", 'the name "cost" is taken'),
+    ],
+)
+def test_an_entry_point_that_is_no_new_metric_is_refused(
+    installed: Callable[[str], Mapping[str, Metric]], value: str, reason: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        installed(value)
+    assert str(refused.value) == f'entry point "zz" ({value}) in spangrade.metrics: {reason}'

@@ -153,7 +153,7 @@ def _pair(
 
 
 def _differences(pairing: _Pairing) -> tuple[str, tuple[str, ...]]:
-    """What is missing and what was not expected, and the spans of the latter."""
+    """What is missing, not expected or in another order, and the spans of what was not expected."""
     missing = [
         _call(wanted.tool_name, wanted.input_arguments)
         for wanted, place in zip(pairing.expected, pairing.chosen, strict=True)
@@ -167,8 +167,9 @@ def _differences(pairing: _Pairing) -> tuple[str, tuple[str, ...]]:
     if extra:
         calls = [_call(call.tool_name, call.input_arguments) for call in extra]
         parts.append(f"not expected: {_listed(calls)}")
-    reason = "; ".join(parts) or f"in another order: {_listed([call.tool_name for call in pairing.actual])}"
-    return reason, tuple(call.span_id for call in extra if call.span_id is not None)
+    if not missing and not is_subsequence(pairing.expected, pairing.actual, pairing.match):
+        parts.append(f"in another order: {_listed([call.tool_name for call in pairing.actual])}")
+    return "; ".join(parts), tuple(call.span_id for call in extra if call.span_id is not None)
 
 
 def _call(name: str, arguments: Any) -> str:

@@ -133,12 +133,10 @@ def _score(
         parts.append(f"missing: {', '.join(lacking)}")
     if unexpected:
         parts.append(f"not expected: {', '.join(step.name for step in unexpected)}")
-    return Score(
-        score,
-        None,
-        "; ".join(parts) or f"in another order: {', '.join(actual)}",
-        tuple(step.span_id for step in unexpected if step.span_id is not None),
-    )
+    if not lacking and not is_subsequence(expected, actual, eq):
+        parts.append(f"in another order: {', '.join(actual)}")
+    spans = tuple(step.span_id for step in unexpected if step.span_id is not None)
+    return Score(score, None, "; ".join(parts), spans)
 
 
 def _steps(

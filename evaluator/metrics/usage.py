@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from operator import itemgetter
 
-from genai_prices.data_snapshot import get_snapshot
-
 from spangrade.evaluator.metrics.metric import metric
 from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
@@ -106,6 +104,8 @@ def _token_share(part: int | None, whole: int | None, part_name: str, whole_name
 @lru_cache(maxsize=1024)
 def _context_window(model: str, provider: str | None) -> int | None:
     """The most input tokens that a model takes, as the genai-prices library has it; None if it does not."""
+    from genai_prices.data_snapshot import get_snapshot
+
     try:
         return get_snapshot().find_provider_model(model, None, provider, None)[1].context_window
     except LookupError:
