@@ -71,8 +71,8 @@ class GeminiJudge:
             return Client(http_options=options.model_copy(update=unset))
         except ValueError as error:
             raise JudgeUnavailable(
-                f"judge {self.name}: no key; set GEMINI_API_KEY (or GOOGLE_API_KEY, or Vertex AI's variables): "
-                f"{error}"
+                f"judge {self.name}: no key; set GEMINI_API_KEY "
+                f"(or GOOGLE_API_KEY, or Vertex AI's variables): {error}"
             ) from error
 
     def _verdict(self, question: Question, response: GenerateContentResponse) -> Verdict:
