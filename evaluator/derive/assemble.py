@@ -21,7 +21,6 @@ from spangrade.evaluator.session import (
     Turn,
     Usage,
 )
-from spangrade.tracer.jsontext import canonical
 
 
 def assemble(
@@ -34,7 +33,7 @@ def assemble(
     tree = Tree(_one_call_each(Tree(observations)))
     groups = grouped(tree)
     turns = tuple(turn_of(index, group) for index, group in enumerate(groups, 1))
-    tool_seen = _tools(groups)
+    tool_seen = _tools(groups, tree)
     agents = _agents(tree)
     calls = tuple(_call(i, turn, seen, tree) for i, (turn, seen) in enumerate(_in_turns(groups, "llm"), 1))
     interactions = tuple(
@@ -50,7 +49,7 @@ def assemble(
         trajectory=_trajectory(groups, tool_seen),
         agents=agents,
         tool_interactions=interactions,
-        handoffs=None if agents is None else _handoffs(tree, interactions),
+        handoffs=None if agents is None else _handoffs(tree, tool_seen, interactions),
         state_variables=_state(tree, state),
         llm_calls=calls,
         usage=_usage(calls),
@@ -99,11 +98,11 @@ def _in_turns(groups: Sequence[Group], kind: str) -> list[tuple[int, Observation
     return sorted(found, key=lambda item: item[1].start_ns)
 
 
-def _tools(groups: Sequence[Group]) -> list[tuple[int, Observation]]:
+def _tools(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Observation]]:
     recorded = any(o.kind == "tool" for group in groups for o in group.members)
     found: list[tuple[int, Observation]] = []
     for turn, group in enumerate(groups, 1):
-        messages = tools.told(group.calls)
+        messages = tools.told([o._replace(agent=_agent_of(o, tree)) for o in group.calls])
         spans = [o for o in group.members if o.kind == "tool"]
         seen = tools.completed(spans, messages) if recorded else tools.from_messages(messages)
         found += [(turn, o) for o in seen]
@@ -190,13 +189,17 @@ def _interaction(
     )
 
 
-def _handoffs(tree: Tree, interactions: Sequence[ToolInteraction]) -> tuple[tuple[str | None, str], ...]:
+def _handoffs(
+    tree: Tree, tool_seen: Sequence[tuple[int, Observation]], interactions: Sequence[ToolInteraction]
+) -> tuple[tuple[str | None, str], ...]:
     """Return (from, to) for every transfer of control; one that is recorded twice counts once.
 
     Where neither arguments nor name tell where it went, it is the agent that started next.
     """
     transfers = [
-        (t.start_ns, t.agent, tools.handoff_target(t.tool_name, _text(t))) for t in interactions if t.handoff
+        (t.start_ns, t.agent, seen.handoff_to or tools.handoff_target(t.tool_name, seen.arguments))
+        for (_, seen), t in zip(tool_seen, interactions, strict=True)
+        if t.handoff
     ]
     transfers += [
         (o.start_ns, o.agent or _agent_of(o, tree), o.handoff_to) for o in tree.ordered if o.kind == "handoff"
@@ -208,10 +211,6 @@ def _handoffs(tree: Tree, interactions: Sequence[ToolInteraction]) -> tuple[tupl
         if to is not None and (not found or found[-1] != (source, to)):
             found.append((source, to))
     return tuple(found)
-
-
-def _text(interaction: ToolInteraction) -> str | None:
-    return canonical(interaction.input_arguments) if interaction.arguments_known else None
 
 
 def _state(tree: Tree, session_log: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Any] | None:

@@ -52,9 +52,10 @@ def completed(spans: Sequence[Observation], messages: Sequence[Told]) -> Iterato
             yield seen
             continue
         left.remove(match)
+        whole = seen.arguments is not None and seen.arguments.startswith("{")
         yield seen._replace(
             call_id=seen.call_id or match.call.call_id,
-            arguments=seen.arguments or match.call.arguments,
+            arguments=seen.arguments if whole else match.call.arguments or seen.arguments,
             result=seen.result or match.result,
         )
 
@@ -63,10 +64,21 @@ def _match(seen: Observation, messages: Sequence[Told]) -> Told | None:
     if seen.call_id:
         return next((t for t in messages if t.call.call_id == seen.call_id), None)
     named = [t for t in messages if t.call.name == seen.name]
-    same = [t for t in named if t.call.arguments == seen.arguments]
+    same = [t for t in named if _same(seen.arguments, t.call.arguments)]
     if seen.arguments is not None and not same:
         return None
     return next(iter(same or named), None)
+
+
+def _same(recorded: str | None, asked: str | None) -> bool:
+    """Tell whether a span's arguments are those of a message; some record a lone argument's bare value."""
+    if recorded == asked:
+        return True
+    told, wanted = json_or_none(recorded), json_or_none(asked)
+    if isinstance(wanted, dict) and not isinstance(told, dict) and len(wanted) == 1:
+        wanted = next(iter(wanted.values()))
+    # A bare 42 may stand for the text "42".
+    return recorded is not None and wanted in (told, recorded)
 
 
 def from_messages(messages: Iterable[Told]) -> Iterator[Observation]:

@@ -1,0 +1,114 @@
+"""What LangChain and LangGraph record, whichever instrumentation wrote it down.
+
+A message is serialised in three ways: `{"lc": 1, "id": [..., "ToolMessage"], "kwargs": {...}}`,
+`{"type": "tool", "data": {...}}`, or its fields alone. A tool answers with a message, or with a `Command`:
+an update of the graph's state with a message in it, and where to go next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spangrade.converters.observation import Observation, json_text, text
+from spangrade.tracer.span import Span
+
+_TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
+_COMMAND = frozenset({"graph", "update", "goto"})
+_PARENT = "__parent__"
+# What LangGraph raises to hand over or to wait for a human: no failure.
+_CONTROL_FLOW = re.compile(r"(?:.*\.)?(?:ParentCommand|GraphInterrupt|NodeInterrupt|GraphBubbleUp)(?:\(|$)")
+_REPR = re.compile(r"content=.*\btool_call_id=|Command\(|\[?(?:AI|Human|Tool)Message\(", re.DOTALL)
+
+
+class _Message(NamedTuple):
+    role: str
+    content: Any
+    fields: Mapping[str, Any]
+
+
+def answer(seen: Observation, value: Any) -> dict[str, Any]:
+    """Return what a tool's recorded answer changes of its observation.
+
+    That is the message's content as the result, its call id, a failure that its status tells, the state
+    that a command writes, and where it hands over to.
+    """
+    if isinstance(value, str) and _REPR.match(value):
+        return {"result": None}  # Python's repr of a message
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    changes: dict[str, Any] = {}
+    told = _message(value)
+    if isinstance(value, dict) and value.keys() >= _COMMAND:
+        update = value["update"]
+        messages = _messages(update)
+        told = next((m for m in reversed(messages) if m.role == "tool"), None)
+        if isinstance(update, dict):
+            changes["state"] = state(update, seen.end_ns)
+        if value["graph"] == _PARENT and text(value["goto"]):
+            changes["handoff_to"] = value["goto"]
+    if told is not None and told.role == "tool":
+        changes["result"] = json_text(told.content)
+        changes["call_id"] = seen.call_id or text(told.fields.get("tool_call_id"))
+        changes["failed"] = seen.failed or told.fields.get("status") == "error"
+    return changes
+
+
+def state(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, Any]], ...]:
+    """Return the write of a graph's channels besides its messages; none if there are no others."""
+    if not isinstance(channels, dict):
+        return ()
+    others = {name: value for name, value in channels.items() if name != "messages"}
+    return ((time_ns, others),) if others else ()
+
+
+def holds_messages(value: Any) -> bool:
+    """Tell whether a chain's input or output is a graph's state, by the messages in it."""
+    return bool(_messages(value))
+
+
+def last_text(value: Any, role: str) -> str | None:
+    """Return the text of the last message of a role (`user`, `assistant`) in a graph's state."""
+    for message in reversed(_messages(value)):
+        if message.role == role and (said := _text(message.content)):
+            return said
+    return None
+
+
+def control_flow(span: Span) -> bool:
+    """Tell whether all that a span records as a failure is LangGraph's way to hand over or to wait."""
+    raised = [e["attributes"].get("exception.type") for e in span.events if e.get("name") == "exception"]
+    named = raised or [span.attributes.get("error.type") or span.status_message]
+    return all(isinstance(name, str) and _CONTROL_FLOW.match(name) for name in named)
+
+
+def _messages(value: Any) -> Sequence[_Message]:
+    if isinstance(value, dict):
+        value = value.get("messages")
+    if not isinstance(value, list):
+        return ()
+    return [message for message in map(_message, value) if message is not None]
+
+
+def _message(value: Any) -> _Message | None:
+    if not isinstance(value, dict):
+        return None
+    kind, fields = value.get("type"), value
+    if isinstance(value.get("kwargs"), dict) and isinstance(value.get("id"), list) and value["id"]:
+        fields = value["kwargs"]
+        kind = fields.get("type") or str(value["id"][-1]).partition("Message")[0].lower()
+    elif isinstance(value.get("data"), dict):
+        fields = value["data"]
+    role = _TYPES.get(str(kind).removesuffix("MessageChunk").lower()) or text(fields.get("role"))
+    return None if role is None or "content" not in fields else _Message(role, fields["content"], fields)
+
+
+def _text(content: Any) -> str | None:
+    if isinstance(content, list):
+        content = "".join(
+            part if isinstance(part, str) else part.get("text", "")
+            for part in content
+            if isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
+        )
+    return text(content)
