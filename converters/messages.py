@@ -1,4 +1,4 @@
-"""Messages between a user, a model and its tools, as the GenAI conventions (and Google's own) shape them."""
+"""Messages between a user, a model and its tools, as the GenAI conventions and the providers shape them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.observation import ToolCall, ToolResult, json_text, text
 
+_ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+_CALLS = frozenset({"tool_call", "tool_use", "function_call", "function"})
+_RESULTS = frozenset({"tool_call_response", "tool_result", "function_call_output"})
+
 
 class Message(NamedTuple):
-    """One message. `text` joins its text parts, None if it has none."""
+    """One message. `role` is user, assistant, tool or system; `text` joins its text parts, None for none."""
 
     role: str | None
     text: str | None
@@ -27,55 +32,94 @@ class Exchange(NamedTuple):
     tool_calls: tuple[ToolCall, ...]
 
 
-def genai_message(message: Any) -> Message | None:
-    """Read one message of `gen_ai.input.messages` or `gen_ai.output.messages`."""
+def message_of(message: Any) -> Message | None:
+    """Read one message; None if it is none.
+
+    Its content is in `parts` (the conventions, Gemini), or in `content` (a text or blocks) and `tool_calls`.
+    Reasoning is not part of what was said.
+    """
     if not isinstance(message, dict):
         return None
-    texts, calls, results = [], [], []
-    for part in message.get("parts") or ():
-        if not isinstance(part, dict):
-            continue
-        kind = part.get("type")
-        if kind == "text" or (kind is None and "content" in part):
-            if isinstance(part.get("content"), str):
-                texts.append(part["content"])
-        elif kind == "tool_call":
-            calls.append(
-                ToolCall(text(part.get("name")), text(part.get("id")), json_text(part.get("arguments")))
-            )
-        elif kind == "tool_call_response" or "response" in part:
-            result = part["response"] if "response" in part else part.get("result")
-            results.append(ToolResult(text(part.get("name")), text(part.get("id")), json_text(result)))
-    return Message(text(message.get("role")), "".join(texts) if texts else None, tuple(calls), tuple(results))
+    role = text(message.get("role"))
+    role = _ROLES.get(role, role) if role else None
+    content = message["parts"] if "parts" in message else message.get("content")
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    asked = message.get("tool_calls")
+    texts: list[str] = []
+    calls: list[ToolCall] = []
+    results: list[ToolResult] = []
+    for part in [*parts, *asked] if isinstance(asked, list) else parts:
+        read = _part(part)
+        if isinstance(read, str):
+            texts.append(read)
+        elif isinstance(read, ToolCall):
+            calls.append(read)
+        elif read is not None:
+            results.append(read)
+    said = "".join(texts) if texts else None
+    if role == "tool" and not results and parts:
+        call_id = text(message.get("id")) or text(message.get("tool_call_id"))
+        result = unwrapped(content) if said is None else said
+        results.append(ToolResult(text(message.get("name")), call_id, json_text(result)))
+    return Message(role, said, tuple(calls), tuple(results))
 
 
-def google_message(content: Any) -> Message | None:
-    """Read one `Content` of the Gemini API. Thoughts are not part of what was said."""
-    if not isinstance(content, dict):
+def _part(part: Any) -> str | ToolCall | ToolResult | None:
+    if not isinstance(part, dict):
+        return part if isinstance(part, str) else None
+    kind = part.get("type")
+    if kind in _TEXTS:
+        return _said(part)
+    if kind in _CALLS:
+        inner = part["function"] if isinstance(part.get("function"), dict) else part
+        return _call(inner, part.get("call_id") or part.get("id"))
+    if kind in _RESULTS or (kind is None and "response" in part):
+        call_id = part.get("tool_use_id") or part.get("call_id") or part.get("id")
+        result = next((part[key] for key in ("response", "result", "output", "content") if key in part), None)
+        return _result(part, call_id, result)
+    if kind is not None:
         return None
-    texts, calls, results = [], [], []
-    for part in content.get("parts") or ():
-        if not isinstance(part, dict):
-            continue
-        call = part.get("function_call") or part.get("functionCall")
-        answer = part.get("function_response") or part.get("functionResponse")
-        if isinstance(call, dict):
-            calls.append(ToolCall(text(call.get("name")), text(call.get("id")), json_text(call.get("args"))))
-        elif isinstance(answer, dict):
-            results.append(
-                ToolResult(
-                    text(answer.get("name")), text(answer.get("id")), json_text(answer.get("response"))
-                )
-            )
-        elif isinstance(part.get("text"), str) and not part.get("thought"):
-            texts.append(part["text"])
-    return Message(text(content.get("role")), "".join(texts) if texts else None, tuple(calls), tuple(results))
+    # Gemini's and Bedrock's parts have no type: their only key tells.
+    for key, inner in part.items():
+        if isinstance(inner, dict):
+            if key in {"function_call", "functionCall", "toolUse", "function"}:
+                return _call(inner, inner.get("id") or inner.get("toolUseId") or part.get("id"))
+            if key in {"function_response", "functionResponse"}:
+                return _result(inner, inner.get("id"), inner.get("response"))
+            if key == "toolResult":
+                return _result(inner, inner.get("toolUseId"), inner.get("content"))
+    return _said(part)
+
+
+def _said(part: dict[str, Any]) -> str | None:
+    said = part.get("content", part.get("text"))
+    return said if isinstance(said, str) and not part.get("thought") else None
+
+
+def _call(part: dict[str, Any], call_id: Any) -> ToolCall:
+    arguments = next((part[key] for key in ("arguments", "input", "args") if key in part), None)
+    return ToolCall(text(part.get("name")), text(call_id), json_text(arguments))
+
+
+def _result(part: dict[str, Any], call_id: Any, result: Any) -> ToolResult:
+    return ToolResult(text(part.get("name")), text(call_id), json_text(unwrapped(result)))
+
+
+def unwrapped(result: Any) -> Any:
+    """Return a tool's result without the one content block that holds it (Anthropic, Bedrock, MCP)."""
+    if isinstance(result, list) and len(result) == 1 and isinstance(result[0], dict):
+        block = result[0]
+        if set(block) == {"json"}:
+            return block["json"]
+        if set(block) <= {"type", "text"} and isinstance(block.get("text"), str):
+            return block["text"]
+    return result
 
 
 def exchange(
     inputs: Any,
     outputs: Any,
-    read: Callable[[Any], Message | None] = genai_message,
+    read: Callable[[Any], Message | None] = message_of,
     *,
     injected: Callable[[str], bool] = lambda _: False,
 ) -> Exchange:
@@ -94,7 +138,7 @@ def exchange(
         message = read(raw)
         if message is None or message.role == "system":
             continue
-        if message.role in {"assistant", "model"}:
+        if message.role == "assistant":
             fresh = False
         elif fresh:
             results[:0] = message.tool_results
@@ -106,8 +150,12 @@ def exchange(
         if continues is None and message.tool_results:
             continues = True
     answers = [m for m in map(read, outputs if isinstance(outputs, list) else [outputs]) if m is not None]
-    # One answer may be streamed as several messages.
-    texts = [message.text for message in answers if message.text]
+    texts: list[str] = []
+    for message in answers:
+        if message.tool_results:  # an agent's whole turn: the answer is what follows its last tool
+            texts.clear()
+        elif message.text:  # one answer may be streamed as several messages
+            texts.append(message.text)
     return Exchange(
         user_input,
         continues,

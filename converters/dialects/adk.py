@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.dialects import genai
-from spangrade.converters.messages import exchange, google_message
+from spangrade.converters.events import with_events
+from spangrade.converters.messages import exchange
 from spangrade.converters.observation import Observation, count, json_text, json_value, text
 from spangrade.tracer.span import LogRecord, Span
 
@@ -29,7 +30,7 @@ class ADK:
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
         """Read a span by the conventions, then by ADK's own attributes."""
-        a = genai.with_events(span.attributes, logs)
+        a = with_events(span, logs)
         seen = genai.read(span, a)
         changes: dict[str, Any] = {}
         if seen.conversation_id is None:
@@ -75,7 +76,6 @@ def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
         said = exchange(
             request.get("contents"),
             response.get("content"),
-            google_message,
             injected=genai.is_context,
         )
         changes |= {

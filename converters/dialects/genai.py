@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.events import with_events
 from spangrade.converters.messages import Exchange, exchange
 from spangrade.converters.observation import (
     Kind,
@@ -28,10 +29,44 @@ _KINDS: dict[Any, Kind] = {
     semconv.CHAT: "llm",
     "generate_content": "llm",
     "text_completion": "llm",
+    "chat.completions": "llm",  # Semantic Kernel, as the three below
+    "chat.streaming_completions": "llm",
+    "text.completions": "llm",
+    "text.streaming_completions": "llm",
 }
+_IN_NAMES = frozenset({semconv.INVOKE_AGENT, semconv.INVOKE_WORKFLOW, semconv.EXECUTE_TOOL})
 # A tool span that is no execution of a tool: ADK's summary of a round of parallel calls.
 _NO_TOOLS = frozenset({"(merged tools)", "(merged)"})
 _NO_CALL_IDS = frozenset({"<not specified>"})
+
+# Every spelling that has been published, or is written by those who keep to the conventions; newest first.
+_CONVERSATION_IDS = (semconv.CONVERSATION_ID, "gen_ai.thread.id", "session.id")
+_PROVIDERS = (semconv.PROVIDER_NAME, "gen_ai.system")
+_MODELS = (semconv.RESPONSE_MODEL, semconv.REQUEST_MODEL)
+_INPUTS = (semconv.INPUT_MESSAGES, "gen_ai.prompt")
+_OUTPUTS = (semconv.OUTPUT_MESSAGES, "gen_ai.completion")
+_INPUT_TOKENS = (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens")
+_OUTPUT_TOKENS = (semconv.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens")
+_CACHE_READ_TOKENS = (
+    semconv.CACHE_READ_TOKENS,
+    "gen_ai.usage.cache_read_input_tokens",
+    "gen_ai.usage.details.cache_read_tokens",
+    "gen_ai.usage.details.cache_read_input_tokens",
+    "gen_ai.usage.details.cached_tokens",
+)
+_CACHE_WRITE_TOKENS = (
+    semconv.CACHE_WRITE_TOKENS,
+    "gen_ai.usage.cache_write.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "gen_ai.usage.cache_write_input_tokens",
+    "gen_ai.usage.details.cache_write_tokens",
+)
+_REASONING_TOKENS = (
+    semconv.REASONING_TOKENS,
+    "gen_ai.usage.reasoning_tokens",
+    "gen_ai.usage.details.reasoning_tokens",
+    "gen_ai.usage.details.thoughts_tokens",
+)
 
 
 class GenAI:
@@ -43,7 +78,7 @@ class GenAI:
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
         """Read a span by its `gen_ai.*` attributes, and by the events among its logs what it left out."""
-        return read(span, with_events(span.attributes, logs))
+        return read(span, with_events(span, logs))
 
 
 DIALECT = GenAI()
@@ -51,13 +86,11 @@ DIALECT = GenAI()
 
 def read(span: Span, a: Mapping[str, Any]) -> Observation:
     """Read a span by the conventions, given its attributes `a` (and what its events add to them)."""
-    kind = _KINDS.get(a.get(semconv.OPERATION_NAME), "other")
-    if a.get(semconv.TURN):
-        kind = "turn"
-    tool = text(a.get(semconv.TOOL_NAME))
+    kind, named = _kind(span, a)
+    tool = text(a.get(semconv.TOOL_NAME)) or (named if kind == "tool" else None)
     if kind == "tool" and (tool is None or tool in _NO_TOOLS):
         kind = "other"
-    agent = text(a.get(semconv.AGENT_NAME))
+    agent = text(a.get(semconv.AGENT_NAME)) or (named if kind == "agent" else None)
     said = _exchange(a) if kind in {"llm", "agent"} else None
     failed, error = failure(span, a)
     call_id = text(a.get(semconv.TOOL_CALL_ID))
@@ -70,19 +103,22 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
         span.end_ns,
         name=tool if kind == "tool" else agent,
         agent=agent,
-        conversation_id=text(a.get(semconv.CONVERSATION_ID)),
+        # A web server's spans may carry a `session.id` of another kind.
+        conversation_id=text(
+            a.get(semconv.CONVERSATION_ID) if kind == "other" else _first(a, _CONVERSATION_IDS)
+        ),
         question_id=text(a.get(semconv.QUESTION_ID)),
         user_input=text(a.get(semconv.TURN_INPUT)) or (said.user_input if said else None),
         response=text(a.get(semconv.TURN_OUTPUT)) or (said.response if said else None),
         continues=said.continues if said else None,
-        provider=text(a.get(semconv.PROVIDER_NAME)) or text(a.get("gen_ai.system")),
-        model=text(a.get(semconv.RESPONSE_MODEL)) or text(a.get(semconv.REQUEST_MODEL)),
+        provider=text(_first(a, _PROVIDERS)),
+        model=text(_first(a, _MODELS)),
         call_key=text(a.get(semconv.RESPONSE_ID)),
-        input_tokens=count(a.get(semconv.INPUT_TOKENS)),
-        output_tokens=count(a.get(semconv.OUTPUT_TOKENS)),
-        cached_input_tokens=count(a.get(semconv.CACHE_READ_TOKENS)),
-        reasoning_tokens=count(a.get(semconv.REASONING_TOKENS)),
-        cache_write_tokens=count(a.get(semconv.CACHE_WRITE_TOKENS)),
+        input_tokens=count(_first(a, _INPUT_TOKENS)),
+        output_tokens=count(_first(a, _OUTPUT_TOKENS)),
+        cached_input_tokens=count(_first(a, _CACHE_READ_TOKENS)),
+        reasoning_tokens=count(_first(a, _REASONING_TOKENS)),
+        cache_write_tokens=count(_first(a, _CACHE_WRITE_TOKENS)),
         arguments=json_text(a.get(semconv.TOOL_CALL_ARGUMENTS)),
         result=json_text(a.get(semconv.TOOL_CALL_RESULT)),
         call_id=None if call_id in _NO_CALL_IDS else call_id,
@@ -92,6 +128,27 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
         tool_results=said.tool_results if said else (),
         state=_state(span, a),
     )
+
+
+def _kind(span: Span, a: Mapping[str, Any]) -> tuple[Kind, str | None]:
+    """Return a span's kind, and the name of the agent, workflow or tool in the span's own name.
+
+    Where the operation has no attribute, the span's name begins with it.
+    """
+    if a.get(semconv.TURN):
+        return "turn", None
+    operation = a.get(semconv.OPERATION_NAME)
+    begins, _, rest = span.name.partition(" ")
+    if operation is None and begins in _IN_NAMES:
+        operation = begins
+    return _KINDS.get(operation, "other"), text(rest) if begins == operation else None
+
+
+def _first(a: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    for name in names:
+        if name in a:
+            return a[name]
+    return None
 
 
 def _state(span: Span, a: Mapping[str, Any]) -> tuple[tuple[int, Mapping[str, Any]], ...]:
@@ -116,87 +173,17 @@ def failure(span: Span, a: Mapping[str, Any]) -> tuple[bool, str | None]:
     return True, span.status_message or text(a.get("error.message")) or text(a.get(semconv.ERROR_TYPE))
 
 
-def with_events(attributes: Mapping[str, Any], logs: Sequence[LogRecord]) -> Mapping[str, Any]:
-    """Return a span's attributes with what only its events carry added to them.
-
-    Current events (`gen_ai.client.inference.operation.details`) have the messages as attributes; older
-    ones (`gen_ai.user.message`, `gen_ai.choice`, …) are one message each.
-    """
-    if not logs:
-        return attributes
-    merged: dict[str, Any] = {}
-    inputs: list[Any] = []
-    outputs: list[Any] = []
-    for log in sorted(logs, key=lambda record: record.time_ns):
-        name = log.event_name or ""
-        if name == "gen_ai.client.inference.operation.details":
-            merged.update(log.attributes)
-        elif name.startswith("gen_ai.") and isinstance(log.body, dict):
-            message = _event_message(name, log.body)
-            if message is not None:
-                (outputs if name == "gen_ai.choice" else inputs).append(message)
-    if inputs:
-        merged.setdefault(semconv.INPUT_MESSAGES, inputs)
-    if outputs:
-        merged.setdefault(semconv.OUTPUT_MESSAGES, outputs)
-    merged.update(attributes)
-    return merged
-
-
 def _exchange(a: Mapping[str, Any]) -> Exchange | None:
-    inputs, outputs = a.get(semconv.INPUT_MESSAGES), a.get(semconv.OUTPUT_MESSAGES)
+    inputs, outputs = json_value(_first(a, _INPUTS)), json_value(_first(a, _OUTPUTS))
     if inputs is None and outputs is None:
         return None
-    return exchange(json_value(inputs), json_value(outputs), injected=is_context)
+    if isinstance(inputs, str):
+        inputs = [{"role": "user", "content": inputs}]
+    if isinstance(outputs, str):
+        outputs = {"role": "assistant", "content": outputs}
+    return exchange(inputs, outputs, injected=is_context)
 
 
 def is_context(said: str) -> bool:
     """Tell whether a text of role user is ADK telling an agent what another one did."""
     return said.startswith("For context:")
-
-
-def _event_message(event: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
-    content = body.get("message") if event == "gen_ai.choice" else body
-    if not isinstance(content, dict):
-        content = body
-    inner = content.get("content")
-    if isinstance(inner, dict) and "parts" in inner:  # Google's own Content inside the event
-        return _google_event(event, inner)
-    role = text(content.get("role")) or {
-        "gen_ai.user.message": "user",
-        "gen_ai.system.message": "system",
-        "gen_ai.tool.message": "tool",
-    }.get(event, "assistant")
-    parts: list[dict[str, Any]] = []
-    if role == "tool":
-        parts.append({"type": "tool_call_response", "id": content.get("id"), "response": inner})
-    elif isinstance(inner, str):
-        parts.append({"type": "text", "content": inner})
-    for call in content.get("tool_calls") or ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            parts.append({"type": "tool_call", "id": call.get("id"), **function})
-    return {"role": role, "parts": parts}
-
-
-def _google_event(event: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    role = "user" if event == "gen_ai.user.message" else "assistant"
-    parts: list[dict[str, Any]] = []
-    for part in content.get("parts") or ():
-        if not isinstance(part, dict):
-            continue
-        call, answer = part.get("function_call"), part.get("function_response")
-        if isinstance(call, dict):
-            parts.append(
-                {
-                    "type": "tool_call",
-                    "id": call.get("id"),
-                    "name": call.get("name"),
-                    "arguments": call.get("args"),
-                }
-            )
-        elif isinstance(answer, dict):
-            parts.append({"type": "tool_call_response", **answer})
-        elif isinstance(part.get("text"), str) and not part.get("thought"):
-            parts.append({"type": "text", "content": part["text"]})
-    return {"role": role, "parts": parts}

@@ -1,0 +1,59 @@
+"""Strands Agents: messages are events of the spans, in Bedrock's shape or in that of the conventions.
+
+A tool's arguments and result are messages too. Agent spans carry the usage of the agent's whole life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spangrade.converters.dialects import genai
+from spangrade.converters.events import with_events
+from spangrade.converters.messages import message_of, unwrapped
+from spangrade.converters.observation import Observation, json_text, json_value
+from spangrade.tracer import semconv
+from spangrade.tracer.span import LogRecord, Span
+
+
+class Strands:
+    """Spans of the scope `strands.telemetry.tracer`."""
+
+    def claims(self, span: Span, /) -> bool:
+        """Claim by scope."""
+        return span.scope_name is not None and span.scope_name.startswith("strands.")
+
+    def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
+        """Read a span by the conventions, and a tool's span by its messages."""
+        a = with_events(span, logs)
+        seen = genai.read(span, a)
+        return _tool(seen, a) if seen.kind == "tool" else seen
+
+
+DIALECT = Strands()
+
+
+def _tool(seen: Observation, a: Mapping[str, Any]) -> Observation:
+    arguments = seen.arguments
+    result = None if seen.result is None else json_text(unwrapped(json_value(seen.result)))
+    for raw in _list(a.get(semconv.INPUT_MESSAGES)):
+        message = message_of(raw)
+        if arguments is None and message is not None:
+            if message.tool_calls:
+                arguments = message.tool_calls[0].arguments
+            elif message.tool_results:  # the event of an older version: the content is the arguments
+                arguments = message.tool_results[0].result
+    for raw in _list(a.get(semconv.OUTPUT_MESSAGES)):
+        message = message_of(raw)
+        if result is None and message is not None:
+            if message.tool_results:
+                result = message.tool_results[0].result
+            elif isinstance(raw, dict) and "content" in raw:
+                result = json_text(unwrapped(raw["content"]))
+    failed = seen.failed or a.get("gen_ai.tool.status") == "error"
+    return seen._replace(arguments=arguments, result=result, failed=failed)
+
+
+def _list(value: Any) -> Sequence[Any]:
+    messages = json_value(value)
+    return messages if isinstance(messages, list) else ()
