@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from spangrade.tracer.jsontext import encodable
 from spangrade.tracer.otlp_rules import (
     INT64,
     NESTING,
@@ -13,7 +14,6 @@ from spangrade.tracer.otlp_rules import (
     MalformedError,
     checked_time,
     decoded,
-    encodable,
     log_oddities,
     not_finite,
     span_oddities,

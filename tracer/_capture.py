@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Set
 from enum import Enum
 from typing import Any
 
-from spangrade.tracer.jsontext import dumps
+from spangrade.tracer.jsontext import dumps, encodable
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 
 _log = logging.getLogger("spangrade")
@@ -94,7 +94,7 @@ def _converted(value: object, within: tuple[int, ...], parts: Iterator[int]) -> 
     if isinstance(value, Enum):
         return _plain(value.value, within, parts)
     if isinstance(value, str):
-        return _utf8(str(value))
+        return encodable(str(value))
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -107,7 +107,7 @@ def _converted(value: object, within: tuple[int, ...], parts: Iterator[int]) -> 
         return f"<{type(value).__name__}>"
     within = (*within, id(value))
     if isinstance(value, Mapping):
-        return {_utf8(str(key)): _plain(item, within, parts) for key, item in value.items()}
+        return {encodable(str(key)): _plain(item, within, parts) for key, item in value.items()}
     if isinstance(value, list | tuple | Set):
         return [_plain(item, within, parts) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -115,7 +115,7 @@ def _converted(value: object, within: tuple[int, ...], parts: Iterator[int]) -> 
         return {name: _plain(getattr(value, name), within, parts) for name in names}
     if not isinstance(value, type) and callable(dump := getattr(value, "model_dump", None)):
         return _plain(dump(), within, parts)
-    return _utf8(str(value))
+    return encodable(str(value))
 
 
 def json_text(value: object) -> str:
@@ -127,8 +127,3 @@ def plain_text(value: object) -> str:
     """A text as it is, and anything else as its JSON text: an id that was given as a UUID or a number."""
     plain = json_value(value)
     return plain if isinstance(plain, str) else dumps(plain)
-
-
-def _utf8(text: str) -> str:
-    """`text`, where lone surrogates, which no exporter can encode, became question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

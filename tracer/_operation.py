@@ -108,7 +108,6 @@ class Operation:
     def __init__(self, span_name: str, attributes: Mapping[str, object]) -> None:
         self.span: trace.Span = trace.INVALID_SPAN
         self.enclosing: Operation | None = None
-        self.state: dict[str, Any] = {}
         self._span_name = span_name
         self._attributes = {
             key: value if value is True else plain_text(value)
@@ -140,7 +139,6 @@ class Operation:
     @never_raising
     def start(self) -> None:
         """Open the span, without making it the current one."""
-        self.state = {}
         self.enclosing = current(Operation)
         root = self.opens_turn or self.enclosing is None
         self.span = _tracer.start_span(

@@ -7,7 +7,6 @@ a tracer provider (see `configure`) all of it does nothing, and none of it raise
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
@@ -20,7 +19,6 @@ from spangrade.tracer._capture import content_captured, json_text, json_value, p
 from spangrade.tracer._operation import Operation, Session, current, never_raising
 
 F = TypeVar("F", bound=Callable[..., Any])
-_setting_state = threading.Lock()
 
 
 class Turn(Operation):
@@ -252,29 +250,15 @@ def current_llm_call() -> LLMCall:
 
 @never_raising
 def set_state(variables: Mapping[str, object] | None = None, /, **named: object) -> None:
-    """Record state variables, on the innermost open tool, agent or turn; the last write of a name wins.
+    """Record state variables, as an event of the current span; the last write of a name wins.
 
     Values are kept as JSON; one that JSON has no word for is kept as `str(value)`. Names that are no
-    identifiers go in a mapping: `set_state({"user:tier": "gold"})`. Outside all three, the current
-    OpenTelemetry span is written to, which may be a framework's own.
+    identifiers go in a mapping: `set_state({"user:tier": "gold"})`. The current span may be a framework's.
     """
-    if not content_captured():
-        return
-    written = {str(key): json_value(value) for key, value in {**(variables or {}), **named}.items()}
-    operation = current(Operation)
-    while isinstance(operation, LLMCall):
-        operation = operation.enclosing
-    if operation is None:
-        trace.get_current_span().set_attribute(semconv.STATE, json_text(written))
-        return
-    with _setting_state:
-        operation.state.update(written)
-        operation.span.set_attribute(semconv.STATE, json_text(operation.state))
-        # An enclosing span ends later: what it said of these variables before must not win.
-        while operation := operation.enclosing:
-            if stale := written.keys() & operation.state.keys():
-                operation.state.update({name: written[name] for name in stale})
-                operation.span.set_attribute(semconv.STATE, json_text(operation.state))
+    if content_captured():
+        written = {str(key): json_value(value) for key, value in {**(variables or {}), **named}.items()}
+        # An event and not an attribute: it has the time of the write, which a span's end does not tell.
+        trace.get_current_span().add_event(semconv.STATE, {semconv.STATE: json_text(written)})
 
 
 def _messages(messages: str | Sequence[Mapping[str, Any]], *, role: str) -> list[dict[str, Any]]:

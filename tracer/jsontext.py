@@ -30,7 +30,7 @@ def canonical(value: Any) -> str:
 
 def _canonical(value: Any) -> Any:
     if isinstance(value, str):
-        return value if value.isascii() else unicodedata.normalize("NFC", _encodable(value))
+        return value if value.isascii() else unicodedata.normalize("NFC", encodable(value))
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     if isinstance(value, dict):
@@ -42,17 +42,22 @@ def _canonical(value: Any) -> Any:
 
 def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, str):
-        return _encodable(value)
+        return encodable(value)
     if isinstance(value, bool | float | None):
         return value
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**64 else str(value)
     if isinstance(value, dict) and depth:
-        return {_encodable(str(key)): _plain(item, depth - 1) for key, item in value.items()}
+        return {encodable(str(key)): _plain(item, depth - 1) for key, item in value.items()}
     if isinstance(value, list | tuple) and depth:
         return [_plain(item, depth - 1) for item in value]
-    return _encodable(str(value))
+    return encodable(str(value))
 
 
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
+def encodable(text: str) -> str:
+    """Return text that UTF-8 can write: what is half a surrogate pair becomes U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

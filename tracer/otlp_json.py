@@ -8,6 +8,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from spangrade.tracer.jsontext import encodable
 from spangrade.tracer.otlp_rules import (
     INT64,
     KINDS,
@@ -17,7 +18,6 @@ from spangrade.tracer.otlp_rules import (
     MalformedError,
     checked_time,
     decoded,
-    encodable,
     log_oddities,
     not_finite,
     span_oddities,

@@ -78,12 +78,3 @@ def log_oddities(log: LogRecord) -> Iterator[str]:
     """Yield what is odd about a log record that is kept as it came."""
     if not log.time_ns:
         yield "the log record has no time; it is kept at 1970"
-
-
-def encodable(text: str) -> str:
-    """Return text that UTF-8 can write: what is half a surrogate pair becomes U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

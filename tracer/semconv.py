@@ -39,7 +39,7 @@ EXECUTE_TOOL = "execute_tool"
 CHAT = "chat"
 
 # Ours: the conventions have no word for these.
-STATE = "spangrade.state"  # a JSON object of the variables set or changed; the last write wins
+STATE = "spangrade.state"  # an event, with an attribute of the same name: a JSON object of the variables set
 QUESTION_ID = "spangrade.question_id"  # the golden question that a session answers
 TURN = "spangrade.turn"  # on a span that stands for one user message and all that follows: true
 TURN_INPUT = "spangrade.turn.input"  # what the user said
