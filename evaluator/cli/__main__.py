@@ -1,0 +1,5 @@
+"""`python -m spangrade.evaluator.cli`."""
+
+from spangrade.evaluator.cli import main
+
+main()

@@ -1,0 +1,81 @@
+"""What README and docs show runs: Python blocks in order, SQL over a real database, commands that exist."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spangrade.evaluator.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DATASET = ROOT / "datasets" / "customer_service"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+def spangrade(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "SPANGRADE_"))
+    }
+    command = [sys.executable, "-m", "spangrade.evaluator.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda page: page.name)
+def test_python_blocks_run_in_order(page: Path, tmp_path: Path) -> None:
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_readmes_agent_is_graded_by_the_readmes_dataset(tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text(blocks(ROOT / "README.md", "python")[0], encoding="utf-8")
+    (golden,) = blocks(ROOT / "README.md", "json")
+    (tmp_path / "golden.json").write_text(golden, encoding="utf-8")
+    subprocess.run([sys.executable, "page.py"], check=True, cwd=tmp_path)
+    gates = ("--metric", "tool_recall>=0.9", "--metric", "cost<=0.01")
+    done = spangrade("grade", "golden.json", "--db", "shop.duckdb", *gates, folder=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 session: 1 passed")
+
+
+def test_the_readmes_queries_run_on_the_readmes_dataset(tmp_path: Path) -> None:
+    graded = spangrade("grade", str(DATASET), folder=tmp_path)
+    assert (graded.returncode, graded.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
+    queries = blocks(ROOT / "README.md", "sql")
+    assert len(queries) == 5
+    answers = []
+    for query in queries:
+        done = spangrade("sql", query, "--format", "json", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        answers.append(json.loads(done.stdout))
+    failing, costs, slowest, ways, failed = answers
+    assert failing[0]["failed"] > 0
+    assert failing[0]["an_error"]
+    assert [row["model"] for row in costs] == ["gemini-2.5-flash"]
+    assert slowest[0]["latency_s"] >= slowest[-1]["latency_s"]
+    assert sum(row["sessions"] for row in ways) == 4
+    assert failed == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_shown_exist(page: Path) -> None:
+    known = {command.name or command.callback.__name__ for command in app.registered_commands}
+    known |= {group.name for group in app.registered_groups}
+    shown = {
+        word
+        for block in blocks(page, "sh")
+        for word in re.findall(r"^(?:uv run (?:--extra \w+ )?)?spangrade (\w[\w-]*)", block, re.MULTILINE)
+    }
+    assert shown <= known
