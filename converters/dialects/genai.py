@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.events import with_events
-from spangrade.converters.messages import Exchange, exchange
+from spangrade.converters.messages import exchange
 from spangrade.converters.observation import (
     Kind,
     Observation,
@@ -19,6 +19,7 @@ from spangrade.converters.observation import (
     json_value,
     text,
 )
+from spangrade.converters.threads import thread
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -91,7 +92,10 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
     if kind == "tool" and (tool is None or tool in _NO_TOOLS):
         kind = "other"
     agent = text(a.get(semconv.AGENT_NAME)) or (named if kind == "agent" else None)
-    said = _exchange(a) if kind in {"llm", "agent"} else None
+    inputs, outputs = _messages(a) if kind in {"llm", "agent"} else (None, None)
+    said = None if inputs is None and outputs is None else exchange(inputs, outputs, injected=is_context)
+    # A web server's spans may carry a `session.id` of another kind.
+    conversation = text(a.get(semconv.CONVERSATION_ID) if kind == "other" else _first(a, _CONVERSATION_IDS))
     failed, error = failure(span, a)
     call_id = text(a.get(semconv.TOOL_CALL_ID))
     return Observation(
@@ -103,10 +107,7 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
         span.end_ns,
         name=tool if kind == "tool" else agent,
         agent=agent,
-        # A web server's spans may carry a `session.id` of another kind.
-        conversation_id=text(
-            a.get(semconv.CONVERSATION_ID) if kind == "other" else _first(a, _CONVERSATION_IDS)
-        ),
+        conversation_id=conversation,
         question_id=text(a.get(semconv.QUESTION_ID)),
         user_input=text(a.get(semconv.TURN_INPUT)) or (said.user_input if said else None),
         response=text(a.get(semconv.TURN_OUTPUT)) or (said.response if said else None),
@@ -127,6 +128,7 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
         tool_calls=said.tool_calls if said else (),
         tool_results=said.tool_results if said else (),
         state=_state(span, a),
+        thread=thread(inputs, outputs) if kind == "llm" and conversation is None else None,
     )
 
 
@@ -173,17 +175,16 @@ def failure(span: Span, a: Mapping[str, Any]) -> tuple[bool, str | None]:
     return True, span.status_message or text(a.get("error.message")) or text(a.get(semconv.ERROR_TYPE))
 
 
-def _exchange(a: Mapping[str, Any]) -> Exchange | None:
+def _messages(a: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the messages that went in and those that came out; both None if neither is recorded."""
     inputs, outputs = json_value(_first(a, _INPUTS)), json_value(_first(a, _OUTPUTS))
-    if inputs is None and outputs is None:
-        return None
     if isinstance(inputs, str):
         inputs = [{"role": "user", "content": inputs}]
     if isinstance(outputs, str):
-        outputs = {"role": "assistant", "content": outputs}
-    return exchange(inputs, outputs, injected=is_context)
+        outputs = [{"role": "assistant", "content": outputs}]
+    return inputs, outputs
 
 
 def is_context(said: str) -> bool:
-    """Tell whether a text of role user is ADK telling an agent what another one did."""
-    return said.startswith("For context:")
+    """Tell whether a text of role user is a framework's: ADK on another agent's work, crewAI on a task."""
+    return said.startswith(("For context:", "\nCurrent Task:"))

@@ -10,32 +10,21 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters import langchain
+from spangrade.converters import langchain, runs
 from spangrade.converters.dialects import genai
 from spangrade.converters.flattened import numbered
-from spangrade.converters.messages import Message, exchange
-from spangrade.converters.observation import (
-    Observation,
-    ToolCall,
-    ToolResult,
-    count,
-    json_text,
-    json_value,
-    text,
-)
+from spangrade.converters.messages import exchange
+from spangrade.converters.observation import Observation, count, json_text, json_value, text
 from spangrade.tracer.span import LogRecord, Span
 
 _KIND = "openinference.span.kind"
 _RANDOM_ID = re.compile(r"[0-9a-f-]{16,}")
-_CALL_WRAPPER = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 # LangChain's spans whose names hold "agent", which is what makes them agents to its instrumentation.
 _NO_AGENTS = ("agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent")
 _LANGCHAIN = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})
 # A tool by which a model ends its run.
 _NO_TOOLS = frozenset({"final_answer"})
 _DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker"})
-_ASKED = ("input", "question", "query", "user_msg", "user_message", "message", "task", "prompt")
-_ANSWERED = ("raw", "output", "answer", "response", "result", "content")
 
 
 class OpenInference:
@@ -92,32 +81,35 @@ def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
     inputs = [_message(m) for m in numbered(a, "llm.input_messages.")]
     outputs = [_message(m) for m in numbered(a, "llm.output_messages.")]
     if inputs or outputs:
-        changes |= exchange(inputs, outputs, lambda message: message)._asdict()
+        changes |= exchange(inputs, outputs, injected=genai.is_context)._asdict()
     return changes
 
 
-def _message(m: Mapping[str, Any]) -> Message:
+def _message(m: Mapping[str, Any]) -> dict[str, Any]:
     parts = [
-        part["message_content.text"]
+        {"type": part.get("message_content.type", "text"), "text": part.get("message_content.text")}
         for part in numbered(m, "message.contents.")
-        if part.get("message_content.type", "text") == "text"
-        and isinstance(part.get("message_content.text"), str)
     ]
-    said = "".join(parts) if parts else m.get("message.content")
-    role, call_id = text(m.get("message.role")), text(m.get("message.tool_call_id"))
     calls = [
-        ToolCall(
-            text(call.get("tool_call.function.name")),
-            text(call.get("tool_call.id")),
-            json_text(call.get("tool_call.function.arguments")),
-        )
+        {
+            "type": "function",
+            "id": call.get("tool_call.id"),
+            "name": call.get("tool_call.function.name"),
+            "arguments": call.get("tool_call.function.arguments"),
+        }
         for call in numbered(m, "message.tool_calls.")
     ]
-    if name := text(m.get("message.function_call_name")):  # before tool calls
-        calls.append(ToolCall(name, None, json_text(m.get("message.function_call_arguments_json"))))
-    if role in {"tool", "function"} or call_id:
-        return Message("tool", None, (), (ToolResult(text(m.get("message.name")), call_id, json_text(said)),))
-    return Message(role, text(said), tuple(calls))
+    if "message.function_call_name" in m:  # before tool calls
+        name, arguments = m["message.function_call_name"], m.get("message.function_call_arguments_json")
+        calls.append({"type": "function", "name": name, "arguments": arguments})
+    call_id = m.get("message.tool_call_id")
+    return {
+        "role": "tool" if call_id else m.get("message.role"),  # a result has role user for some
+        "content": parts or m.get("message.content"),
+        "tool_calls": calls,
+        "tool_call_id": call_id,
+        "name": m.get("message.name"),
+    }
 
 
 def _tool(span: Span, seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,34 +134,27 @@ def _tool(span: Span, seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _arguments(asked: Any, parameters: Any) -> Any:
-    """Return a call's arguments: its input, or what some write where others describe the parameters."""
-    asked, parameters = json_value(asked), json_value(parameters)
-    if isinstance(asked, dict) and asked.keys() <= _CALL_WRAPPER and isinstance(asked.get("kwargs"), dict):
-        return None if asked.get("args") else asked["kwargs"]
-    if isinstance(asked, dict):
-        return asked
-    if isinstance(asked, str) and asked.startswith("{"):  # Python's repr
-        return None
+    """Return a call's arguments; a lone one may be given as its bare value, which the parameters name."""
+    asked, parameters = runs.arguments(json_value(asked)), json_value(parameters)
     named = parameters.get("properties") if isinstance(parameters, dict) else None
-    if asked is not None and isinstance(named, dict) and len(named) == 1:
+    if asked is not None and not isinstance(asked, dict) and isinstance(named, dict) and len(named) == 1:
         return {next(iter(named)): asked}
     return asked
 
 
 def _run(span: Span, seen: Observation, a: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    asked, answered = json_value(a.get("input.value")), json_value(a.get("output.value"))
+    asked, answered = (
+        json_value(a.get("input.value", a.get("crew_inputs"))),
+        json_value(a.get("output.value")),
+    )
     topmost = span.parent_span_id is None
     name = _agent(span, seen, a, metadata)
     changes: dict[str, Any] = {
         "kind": seen.kind if seen.kind != "other" else "agent" if name else "workflow",
         "name": name,
         "agent": name,
-        "user_input": seen.user_input
-        or langchain.last_text(asked, "user")
-        or (_said(asked, _ASKED) if topmost else None),
-        "response": seen.response
-        or langchain.last_text(answered, "assistant")
-        or (_said(answered, _ANSWERED) if topmost else None),
+        "user_input": seen.user_input or runs.asked(asked, topmost=topmost),
+        "response": seen.response or runs.answered(answered, topmost=topmost),
     }
     graph = span.name == "LangGraph" or "ls_integration" in metadata or langchain.holds_messages(answered)
     if graph and "langgraph_node" not in metadata and _is_langchain(span, metadata):
@@ -194,15 +179,6 @@ def _agent(span: Span, seen: Observation, a: Mapping[str, Any], metadata: Mappin
 
 def _is_langchain(span: Span, metadata: Mapping[str, Any]) -> bool:
     return "langchain" in (span.scope_name or "") or not metadata.keys().isdisjoint(_LANGCHAIN)
-
-
-def _said(value: Any, keys: Sequence[str]) -> str | None:
-    """Return the text of a run's input or output: itself, the only one it has, or the one of a known name."""
-    if isinstance(value, dict):
-        texts = [said for said in value.values() if isinstance(said, str)]
-        named = next((value[key] for key in keys if isinstance(value.get(key), str)), None)
-        return text(named if named is not None else texts[0] if len(value) == len(texts) == 1 else None)
-    return text(value)
 
 
 def _document(value: Any) -> Mapping[str, Any]:

@@ -127,6 +127,8 @@ def _derive(store: Store, fresh: Sequence[Trace], told: set[str]) -> set[str]:
     by_session: dict[str, list[Observation]] = {}
     for trace_id, session_id in belongs.items():
         by_session.setdefault(session_id, []).extend(by_trace.get(trace_id, ()))
+    # A trace that tells nothing of an agent (a web server's, the making of an agent) is no session.
+    by_session = {s: seen for s, seen in by_session.items() if any(o.kind != "other" for o in seen)}
     state = _state(store, by_session)
     sessions = [
         assemble(

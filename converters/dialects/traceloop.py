@@ -1,0 +1,154 @@
+"""OpenLLMetry: the spans of Traceloop's instrumentations (LangChain, OpenAI agents, crewAI, model clients).
+
+https://www.traceloop.com/docs/openllmetry/contributing/semantic-conventions. Newer ones keep to the GenAI
+conventions, older ones spell messages out (`gen_ai.prompt.0.content`). Around LangChain, inputs and outputs
+are the payloads of its callbacks: `{"inputs": {...}, "tags": [...], "kwargs": {"tool_call_id": ...}}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spangrade.converters import langchain, runs
+from spangrade.converters.dialects import genai
+from spangrade.converters.events import with_events
+from spangrade.converters.flattened import numbered
+from spangrade.converters.messages import exchange
+from spangrade.converters.observation import Kind, Observation, count, json_text, json_value, text
+from spangrade.tracer.span import LogRecord, Span
+
+_OWN = frozenset(
+    {
+        "traceloop.span.kind",
+        "llm.request.type",
+        "gen_ai.prompt.0.role",
+        "gen_ai.completion.0.role",
+        "gen_ai.workflow.nodes",
+        "langgraph.command.goto_node",
+    }
+)
+_SCOPES = frozenset({"opentelemetry.instrumentation.langchain", "opentelemetry.instrumentation.crewai"})
+_KINDS: dict[Any, Kind] = {"workflow": "workflow", "agent": "agent", "task": "other", "tool": "tool"}
+_PROPERTIES = "traceloop.association.properties."
+_CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id", "chat_id")
+# The node that asks the model, in the graph that LangChain makes of an agent.
+_MODEL_NODES = frozenset({"model", "agent"})
+
+
+class Traceloop:
+    """Spans with Traceloop's attributes, and those that its instrumentations write without."""
+
+    def claims(self, span: Span, /) -> bool:
+        """Claim by attribute, else by the scopes that nobody else uses."""
+        return not _OWN.isdisjoint(span.attributes) or span.scope_name in _SCOPES
+
+    def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
+        """Read a span by the conventions, then by the attributes that Traceloop has instead."""
+        a = with_events(span, logs)
+        seen = genai.read(span, a)
+        agent = text(a.get(_PROPERTIES + "lc_agent_name"))
+        properties = (a.get(_PROPERTIES + key) for key in _CONVERSATION_IDS)
+        seen = seen._replace(
+            kind=_kind(seen, a),
+            agent=agent or seen.agent,
+            conversation_id=seen.conversation_id or next((p for p in map(text, properties) if p), None),
+        )
+        if seen.failed and langchain.control_flow(span):
+            seen = seen._replace(failed=False, error=None)
+        if agent and agent == a.get("traceloop.entity.name") and seen.kind in {"workflow", "other"}:
+            return seen._replace(**_run(span, seen, a), kind="agent", name=agent)
+        if seen.kind == "workflow":
+            return seen._replace(**_run(span, seen, a), name=None, agent=None)
+        if seen.kind == "tool":
+            return seen._replace(**_tool(seen, a))
+        if seen.kind == "handoff":
+            to = a.get("gen_ai.handoff.to_agent") or a.get("langgraph.command.goto_node")
+            return seen._replace(agent=text(a.get("gen_ai.handoff.from_agent")), handoff_to=text(to))
+        return seen._replace(**_llm(seen, a)) if seen.kind == "llm" else seen
+
+
+DIALECT = Traceloop()
+
+
+def _kind(seen: Observation, a: Mapping[str, Any]) -> Kind:
+    kind = a.get("traceloop.span.kind")
+    if kind == "handoff" or "langgraph.command.goto_node" in a:
+        return "handoff"
+    if kind in _KINDS:
+        return _KINDS[kind]
+    if a.get("llm.request.type") in {"chat", "completion"}:
+        return "llm"
+    nodes = a.get("gen_ai.workflow.nodes")
+    if seen.kind == "agent" and (seen.name is None or (nodes and _MODEL_NODES.isdisjoint(nodes))):
+        return "workflow"
+    return seen.kind
+
+
+def _run(span: Span, seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
+    asked, answered = _payload(a, "input", "inputs"), _payload(a, "output", "outputs")
+    topmost = span.parent_span_id is None or a.get("traceloop.span.kind") == "workflow"
+    graph = _PROPERTIES + "ls_integration" in a or langchain.holds_messages(answered)
+    if not graph or _PROPERTIES + "langgraph_node" in a:
+        state = seen.state
+    else:
+        state = langchain.state(answered, span.end_ns)
+    return {
+        "user_input": seen.user_input or runs.asked(asked, topmost=topmost),
+        "response": seen.response or runs.answered(answered, topmost=topmost),
+        "state": state,
+    }
+
+
+def _tool(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
+    asked = json_value(a.get("traceloop.entity.input", a.get("gen_ai.tool.call.arguments")))
+    answered = json_value(a.get("traceloop.entity.output", a.get("gen_ai.tool.call.result")))
+    call_id = seen.call_id
+    if isinstance(asked, dict) and "input_str" in asked:
+        about = asked.get("kwargs")
+        call_id = call_id or text(about.get("tool_call_id") if isinstance(about, dict) else None)
+        asked = asked["inputs"] if isinstance(asked.get("inputs"), dict) else json_value(asked["input_str"])
+    if isinstance(answered, dict) and answered.keys() == {"output", "kwargs"}:
+        answered = json_value(answered["output"])
+    changes: dict[str, Any] = {
+        "name": seen.name or text(a.get("traceloop.entity.name")),
+        "call_id": call_id,
+        "arguments": json_text(runs.arguments(asked)),
+        "result": json_text(answered),
+    }
+    if changes["name"] is None:
+        changes["kind"] = "other"
+    return changes | langchain.answer(seen._replace(call_id=call_id), answered)
+
+
+def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if seen.input_tokens is None:
+        changes["input_tokens"] = count(a.get("llm.usage.prompt_tokens"))
+    if seen.output_tokens is None:
+        changes["output_tokens"] = count(a.get("llm.usage.completion_tokens"))
+    inputs = [_message(m, "user") for m in numbered(a, "gen_ai.prompt.")]
+    outputs = [_message(m, "assistant") for m in numbered(a, "gen_ai.completion.")]
+    if inputs or outputs:
+        changes |= exchange(inputs, outputs, injected=genai.is_context)._asdict()
+    return changes
+
+
+def _message(m: Mapping[str, Any], role: str) -> dict[str, Any]:
+    content = json_value(m.get("content"))
+    return {
+        **m,
+        "role": m.get("role", role),
+        "content": content if isinstance(content, list) else m.get("content"),
+        "tool_calls": [{"type": "function", **call} for call in numbered(m, "tool_calls.")],
+    }
+
+
+def _payload(a: Mapping[str, Any], way: str, inside: str) -> Any:
+    value = json_value(a.get(f"traceloop.entity.{way}"))
+    if isinstance(value, dict) and inside in value:
+        return value[inside]
+    if isinstance(value, dict) and "kwargs" in value and "args" in value:
+        args = value["args"]
+        return args[0] if isinstance(args, list) and len(args) == 1 else value["kwargs"]
+    return value
