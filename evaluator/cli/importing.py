@@ -55,17 +55,17 @@ class Intake:
         return ExitCode.BAD_INPUT if self.lost or self.bad_files else ExitCode.PASSED
 
 
-def take_in(store: Store, paths: Sequence[Path], *, strict: bool = False) -> tuple[Added, Intake]:
-    """Store the records of files and derive their sessions.
+def check(paths: Sequence[Path]) -> None:
+    """Read files and keep nothing. Raises InputError if anything in them cannot be read."""
+    intake = Intake()
+    for _ in intake.records(paths):
+        pass
+    if intake.exit_code:
+        raise InputError("nothing imported: --strict, and not everything could be read")
 
-    Raises InputError if `strict` and anything cannot be read; nothing is stored then.
-    """
-    if strict:
-        checked = Intake()
-        for _ in checked.records(paths):
-            pass
-        if checked.exit_code:
-            raise InputError("nothing imported: --strict, and not everything could be read")
+
+def take_in(store: Store, paths: Sequence[Path]) -> tuple[Added, Intake]:
+    """Store the records of files and derive their sessions."""
     intake = Intake()
     with progress("importing"):
         added = store.add(intake.records(paths))
@@ -78,9 +78,11 @@ def take_in(store: Store, paths: Sequence[Path], *, strict: bool = False) -> tup
 
 def run(paths: Sequence[Path], db: Path, *, strict: bool, as_json: bool) -> None:
     """Import files into a database and say what came of it."""
+    if strict:
+        check(paths)
     with Store.open(db) as store:
         before = _sessions(store)
-        added, intake = take_in(store, paths, strict=strict)
+        added, intake = take_in(store, paths)
         sessions = _sessions(store)
     result = {
         "db": str(db),
@@ -98,7 +100,7 @@ def run(paths: Sequence[Path], db: Path, *, strict: bool, as_json: bool) -> None
             f"{added.duplicates} were there already; {sessions} sessions in it"
         )
     if intake.lost:
-        warn(f"{intake.lost} records could not be read; the rest is imported")
+        warn(f"not read: {intake.lost} of the records; the rest is imported")
     raise SystemExit(intake.exit_code)
 
 

@@ -21,7 +21,7 @@ def run(query: str, db: Path, *, as_json: bool) -> None:
             names = _distinct([column[0] for column in cursor.description or ()])
             rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         except duckdb.Error as error:
-            raise InputError(f"SQL: {error}") from error
+            raise InputError(f"SQL: {str(error).splitlines()[0]}") from error
     if as_json:
         print_json(rows)
     else:
