@@ -29,6 +29,19 @@ class ToolResult(NamedTuple):
     result: str | None
 
 
+class Thread(NamedTuple):
+    """A model call's place in a conversation, as digests of what was said until then.
+
+    `history` is all up to the model's last own message in the request, None where there is none and a
+    conversation may begin; `asked` is the whole request; `reached` is the request and the answer, None
+    without an answer.
+    """
+
+    history: str | None
+    asked: str
+    reached: str | None
+
+
 class Observation(NamedTuple):
     """One span, read. None is *unknown* in every field; texts of JSON are canonical.
 
@@ -37,7 +50,7 @@ class Observation(NamedTuple):
     `user_input` and `response` are what this span knows of its turn; `tool_calls` and `tool_results` what
     a model asked for, and was newly told, in this call. `call_key` is what two spans about one model call
     share. `failed` is a failure that the span itself records. `state` holds the writes as (time in ns,
-    variables).
+    variables). `thread` is where a model call without a conversation id stands in its conversation.
     """
 
     kind: Kind
@@ -70,6 +83,7 @@ class Observation(NamedTuple):
     tool_results: tuple[ToolResult, ...] = ()
     state: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     handoff_to: str | None = None
+    thread: Thread | None = None
 
 
 def plain(span: Span) -> Observation:

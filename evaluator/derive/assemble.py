@@ -194,7 +194,8 @@ def _handoffs(
 ) -> tuple[tuple[str | None, str], ...]:
     """Return (from, to) for every transfer of control; one that is recorded twice counts once.
 
-    Where neither arguments nor name tell where it went, it is the agent that started next.
+    Where neither arguments nor name tell where it went, it is the agent that started next. Where no span
+    stands for a transfer, it is told by the call that a model made and the agent that then started.
     """
     transfers = [
         (t.start_ns, t.agent, seen.handoff_to or tools.handoff_target(t.tool_name, seen.arguments))
@@ -205,6 +206,16 @@ def _handoffs(
         (o.start_ns, o.agent or _agent_of(o, tree), o.handoff_to) for o in tree.ordered if o.kind == "handoff"
     ]
     starts = [(o.start_ns, o.name) for o in tree.ordered if o.kind == "agent" and o.name]
+    if not transfers:
+        transfers = [
+            (o.start_ns, _agent_of(o, tree), name)
+            for o in tree.ordered
+            if o.kind == "llm"
+            for call in o.tool_calls
+            if call.name and tools.is_handoff(call.name)
+            for at, name in starts
+            if at >= o.start_ns and tools.is_named(call.name, call.arguments, name)
+        ]
     found: list[tuple[str | None, str]] = []
     for start_ns, source, target in sorted(transfers, key=lambda item: item[0]):
         to = target or next((name for at, name in starts if at >= start_ns), None)

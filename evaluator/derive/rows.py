@@ -69,7 +69,21 @@ TABLES: dict[str, dict[str, Any]] = {
     "llm_calls": _columns(LLMCall),
     "errors": _columns(Error),
 }
-TRACES = {"trace_id": na.string(), "first_seq": na.int64(), "last_seq": na.int64(), "session_id": na.string()}
+TRACES = {
+    "trace_id": na.string(),
+    "first_seq": na.int64(),
+    "last_seq": na.int64(),
+    "session_id": na.string(),
+    "start_ns": na.int64(),
+    "history": na.string(),
+    "asked": na.string(),
+}
+REACHED = {
+    "session_id": na.string(),
+    "trace_id": na.string(),
+    "start_ns": na.int64(),
+    "key": na.string(),
+}
 
 
 def rows_of(sessions: Iterable[Session], batch: int) -> dict[str, list[Row]]:

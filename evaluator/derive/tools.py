@@ -121,11 +121,22 @@ def handoff_target(name: str, arguments: str | None) -> str | None:
     )
 
 
+def is_named(name: str, arguments: str | None, agent: str) -> bool:
+    """Tell whether a hand-off's call names an agent; a tool's name may spell it with underscores."""
+    target = handoff_target(name, arguments)
+    return target is not None and _spelt(target) == _spelt(agent)
+
+
+def _spelt(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name.lower())
+
+
 def verdict(seen: Observation) -> tuple[bool | None, str | None]:
     """Return whether a tool call went well, and the error if not.
 
     Frameworks disagree where a failure is told, so all are looked at: the span, then the result's own
-    structure (`{"status": "error"}`, a truthy `"error"`, `"isError"`).
+    structure (`{"status": "error"}`, a truthy `"error"`, `"isError"`). A text that only the messages tell
+    of may be a failure's as well as an answer's.
     """
     result = json_or_none(seen.result)
     says = None
@@ -144,7 +155,9 @@ def verdict(seen: Observation) -> tuple[bool | None, str | None]:
         )
     if flagged:
         return False, seen.error or says or (result if isinstance(result, str) else None)
-    return (None if seen.result is None else True), None
+    if seen.result is None or (isinstance(result, str) and not seen.span_id):
+        return None, None
+    return True, None
 
 
 def json_or_none(text: str | None) -> Any:

@@ -18,14 +18,15 @@ from spangrade.converters.dialects import observe
 from spangrade.converters.observation import Observation
 from spangrade.evaluator.derive import sql
 from spangrade.evaluator.derive.assemble import assemble
-from spangrade.evaluator.derive.rows import TABLES, TRACES, rows_of
+from spangrade.evaluator.derive.link import linked, place_of
+from spangrade.evaluator.derive.rows import REACHED, TABLES, TRACES, Row, rows_of
 from spangrade.evaluator.derive.tree import Tree
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.sql import statement
 from spangrade.tracer.store import Store, arrow_rows
 
-RULES = 1  # raised with every change of a derivation rule: databases derived by older ones are derived again
+RULES = 2  # raised with every change of a derivation rule: databases derived by older ones are derived again
 
 SLICE = 16_384  # spans; what is kept of them while their sessions are assembled is some 20 MB
 _FETCH = 1_024
@@ -113,10 +114,14 @@ def _derive(store: Store, fresh: Sequence[Trace], told: set[str]) -> set[str]:
         spread[trace_id] = Trace(trace_id, min(first_seq, new.first_seq), max(last_seq, new.last_seq))
     by_trace = _observations(store, list(spread.values()))
     belongs = {trace_id: session_of(trace_id, seen) for trace_id, seen in by_trace.items()}
+    links = linked(store, {trace_id: place_of(seen) for trace_id, seen in by_trace.items()})
+    belongs |= {trace_id: links[trace_id] for trace_id in belongs.keys() & links.keys()}
 
-    touched = told | set(belongs.values()) | {session_id for _, session_id, _, _ in known}
+    touched = told | {*belongs.values(), *links.values()} | {session_id for _, session_id, _, _ in known}
+    moved = [trace_id for trace_id in links if trace_id not in belongs]
+    touched |= {session_id for _, session_id, _, _ in _known(store, moved, "trace_id")}
     others = [
-        (Trace(trace_id, first_seq, last_seq), session_id)
+        (Trace(trace_id, first_seq, last_seq), links.get(trace_id, session_id))
         for trace_id, session_id, first_seq, last_seq in _known(store, list(touched), "session_id")
         if trace_id not in spread
     ]
@@ -140,8 +145,21 @@ def _derive(store: Store, fresh: Sequence[Trace], told: set[str]) -> set[str]:
         for session_id, seen in by_session.items()
     ]
     replaces = bool(known) or bool(others)
-    _write(store, sessions, [(*spread[t], s) for t, s in belongs.items()], touched if replaces else set())
+    _write(store, sessions, *_places(spread, belongs, by_trace), touched if replaces else set())
     return set(by_session)
+
+
+def _places(
+    spread: Mapping[str, Trace], belongs: Mapping[str, str], by_trace: Mapping[str, Sequence[Observation]]
+) -> tuple[list[Row], list[Row]]:
+    """Return the rows of `derived.traces` and of `derived.reached`."""
+    traces: list[Row] = []
+    reached: list[Row] = []
+    for trace_id, session_id in belongs.items():
+        place = place_of(by_trace[trace_id])
+        traces.append((*spread[trace_id], session_id, place.start_ns, place.history, place.asked))
+        reached += [(session_id, trace_id, place.start_ns, key) for key in sorted(place.reached)]
+    return traces, reached
 
 
 def session_of(trace_id: str, observations: Iterable[Observation]) -> str:
@@ -245,11 +263,15 @@ def _state(store: Store, session_ids: Iterable[str]) -> Mapping[str, list[tuple[
 
 
 def _write(
-    store: Store, sessions: Sequence[Session], traces: Sequence[tuple[str, int, int, str]], replaced: set[str]
+    store: Store,
+    sessions: Sequence[Session],
+    traces: Sequence[Row],
+    reached: Sequence[Row],
+    replaced: set[str],
 ) -> None:
     batch = (_scalar(store, "SELECT max(batch) FROM derived.sessions") or 0) + 1
     rows = {table: (found, TABLES[table]) for table, found in rows_of(sessions, batch).items()}
-    rows["traces"] = (list(traces), TRACES)
+    rows |= {"traces": (list(traces), TRACES), "reached": (list(reached), REACHED)}
     with store.transaction():
         for table, (found, types) in rows.items():
             if replaced:

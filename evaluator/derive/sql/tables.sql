@@ -13,7 +13,19 @@ CREATE TABLE derived.traces (
     trace_id    VARCHAR NOT NULL,
     session_id  VARCHAR NOT NULL,
     first_seq   BIGINT NOT NULL,  -- where its spans and logs stand: nothing outside is read
-    last_seq    BIGINT NOT NULL
+    last_seq    BIGINT NOT NULL,
+    -- Where it stands in a conversation that records no id, as digests of what was said; NULL if it has one.
+    start_ns    BIGINT,
+    history     VARCHAR,   -- what its first model call goes on from, NULL where a conversation may begin
+    asked       VARCHAR    -- that call's whole request
+);
+
+-- What the model calls of such traces had reached: the history of whoever goes on from there.
+CREATE TABLE derived.reached (
+    session_id  VARCHAR NOT NULL,
+    trace_id    VARCHAR NOT NULL,
+    start_ns    BIGINT NOT NULL,
+    key         VARCHAR NOT NULL
 );
 
 CREATE TABLE derived.sessions (
