@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args, get_type_hints
 
 import nanoarrow as na
@@ -161,19 +161,20 @@ def load(store: Store, session_id: str | None = None) -> Iterator[Session]:
 
 
 def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
-    def rows(table: str, order: str) -> list[Row]:
+    def rows(table: str) -> list[Row]:
         columns = ", ".join(f'"{name}"' for name in TABLES[table] if name != "batch")
+        # In the order of insertion, which DuckDB preserves: a session's rows were written in their order.
         return store.query(
-            f"SELECT {columns} FROM derived.{table} WHERE {where} ORDER BY {order}",  # noqa: S608 (our own names)
+            f"SELECT {columns} FROM derived.{table} WHERE {where}",  # noqa: S608 (our own names)
             {"low": low, "high": high},
         )
 
-    turns = _by_session((r[0], _turn(r[1:])) for r in rows("turns", "turn"))
-    steps = _by_session((r[0], Step(*r[1:])) for r in rows("steps", "position"))
-    tools = _by_session((r[0], _tool(r[1:])) for r in rows("tool_interactions", "position"))
-    calls = _by_session((r[0], LLMCall(*r[1:])) for r in rows("llm_calls", "position"))
-    errors = _by_session((r[0], Error(*r[1:])) for r in rows("errors", "rowid"))
-    for r in rows("sessions", "rowid"):
+    turns = _by_session(rows("turns"), _turn)
+    steps = _by_session(rows("steps"), Step._make)
+    tools = _by_session(rows("tool_interactions"), _tool)
+    calls = _by_session(rows("llm_calls"), LLMCall._make)
+    errors = _by_session(rows("errors"), Error._make)
+    for r in rows("sessions"):
         session_id = r[0]
         handoffs = _value(r[7])
         yield Session(
@@ -196,20 +197,20 @@ def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
         )
 
 
-def _by_session(rows: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+def _by_session(rows: Iterable[Row], make: Callable[[Row], Any]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
-    for session_id, row in rows:
-        found.setdefault(session_id, []).append(row)
+    for row in rows:
+        found.setdefault(row[0], []).append(make(row[1:]))
     return found
 
 
-def _turn(row: Sequence[Any]) -> Turn:
+def _turn(row: Row) -> Turn:
     return Turn._make((*row[:-1], tuple(orjson.loads(row[-1]))))
 
 
-def _tool(row: Sequence[Any]) -> ToolInteraction:
-    tool = ToolInteraction(*row)
-    return tool._replace(input_arguments=_value(tool.input_arguments), output=_value(tool.output))
+def _tool(row: Row) -> ToolInteraction:
+    position, turn, name, arguments, output, *rest = row
+    return ToolInteraction(position, turn, name, _value(arguments), _value(output), *rest)
 
 
 def _value(text: str | None) -> Any:

@@ -1,0 +1,97 @@
+"""What it costs to import, derive and grade: prints seconds, spans and sessions a second, and peak memory.
+
+    uv run --extra dev python tests/benchmarks/pipeline.py                        # 1,000 to 16,000 sessions
+    uv run --extra dev python tests/benchmarks/pipeline.py --sessions 5000
+    uv run --extra dev python tests/benchmarks/pipeline.py --spans spans.jsonl --golden golden.json
+
+Without files of your own, sessions are the sample dataset's, each with trace and conversation ids of its own.
+Each step is a process of its own, so that its memory is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+DATASET = Path(__file__).parents[2] / "datasets" / "customer_service"
+TRACE_ID = re.compile(r'"traceId": ?"([0-9a-f]{32})"')
+
+DERIVE = "from spangrade.tracer.store import Store; from spangrade.evaluator.derive import {0}\n"
+STEPS = {
+    "import and derive": ("-m", "spangrade.evaluator.cli", "import", "{spans}", "--db", "{db}"),
+    "derive again": ("-c", DERIVE.format("rebuild") + "with Store.open('{db}') as store: rebuild(store)"),
+    "grade": ("-m", "spangrade.evaluator.cli", "grade", "{golden}", "--db", "{db}", "--format", "json"),
+}
+
+
+def multiplied(sessions: int, path: Path) -> None:
+    """Write `sessions` sessions of the sample dataset as JSON lines."""
+    recorded = (DATASET / "spans.otlp.jsonl").read_text(encoding="utf-8").splitlines()
+    with path.open("w", encoding="utf-8") as file:
+        for number, line in zip(range(sessions), itertools.cycle(recorded), strict=False):
+            fresh = TRACE_ID.sub(lambda found, n=number: f'"traceId":"{n:08x}{found[1][8:]}"', line)
+            file.write(fresh.replace('"conversation-', f'"conversation-{number}-') + "\n")
+
+
+def timed(command: list[str]) -> tuple[float, int]:
+    """Run a command; return its seconds and its peak memory in MB."""
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - started
+    if os.waitstatus_to_exitcode(status) not in {0, 1, 4}:
+        sys.exit(f"{command}: exit {os.waitstatus_to_exitcode(status)}")
+    return seconds, usage.ru_maxrss // 1024
+
+
+def run(spans: Path, golden: Path) -> None:
+    """Measure one file of recorded spans, and print a line a step."""
+    with spans.open(encoding="utf-8") as file:
+        counted = sum(
+            len(s["spans"])
+            for line in file
+            for r in json.loads(line)["resourceSpans"]
+            for s in r["scopeSpans"]
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        db = f"{folder}/bench.duckdb"
+        print(f"{counted} spans, {spans.stat().st_size / 1e6:.0f} MB")
+        for name, command in STEPS.items():
+            filled = [part.format(spans=spans, golden=golden, db=db) for part in command]
+            seconds, memory = timed(filled)
+            rate, cost = counted / seconds, seconds / counted * 1e6
+            print(f"  {name:18} {seconds:7.2f} s {rate:9.0f} spans/s {cost:7.1f} µs/span {memory:5} MB")
+
+
+def main() -> None:
+    """Measure the files named, or made ones of growing size."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sessions", type=int, nargs="*", default=[1_000, 4_000, 16_000])
+    parser.add_argument("--spans", type=Path)
+    parser.add_argument("--golden", type=Path, default=DATASET / "customer_service_golden.json")
+    arguments = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # doubles start times
+    if arguments.spans:
+        run(arguments.spans, arguments.golden)
+        return
+    for sessions in arguments.sessions:
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder) / "spans.jsonl"
+            multiplied(sessions, made)
+            run(made, arguments.golden)
+
+
+if __name__ == "__main__":
+    main()
