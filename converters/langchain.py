@@ -15,10 +15,13 @@ from spangrade.converters.observation import Observation, json_text, text
 from spangrade.tracer.span import Span
 
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
+_METADATA = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})
+# Runs called so are parts of an agent: the node that asks its model, and LangChain's own classes.
+_NO_AGENTS = frozenset({"agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent"})
 _COMMAND = frozenset({"graph", "update", "goto"})
 _PARENT = "__parent__"
 # What LangGraph raises to hand over or to wait for a human: no failure.
-_CONTROL_FLOW = re.compile(r"(?:.*\.)?(?:ParentCommand|GraphInterrupt|NodeInterrupt|GraphBubbleUp)(?:\(|$)")
+_CONTROL_FLOW = re.compile(r"(?:.*\.)?(?:(?:Parent)?Command|(?:Graph|Node)Interrupt|GraphBubbleUp)(?:\(|$)")
 _REPR = re.compile(r"content=.*\btool_call_id=|Command\(|\[?(?:AI|Human|Tool)Message\(", re.DOTALL)
 
 
@@ -74,6 +77,24 @@ def last_text(value: Any, role: str) -> str | None:
         if message.role == role and (said := _text(message.content)):
             return said
     return None
+
+
+def writes(span: Span, metadata: Mapping[str, Any]) -> bool:
+    """Tell whether a span is of LangChain's callbacks, by its scope or by what is in its metadata."""
+    return "langchain" in (span.scope_name or "") or not metadata.keys().isdisjoint(_METADATA)
+
+
+def agent(run: str, metadata: Mapping[str, Any], *, is_agent: bool) -> str | None:
+    """Return the agent that a run is, if it is one: by its metadata, or as an agent that is a graph's node.
+
+    `is_agent` is what an instrumentation makes of the run's name, which may be a function's inside an agent.
+    """
+    if run == metadata.get("lc_agent_name"):
+        return run
+    named = (
+        run == metadata.get("langgraph_node", run) and run not in _NO_AGENTS and not run.endswith("Parser")
+    )
+    return run if named and is_agent else None
 
 
 def control_flow(span: Span) -> bool:

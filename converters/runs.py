@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import Any
 
 from spangrade.converters import langchain
-from spangrade.converters.observation import text
+from spangrade.converters.observation import Observation, json_text, text
 
 _ASKED = ("input", "question", "query", "user_msg", "user_message", "message", "task", "prompt")
+_DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker"})
+_LONGEST = 100_000  # characters of Python's syntax that are parsed: some 10 ms
 _ANSWERED = ("raw", "output", "answer", "response", "result", "content")
 
 
@@ -22,16 +25,46 @@ def answered(value: Any, *, topmost: bool) -> str | None:
     return langchain.last_text(value, "assistant") or (_told(value, _ANSWERED) if topmost else None)
 
 
-def arguments(value: Any) -> Any:
+def arguments(value: Any, parameters: Any = None) -> Any:
     """Return a function's arguments by name, unwrapped from `{"args": [], "kwargs": {...}}`.
 
-    None if some are known by position only, or are Python's repr.
+    None if some are known by position only. A bare value is the one that the JSON schema `parameters` has,
+    if there is just one.
     """
+    value = python_value(value)
     if isinstance(value, dict) and isinstance(value.get("kwargs"), dict) and "args" in value:
         return None if value["args"] else value["kwargs"]
-    if isinstance(value, str) and value.startswith("{"):
-        return None
+    named = parameters.get("properties") if isinstance(parameters, dict) else None
+    if value is not None and not isinstance(value, dict) and isinstance(named, dict) and len(named) == 1:
+        return {next(iter(named)): value}
     return value
+
+
+def answer(seen: Observation, value: Any) -> dict[str, Any]:
+    """Return what a tool's answer changes of its observation, where it is of a framework's own type."""
+    if isinstance(value, dict) and value.keys() >= {"tool_name", "raw_output"}:  # LlamaIndex
+        failed = seen.failed or value.get("is_error") is True
+        return {"result": json_text(python_value(value["raw_output"])), "failed": failed}
+    if isinstance(value, dict) and value.keys() >= {"name", "response"} and value["name"] == seen.name:  # ADK
+        return {"result": json_text(value["response"]), "call_id": seen.call_id or text(value.get("id"))}
+    return langchain.answer(seen, value)
+
+
+def delegate(tool: str, arguments: Any) -> str | None:
+    """Return the agent that crewAI's tool for it gives work to; None for every other tool."""
+    if tool in _DELEGATION and isinstance(arguments, dict):
+        return text(arguments.get("coworker"))
+    return None
+
+
+def python_value(value: Any) -> Any:
+    """Return the dict or list whose `str()` a text is (`{'id': 1, 'paid': True}`), else the value itself."""
+    if not isinstance(value, str) or not value.startswith(("{'", "[{'")) or len(value) > _LONGEST:
+        return value
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return value
 
 
 def _told(value: Any, keys: Sequence[str]) -> str | None:

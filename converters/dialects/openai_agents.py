@@ -23,8 +23,12 @@ class OpenAIAgents:
     """Spans of the scope `opentelemetry.instrumentation.openai_agents`, or with its hand-offs."""
 
     def claims(self, span: Span, /) -> bool:
-        """Claim by scope."""
-        return span.scope_name == "opentelemetry.instrumentation.openai_agents"
+        """Claim by scope, which Traceloop's has too."""
+        return (
+            span.scope_name == "opentelemetry.instrumentation.openai_agents"
+            and "traceloop.span.kind" not in span.attributes
+            and "gen_ai.prompt.0.role" not in span.attributes
+        )
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
         """Read a span by the conventions, without its placeholders and with its hand-offs."""

@@ -12,19 +12,19 @@ from typing import Any
 
 from spangrade.converters import langchain, runs
 from spangrade.converters.dialects import genai
+from spangrade.converters.events import with_events
 from spangrade.converters.flattened import numbered
 from spangrade.converters.messages import exchange
 from spangrade.converters.observation import Observation, count, json_text, json_value, text
 from spangrade.tracer.span import LogRecord, Span
 
 _KIND = "openinference.span.kind"
+_CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id")
 _RANDOM_ID = re.compile(r"[0-9a-f-]{16,}")
-# LangChain's spans whose names hold "agent", which is what makes them agents to its instrumentation.
-_NO_AGENTS = ("agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent")
-_LANGCHAIN = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})
+# What smolagents' agents are called that have no name.
+_SMOLAGENTS = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
 # A tool by which a model ends its run.
 _NO_TOOLS = frozenset({"final_answer"})
-_DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker"})
 
 
 class OpenInference:
@@ -34,19 +34,16 @@ class OpenInference:
         """Claim by the attribute that every such span has."""
         return _KIND in span.attributes
 
-    def read(self, span: Span, _: Sequence[LogRecord]) -> Observation:
+    def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
         """Read a span by OpenInference's attributes, and by the GenAI conventions what they leave out."""
-        a = span.attributes
+        a = with_events(span, logs)
         seen = genai.read(span, a)
-        metadata = _document(a.get("metadata"))
-        changes: dict[str, Any] = {
-            "conversation_id": text(a.get("session.id"))
-            or seen.conversation_id
-            or next((text(metadata.get(key)) for key in ("session_id", "conversation_id", "thread_id")), None)
-        }
+        metadata = json_value(a.get("metadata"))
+        metadata = metadata if isinstance(metadata, dict) else {}
+        ids = (a.get("session.id"), seen.conversation_id, *map(metadata.get, _CONVERSATION_IDS))
+        seen = seen._replace(conversation_id=next(filter(None, map(text, ids)), None))
         if seen.failed and langchain.control_flow(span):
-            changes |= {"failed": False, "error": None}
-        seen = seen._replace(**changes)
+            seen = seen._replace(failed=False, error=None)
         kind = a[_KIND]
         if kind == "LLM":
             return seen._replace(**_llm(seen, a))
@@ -61,13 +58,11 @@ DIALECT = OpenInference()
 
 
 def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
+    models = (a.get(f"llm.{key}") for key in ("response.model_name", "model_name", "request.model_name"))
     changes: dict[str, Any] = {
         "kind": "llm",
         "provider": text(a.get("llm.provider")) or text(a.get("llm.system")) or seen.provider,
-        "model": text(a.get("llm.response.model_name"))
-        or text(a.get("llm.model_name"))
-        or text(a.get("llm.request.model_name"))
-        or seen.model,
+        "model": next(filter(None, map(text, models)), seen.model),
     }
     for name, key in (
         ("input_tokens", "prompt"),
@@ -99,9 +94,6 @@ def _message(m: Mapping[str, Any]) -> dict[str, Any]:
         }
         for call in numbered(m, "message.tool_calls.")
     ]
-    if "message.function_call_name" in m:  # before tool calls
-        name, arguments = m["message.function_call_name"], m.get("message.function_call_arguments_json")
-        calls.append({"type": "function", "name": name, "arguments": arguments})
     call_id = m.get("message.tool_call_id")
     return {
         "role": "tool" if call_id else m.get("message.role"),  # a result has role user for some
@@ -113,51 +105,38 @@ def _message(m: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tool(span: Span, seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
-    asked, answered = a.get("input.value"), a.get("output.value")
+    asked, answered = json_value(a.get("input.value")), runs.python_value(json_value(a.get("output.value")))
     name = text(a.get("tool.name")) or seen.name
     if name is None and span.name.startswith("handoff to "):  # OpenAI agents
         to = text(answered) or span.name.removeprefix("handoff to ")
         return {"kind": "handoff", "agent": text(asked), "handoff_to": to}
     if name is None or name in _NO_TOOLS:
         return {"kind": "other"}
-    arguments = _arguments(asked, a.get("tool.parameters"))
-    changes: dict[str, Any] = {
-        "kind": "tool",
-        "name": name,
-        "call_id": text(a.get("tool_call.id")) or text(a.get("tool.id")) or seen.call_id,
-        "arguments": seen.arguments if arguments is None else json_text(arguments),
-        "result": seen.result if answered is None else json_text(answered),
-    }
-    if name in _DELEGATION and isinstance(arguments, dict):
-        changes["handoff_to"] = text(arguments.get("coworker"))
-    return changes | langchain.answer(seen._replace(call_id=changes["call_id"]), json_value(answered))
-
-
-def _arguments(asked: Any, parameters: Any) -> Any:
-    """Return a call's arguments; a lone one may be given as its bare value, which the parameters name."""
-    asked, parameters = runs.arguments(json_value(asked)), json_value(parameters)
-    named = parameters.get("properties") if isinstance(parameters, dict) else None
-    if asked is not None and not isinstance(asked, dict) and isinstance(named, dict) and len(named) == 1:
-        return {next(iter(named)): asked}
-    return asked
+    arguments = runs.arguments(asked, json_value(a.get("tool.parameters")))
+    tool = seen._replace(
+        kind="tool",
+        name=name,
+        call_id=text(a.get("tool_call.id")) or text(a.get("tool.id")) or seen.call_id,
+        arguments=seen.arguments if arguments is None else json_text(arguments),
+        result=seen.result if answered is None else json_text(answered),
+        handoff_to=runs.delegate(name, arguments),
+    )
+    return tool._asdict() | runs.answer(tool, answered)
 
 
 def _run(span: Span, seen: Observation, a: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    asked, answered = (
-        json_value(a.get("input.value", a.get("crew_inputs"))),
-        json_value(a.get("output.value")),
-    )
+    asked, answered = a.get("input.value", a.get("crew_inputs")), json_value(a.get("output.value"))
     topmost = span.parent_span_id is None
     name = _agent(span, seen, a, metadata)
     changes: dict[str, Any] = {
-        "kind": seen.kind if seen.kind != "other" else "agent" if name else "workflow",
+        "kind": "agent" if name else "workflow",
         "name": name,
         "agent": name,
-        "user_input": seen.user_input or runs.asked(asked, topmost=topmost),
+        "user_input": seen.user_input or runs.asked(json_value(asked), topmost=topmost),
         "response": seen.response or runs.answered(answered, topmost=topmost),
     }
     graph = span.name == "LangGraph" or "ls_integration" in metadata or langchain.holds_messages(answered)
-    if graph and "langgraph_node" not in metadata and _is_langchain(span, metadata):
+    if graph and "langgraph_node" not in metadata and langchain.writes(span, metadata):
         changes["state"] = langchain.state(answered, span.end_ns)
     return changes
 
@@ -165,22 +144,11 @@ def _run(span: Span, seen: Observation, a: Mapping[str, Any], metadata: Mapping[
 def _agent(span: Span, seen: Observation, a: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | None:
     if name := text(a.get("agent.name")) or seen.agent:
         return name
-    if _is_langchain(span, metadata):
-        if span.name == metadata.get("lc_agent_name"):
-            return span.name
-        inside = metadata.get("langgraph_node", span.name)
-        named = span.name == inside and span.name not in _NO_AGENTS and not span.name.endswith("Parser")
-        return span.name if named and a[_KIND] == "AGENT" else None
+    if langchain.writes(span, metadata):
+        return langchain.agent(span.name, metadata, is_agent=a[_KIND] == "AGENT")
     if a[_KIND] != "AGENT":
         return None
+    if "smolagents.max_steps" in a and span.name.endswith(".run"):
+        return None if (run := span.name.removesuffix(".run")) in _SMOLAGENTS else run
     node = text(a.get("graph.node.name")) or text(a.get("graph.node.id"))
     return None if node is None or _RANDOM_ID.fullmatch(node) else node
-
-
-def _is_langchain(span: Span, metadata: Mapping[str, Any]) -> bool:
-    return "langchain" in (span.scope_name or "") or not metadata.keys().isdisjoint(_LANGCHAIN)
-
-
-def _document(value: Any) -> Mapping[str, Any]:
-    value = json_value(value)
-    return value if isinstance(value, dict) else {}

@@ -58,6 +58,8 @@ class Traceloop:
             seen = seen._replace(failed=False, error=None)
         if agent and agent == a.get("traceloop.entity.name") and seen.kind in {"workflow", "other"}:
             return seen._replace(**_run(span, seen, a), kind="agent", name=agent)
+        if seen.kind == "agent" and seen.name is None:
+            return seen._replace(name=text(a.get("traceloop.entity.name")))
         if seen.kind == "workflow":
             return seen._replace(**_run(span, seen, a), name=None, agent=None)
         if seen.kind == "tool":
@@ -89,14 +91,11 @@ def _run(span: Span, seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
     asked, answered = _payload(a, "input", "inputs"), _payload(a, "output", "outputs")
     topmost = span.parent_span_id is None or a.get("traceloop.span.kind") == "workflow"
     graph = _PROPERTIES + "ls_integration" in a or langchain.holds_messages(answered)
-    if not graph or _PROPERTIES + "langgraph_node" in a:
-        state = seen.state
-    else:
-        state = langchain.state(answered, span.end_ns)
+    whole = graph and _PROPERTIES + "langgraph_node" not in a
     return {
         "user_input": seen.user_input or runs.asked(asked, topmost=topmost),
         "response": seen.response or runs.answered(answered, topmost=topmost),
-        "state": state,
+        "state": langchain.state(answered, span.end_ns) if whole else seen.state,
     }
 
 
@@ -110,6 +109,7 @@ def _tool(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
         asked = asked["inputs"] if isinstance(asked.get("inputs"), dict) else json_value(asked["input_str"])
     if isinstance(answered, dict) and answered.keys() == {"output", "kwargs"}:
         answered = json_value(answered["output"])
+    answered = runs.python_value(answered)
     changes: dict[str, Any] = {
         "name": seen.name or text(a.get("traceloop.entity.name")),
         "call_id": call_id,
@@ -118,7 +118,7 @@ def _tool(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
     }
     if changes["name"] is None:
         changes["kind"] = "other"
-    return changes | langchain.answer(seen._replace(call_id=call_id), answered)
+    return changes | runs.answer(seen._replace(name=changes["name"], call_id=call_id), answered)
 
 
 def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:

@@ -195,20 +195,29 @@ def _handoffs(
     """Return (from, to) for every transfer of control; one that is recorded twice counts once.
 
     Where neither arguments nor name tell where it went, it is the agent that started next. Where no span
-    stands for a transfer, it is told by the call that a model made and the agent that then started.
+    stands for a transfer, it is told by the call that a model made and the agent that then started. A span
+    that goes to what is no agent is a step inside a graph.
     """
+    starts = [(o.start_ns, o.name) for o in tree.ordered if o.kind == "agent" and o.name]
+    agents = {tools.spelt(name): name for _, name in starts}
     transfers = [
-        (t.start_ns, t.agent, seen.handoff_to or tools.handoff_target(t.tool_name, seen.arguments))
+        (
+            t.start_ns,
+            t.trace_id,
+            t.agent,
+            seen.handoff_to or tools.handoff_target(t.tool_name, seen.arguments),
+        )
         for (_, seen), t in zip(tool_seen, interactions, strict=True)
         if t.handoff
     ]
     transfers += [
-        (o.start_ns, o.agent or _agent_of(o, tree), o.handoff_to) for o in tree.ordered if o.kind == "handoff"
+        (o.start_ns, o.trace_id, o.agent or _agent_of(o, tree), o.handoff_to)
+        for o in tree.ordered
+        if o.kind == "handoff" and (not agents or not o.handoff_to or tools.spelt(o.handoff_to) in agents)
     ]
-    starts = [(o.start_ns, o.name) for o in tree.ordered if o.kind == "agent" and o.name]
     if not transfers:
         transfers = [
-            (o.start_ns, _agent_of(o, tree), name)
+            (o.start_ns, o.trace_id, _agent_of(o, tree), name)
             for o in tree.ordered
             if o.kind == "llm"
             for call in o.tool_calls
@@ -216,12 +225,14 @@ def _handoffs(
             for at, name in starts
             if at >= o.start_ns and tools.is_named(call.name, call.arguments, name)
         ]
-    found: list[tuple[str | None, str]] = []
-    for start_ns, source, target in sorted(transfers, key=lambda item: item[0]):
+    found: list[tuple[str, str | None, str]] = []
+    for start_ns, trace_id, source, target in sorted(transfers, key=lambda item: item[0]):
         to = target or next((name for at, name in starts if at >= start_ns), None)
-        if to is not None and (not found or found[-1] != (source, to)):
-            found.append((source, to))
-    return tuple(found)
+        if to is not None:
+            transfer = (trace_id, source, agents.get(tools.spelt(to), to))
+            if not found or found[-1] != transfer:
+                found.append(transfer)
+    return tuple((source, to) for _, source, to in found)
 
 
 def _state(tree: Tree, session_log: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Any] | None:

@@ -103,17 +103,17 @@ def from_messages(messages: Iterable[Told]) -> Iterator[Observation]:
 
 def is_handoff(name: str) -> bool:
     """Tell whether a tool's name says that it only transfers control to another agent."""
-    return name.startswith(("transfer_to_", "handoff_to_", "transfer_back_to_"))
+    return name == "handoff" or name.startswith(("transfer_to_", "handoff_to_", "transfer_back_to_"))
 
 
 def handoff_target(name: str, arguments: str | None) -> str | None:
     """Return the agent that a hand-off names: in its arguments, else in the tool's own name."""
     value = json_or_none(arguments)
     if isinstance(value, Mapping):
-        for key in ("agent_name", "agent", "to"):
+        for key in ("agent_name", "to_agent", "agent", "to"):
             if isinstance(value.get(key), str):
                 return str(value[key])
-    if name == "transfer_to_agent":
+    if name in {"transfer_to_agent", "handoff_to_agent", "handoff"}:
         return None
     return (
         name.removeprefix("transfer_back_to_").removeprefix("transfer_to_").removeprefix("handoff_to_")
@@ -124,10 +124,11 @@ def handoff_target(name: str, arguments: str | None) -> str | None:
 def is_named(name: str, arguments: str | None, agent: str) -> bool:
     """Tell whether a hand-off's call names an agent; a tool's name may spell it with underscores."""
     target = handoff_target(name, arguments)
-    return target is not None and _spelt(target) == _spelt(agent)
+    return target is not None and spelt(target) == spelt(agent)
 
 
-def _spelt(name: str) -> str:
+def spelt(name: str) -> str:
+    """Return an agent's name as the names of tools spell it."""
     return "".join(c if c.isalnum() else "_" for c in name.lower())
 
 

@@ -101,13 +101,14 @@ def _user_input(group: Group) -> str | None:
 
 
 def _response(group: Group) -> str | None:
-    """Return the text of the call that started last: one that hands over ends after all that follows."""
+    """Return the text of the call that started last: one that hands over ends after all that follows.
+
+    Where that only wraps what the run returned (`Final Answer: …`), it is what the run returned.
+    """
     for seen in group.members:
         if seen.kind == "turn" and seen.response is not None:
             return seen.response
     calls: Sequence[Observation] = group.calls
-    if calls and calls[-1].response is not None:
-        return calls[-1].response
-    return next(
-        (o.response for o in reversed(group.tops) if o.kind != "llm" and o.response is not None), None
-    )
+    said = calls[-1].response if calls else None
+    returned = next((o.response for o in reversed(group.tops) if o.kind != "llm" and o.response), None)
+    return returned if said is None or (returned and returned in said) else said
