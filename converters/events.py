@@ -28,7 +28,7 @@ def with_events(span: Span, logs: Sequence[LogRecord]) -> Mapping[str, Any]:
     ones (`gen_ai.user.message`, `gen_ai.choice`, …) are one message each.
     """
     attributes = span.attributes
-    if not logs and not span.events and "events" not in attributes:
+    if not logs and "events" not in attributes and not any(map(_is_genai, span.events)):
         return attributes
     merged: dict[str, Any] = {}
     inputs: list[Any] = []
@@ -56,16 +56,18 @@ def _events(span: Span, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mappin
         name = log.event_name or log.attributes.get("event.name")
         if isinstance(name, str) and name.startswith("gen_ai."):
             yield name, log.attributes, json_value(log.body)
-    for event in span.events:
-        name = event["name"]
-        if name.startswith("gen_ai."):
-            fields = event["attributes"]
-            content = fields.get("gen_ai.event.content")  # a body, where events had none
-            yield name, fields, fields if content is None else json_value(content)
+    for event in filter(_is_genai, span.events):
+        fields = event["attributes"]
+        content = fields.get("gen_ai.event.content")  # a body, where events had none
+        yield event["name"], fields, fields if content is None else json_value(content)
     listed = json_value(span.attributes.get("events"))
     for body in listed if isinstance(listed, list) else ():
         if isinstance(body, dict) and isinstance(body.get("event.name"), str):
             yield body["event.name"], body, body
+
+
+def _is_genai(event: Mapping[str, Any]) -> bool:
+    return str(event["name"]).startswith("gen_ai.")
 
 
 def message_of_event(name: str, body: Any) -> dict[str, Any]:
@@ -77,8 +79,8 @@ def message_of_event(name: str, body: Any) -> dict[str, Any]:
     elif inner is not None:
         message["content"] = message["message"] if isinstance(inner, str) else inner
     content = message.get("content")
-    if isinstance(content, dict) and "parts" in content:  # Google's own Content
-        message |= {"parts": content["parts"]}
+    if isinstance(content, dict) and "parts" in content:  # Google's own Content, with a role of its own
+        message |= content
     elif isinstance(content, str) and content.startswith("[{"):
         blocks = json_value(content)
         if isinstance(blocks, list) and all(isinstance(b, dict) and b.keys() & _BLOCKS for b in blocks):

@@ -46,27 +46,39 @@ _PROVIDERS = (semconv.PROVIDER_NAME, "gen_ai.system")
 _MODELS = (semconv.RESPONSE_MODEL, semconv.REQUEST_MODEL)
 _INPUTS = (semconv.INPUT_MESSAGES, "gen_ai.prompt")
 _OUTPUTS = (semconv.OUTPUT_MESSAGES, "gen_ai.completion")
-_INPUT_TOKENS = (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens")
-_OUTPUT_TOKENS = (semconv.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens")
-_CACHE_READ_TOKENS = (
-    semconv.CACHE_READ_TOKENS,
-    "gen_ai.usage.cache_read_input_tokens",
-    "gen_ai.usage.details.cache_read_tokens",
-    "gen_ai.usage.details.cache_read_input_tokens",
-    "gen_ai.usage.details.cached_tokens",
-)
-_CACHE_WRITE_TOKENS = (
-    semconv.CACHE_WRITE_TOKENS,
-    "gen_ai.usage.cache_write.input_tokens",
-    "gen_ai.usage.cache_creation_input_tokens",
-    "gen_ai.usage.cache_write_input_tokens",
-    "gen_ai.usage.details.cache_write_tokens",
-)
-_REASONING_TOKENS = (
-    semconv.REASONING_TOKENS,
-    "gen_ai.usage.reasoning_tokens",
-    "gen_ai.usage.details.reasoning_tokens",
-    "gen_ai.usage.details.thoughts_tokens",
+_TOKENS = (
+    ("input_tokens", (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens")),
+    ("output_tokens", (semconv.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens")),
+    (
+        "cached_input_tokens",
+        (
+            semconv.CACHE_READ_TOKENS,
+            "gen_ai.usage.cache_read_input_tokens",
+            "gen_ai.usage.details.cache_read_tokens",
+            "gen_ai.usage.details.cache_read_input_tokens",
+            "gen_ai.usage.details.cached_tokens",
+        ),
+    ),
+    (
+        "reasoning_tokens",
+        (
+            semconv.REASONING_TOKENS,
+            "gen_ai.usage.reasoning_tokens",
+            "gen_ai.usage.details.reasoning_tokens",
+            "gen_ai.usage.details.thoughts_tokens",
+        ),
+    ),
+    (
+        "cache_write_tokens",
+        (
+            semconv.CACHE_WRITE_TOKENS,
+            "gen_ai.usage.cache_write.input_tokens",
+            "gen_ai.usage.cache_creation_input_tokens",
+            "gen_ai.usage.cache_write_input_tokens",
+            "gen_ai.usage.details.cache_write_tokens",
+            "gen_ai.usage.details.cache_creation_input_tokens",
+        ),
+    ),
 )
 
 
@@ -87,11 +99,17 @@ DIALECT = GenAI()
 
 def read(span: Span, a: Mapping[str, Any]) -> Observation:
     """Read a span by the conventions, given its attributes `a` (and what its events add to them)."""
-    kind, named = _kind(span, a)
-    tool = text(a.get(semconv.TOOL_NAME)) or (named if kind == "tool" else None)
-    if kind == "tool" and (tool is None or tool in _NO_TOOLS):
-        kind = "other"
-    agent = text(a.get(semconv.AGENT_NAME)) or (named if kind == "agent" else None)
+    operation = a.get(semconv.OPERATION_NAME)
+    if operation is None and (begins := span.name.partition(" ")[0]) in _IN_NAMES:
+        operation = begins
+    kind = "turn" if a.get(semconv.TURN) else _KINDS.get(operation, "other")
+    tool, agent = text(a.get(semconv.TOOL_NAME)), text(a.get(semconv.AGENT_NAME))
+    if kind == "tool":
+        tool = tool or _in_name(span, semconv.EXECUTE_TOOL)
+        if tool is None or tool in _NO_TOOLS:
+            kind = "other"
+    elif kind == "agent":
+        agent = agent or _in_name(span, semconv.INVOKE_AGENT)
     inputs, outputs = _messages(a) if kind in {"llm", "agent"} else (None, None)
     said = None if inputs is None and outputs is None else exchange(inputs, outputs, injected=is_context)
     # A web server's spans may carry a `session.id` of another kind.
@@ -115,11 +133,6 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
         provider=text(_first(a, _PROVIDERS)),
         model=text(_first(a, _MODELS)),
         call_key=text(a.get(semconv.RESPONSE_ID)),
-        input_tokens=count(_first(a, _INPUT_TOKENS)),
-        output_tokens=count(_first(a, _OUTPUT_TOKENS)),
-        cached_input_tokens=count(_first(a, _CACHE_READ_TOKENS)),
-        reasoning_tokens=count(_first(a, _REASONING_TOKENS)),
-        cache_write_tokens=count(_first(a, _CACHE_WRITE_TOKENS)),
         arguments=json_text(a.get(semconv.TOOL_CALL_ARGUMENTS)),
         result=json_text(a.get(semconv.TOOL_CALL_RESULT)),
         call_id=None if call_id in _NO_CALL_IDS else call_id,
@@ -129,24 +142,22 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
         tool_results=said.tool_results if said else (),
         state=_state(span, a),
         thread=thread(inputs, outputs) if kind == "llm" and conversation is None else None,
+        **(_usage(a) if kind in {"llm", "other"} else {}),
     )
 
 
-def _kind(span: Span, a: Mapping[str, Any]) -> tuple[Kind, str | None]:
-    """Return a span's kind, and the name of the agent, workflow or tool in the span's own name.
+def _usage(a: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tokens of a model call; agents repeat those of their calls."""
+    return {name: count(_first(a, names)) for name, names in _TOKENS}
 
-    Where the operation has no attribute, the span's name begins with it.
-    """
-    if a.get(semconv.TURN):
-        return "turn", None
-    operation = a.get(semconv.OPERATION_NAME)
-    begins, _, rest = span.name.partition(" ")
-    if operation is None and begins in _IN_NAMES:
-        operation = begins
-    return _KINDS.get(operation, "other"), text(rest) if begins == operation else None
+
+def _in_name(span: Span, operation: str) -> str | None:
+    """Return what a span's own name says after the operation: `get_cart` of `execute_tool get_cart`."""
+    return text(span.name[len(operation) + 1 :]) if span.name.startswith(f"{operation} ") else None
 
 
 def _first(a: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """Return the value of the first of the names that there is."""
     for name in names:
         if name in a:
             return a[name]
