@@ -1,0 +1,88 @@
+"""Convert `adk eval` results into a CSV, and spans: a script, and `spangrade convert adk-history`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spangrade.converters.adk_events import spans_of
+from spangrade.converters.adk_history import EvalCase, history_files, read_history
+from spangrade.converters.command import finish, run_script, sorted_out
+from spangrade.converters.golden import GoldenQuestion, load_golden
+from spangrade.converters.golden_file import replace
+from spangrade.converters.simulation_csv import csv_text, is_simulation_csv
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Store
+
+
+def convert(
+    agent_dir: Annotated[Path, typer.Option(help="The agent's folder, with .adk/eval_history in it.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The CSV; without, run_<date>_<time>.csv.")
+    ] = None,
+    golden: Annotated[
+        Path | None, typer.Option(help="A golden file; its references are merged into the CSV.")
+    ] = None,
+    db: Annotated[
+        Path | None, typer.Option(help="A DuckDB file to store the sessions' spans in, too.")
+    ] = None,
+) -> None:
+    """Convert the results that `adk eval` left with an agent into a dataset that `spangrade grade` takes.
+
+    What cannot be used is named and left out, and the exit code is then 2.
+    """
+    path = output or Path(f"run_{datetime.now():%Y%m%d_%H%M%S}.csv")
+    if path.exists() and not is_simulation_csv(path):
+        raise InputError(f"{path}: not a simulation's CSV, so it is left as it is; name another --output")
+    question_of = _questions(golden)
+    records = (record for file in history_files(agent_dir) for record in read_history(file))
+    cases, problems = sorted_out(_once_each(records))
+    rows = []
+    for case in cases:
+        question = question_of(case)
+        if golden and question is None:
+            problems.append(
+                Problem(f"{golden}: {case.eval_id}", "no question has its id or user inputs", dropped=False)
+            )
+        question_id = question.id if question else case.eval_id
+        spans = list(spans_of(case.session_id, case.turns, case.state, question_id, case.durations))
+        rows.append((case, spans, question))
+    if not rows:
+        finish("nothing converted", [*problems, Problem(str(agent_dir), "no session in its eval history")])
+    replace(path, csv_text(rows))
+    summary = f"{len(rows)} sessions converted to {path}"
+    if db:
+        with Store.open(db) as store:
+            added = store.add(span for _, spans, _ in rows for span in spans)
+        summary += f", {added.spans} spans added to {db}"
+    finish(summary, problems)
+
+
+def _once_each(records: Iterable[EvalCase | Problem]) -> Iterator[EvalCase | Problem]:
+    seen: set[str] = set()
+    for record in records:
+        if isinstance(record, EvalCase):
+            if record.session_id in seen:
+                yield Problem(record.eval_id, f"the session {record.session_id} is in the history twice")
+                continue
+            seen.add(record.session_id)
+        yield record
+
+
+def _questions(golden: Path | None) -> Callable[[EvalCase], GoldenQuestion | None]:
+    """Return what finds the golden question of a case: by the case's id, else by what the user said."""
+    questions = load_golden(golden).golden_questions if golden else ()
+    by_id = {question.id: question for question in questions}
+    by_inputs = {question.user_inputs: question for question in questions}
+    return lambda case: (
+        by_id.get(case.eval_id) or by_inputs.get(tuple(t.user_input or "" for t in case.turns))
+    )
+
+
+if __name__ == "__main__":
+    run_script(convert)
