@@ -7,12 +7,13 @@ thousand spans a second, one JSON document a batch 30, lists unnested 50 (1 on D
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import duckdb
 import nanoarrow as na
@@ -30,6 +31,14 @@ _TEXT, _INTEGER = na.string(), na.int64()
 _JSON_COLUMNS = frozenset({"attributes", "events", "links", "resource", "body"})
 _SPAN_TYPES = {name: _INTEGER if name in {"start_ns", "end_ns"} else _TEXT for name in Span._fields}
 _LOG_TYPES = {name: _INTEGER if name == "time_ns" else _TEXT for name in LogRecord._fields}
+_TIMES = {"spans": "start_ns", "logs": "time_ns"}
+_KEYS = {
+    "spans": "trace_id, span_id",
+    "logs": "time_ns, trace_id, span_id, event_name, body, attributes",
+}
+_RETRY_EVERY_S = 0.05
+
+Table = Literal["spans", "logs"]
 
 
 class Added(NamedTuple):
@@ -49,15 +58,41 @@ class Store:
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         self.connection = connection
         self.path = path
+        self._inode = _inode(path)
         self._lock = threading.RLock()
 
     @classmethod
-    def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        read_only: bool = False,
+        wait_s: float = 0.0,
+        stop: threading.Event | None = None,
+    ) -> Self:
         """Open a database, made (unless `read_only`) or brought up to this version's schema if need be.
 
-        Raises StoreLockedError if another process is writing it, StoreError if it cannot be used.
+        A database that another process holds is waited for, `wait_s` seconds at most, or until `stop` is set.
+        Raises StoreLockedError if it is held still, StoreError if it cannot be used.
         """
         path = Path(path)
+        give_up_s = time.monotonic() + wait_s
+        while True:
+            before = _inode(path)
+            try:
+                store = cls._open(path, read_only=read_only)
+            except StoreLockedError:
+                if time.monotonic() >= give_up_s:
+                    raise
+                if (stop or threading.Event()).wait(_RETRY_EVERY_S):
+                    raise
+                continue
+            if before is None or store._inode == before:
+                return store
+            store.close()  # replaced by a smaller copy meanwhile: what is open is no longer the file
+
+    @classmethod
+    def _open(cls, path: Path, *, read_only: bool) -> Self:
         if read_only and not path.exists():
             raise StoreError(f"{path}: no such database: import spans first, or name another with --db")
         connection = duckdb.connect(":memory:")
@@ -84,31 +119,41 @@ class Store:
 
         When it returns, they are on disk. Raises StoreError, with nothing of the failed batch kept.
         """
-        spans = logs = duplicates = 0
+        added = Added(0, 0, 0)
         for batch in _batches(records, BATCH):
-            fresh_spans = list(
-                {(r.trace_id, r.span_id): r for r in reversed(batch) if isinstance(r, Span)}.values()
+            tables = rows_of(batch)
+            new = self.add_rows({table: [rows] for table, rows in tables.items()})
+            twice = len(batch) - sum(map(len, tables.values()))
+            added = Added(
+                added.spans + new.spans, added.logs + new.logs, added.duplicates + new.duplicates + twice
             )
-            fresh_spans.reverse()
-            some_logs = [r for r in batch if isinstance(r, LogRecord)]
-            try:
-                with self._lock, self.transaction():
-                    new_spans = self._insert("insert_spans", fresh_spans, _SPAN_TYPES, "start_ns")
-                    new_logs = self._insert("insert_logs", some_logs, _LOG_TYPES, "time_ns")
-            except duckdb.Error as error:
-                raise StoreError(f"{self.path}: cannot write: {error}") from error
-            spans, logs = spans + new_spans, logs + new_logs
-            duplicates += len(batch) - new_spans - new_logs
-        return Added(spans, logs, duplicates)
+        return added
 
-    def _insert(
-        self, name: str, records: Sequence[Span | LogRecord], types: dict[str, Any], time_column: str
-    ) -> int:
-        if not records:
+    def add_rows(self, tables: Mapping[Table, Sequence[na.Array]]) -> Added:
+        """Write what `rows_of` made: all of it or, if it raises StoreError, nothing."""
+        try:
+            with self._lock, self.transaction():
+                spans = self._insert("spans", tables.get("spans", ()))
+                logs = self._insert("logs", tables.get("logs", ()))
+        except duckdb.Error as error:
+            raise StoreError(f"{self.path}: cannot write: {error}") from error
+        given = sum(len(rows) for many in tables.values() for rows in many)
+        return Added(spans, logs, given - spans - logs)
+
+    def _insert(self, table: Table, parts: Sequence[na.Array]) -> int:
+        if not parts:
             return 0
-        times = [getattr(record, time_column) for record in records]
-        bounds = {"first": min(times), "last": max(times)}
-        inserted = self.query(statement(name), bounds, incoming=arrow_rows(records, types))
+        rows = (
+            parts[0] if len(parts) == 1 else na.Array.from_chunks([c for p in parts for c in p.iter_chunks()])
+        )
+        time_column = _TIMES[table]
+        ((first, last, distinct),) = self.query(
+            f"SELECT min({time_column}), max({time_column}), count(DISTINCT ({_KEYS[table]})) FROM incoming",  # noqa: S608 (our own names)
+            incoming=rows,
+        )
+        if len(parts) > 1 and distinct < len(rows):  # delivered twice, and neither is here yet: one by one
+            return sum(self._insert(table, [part]) for part in parts)
+        inserted = self.query(statement(f"insert_{table}"), {"first": first, "last": last}, incoming=rows)
         return int(inserted[0][0])
 
     @contextmanager
@@ -134,6 +179,10 @@ class Store:
             for name in tables:
                 self.connection.unregister(name)
 
+    def in_place(self) -> bool:
+        """Tell whether the file that is open is still the one at `path`."""
+        return self._inode is not None and _inode(self.path) == self._inode
+
     def close(self) -> None:
         """Close the database; what was added is in the file."""
         self.connection.close()
@@ -148,6 +197,23 @@ class Store:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def rows_of(records: Iterable[Span | LogRecord]) -> dict[Table, na.Array]:
+    """Return records as the columns of their tables, a span that is among them twice once."""
+    spans: dict[tuple[str, str], Span] = {}
+    logs: list[LogRecord] = []
+    for record in records:
+        if isinstance(record, Span):
+            spans.setdefault((record.trace_id, record.span_id), record)
+        else:
+            logs.append(record)
+    tables: dict[Table, na.Array] = {}
+    if spans:
+        tables["spans"] = arrow_rows(list(spans.values()), _SPAN_TYPES)
+    if logs:
+        tables["logs"] = arrow_rows(logs, _LOG_TYPES)
+    return tables
 
 
 def arrow_rows(rows: Sequence[tuple[Any, ...]], types: dict[str, Any]) -> na.Array:
@@ -178,6 +244,13 @@ def _batches(records: Iterable[Span | LogRecord], size: int) -> Iterator[list[Sp
     iterator = iter(records)
     while batch := list(islice(iterator, size)):
         yield batch
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:

@@ -113,6 +113,44 @@ def sql(
 
 
 @app.command()
+def collect(
+    db: DB = DEFAULT_DB,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    http_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over HTTP; 0: any.")] = 4318,
+    grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over gRPC; 0: any.")] = 4317,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="SPANGRADE_TOKEN", help="What clients must send as a bearer token."),
+    ] = None,
+    allow_anonymous: Annotated[
+        bool, typer.Option("--allow-anonymous", help="Listen beyond this machine without a token.")
+    ] = False,
+    tls_cert: Annotated[Path | None, typer.Option(help="A certificate (PEM) to serve TLS with.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
+    spool_mb: Annotated[
+        int, typer.Option(min=1, help="How much may wait on disk while the database is in use, in MiB.")
+    ] = 1024,
+) -> None:
+    """Receive spans and logs over OTLP, from any number of processes and machines, into one database.
+
+    A success means that they are on disk. The database is free for others between two short writes.
+    """
+    from spangrade.evaluator.cli.collecting import run
+
+    run(
+        db,
+        host,
+        http_port,
+        grpc_port,
+        token=token,
+        allow_anonymous=allow_anonymous,
+        certificate=tls_cert,
+        key=tls_key,
+        spool_mb=spool_mb,
+    )
+
+
+@app.command()
 def metrics(format: OutputFormat = Format.TABLE) -> None:  # noqa: A002
     """List the metrics."""
     from spangrade.evaluator.cli.showing import list_metrics

@@ -1,0 +1,53 @@
+"""`spangrade collect`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from spangrade.evaluator.cli.output import warn
+from spangrade.tracer.errors import InputError
+
+
+def run(
+    db: Path,
+    host: str,
+    http_port: int,
+    grpc_port: int,
+    *,
+    token: str | None,
+    allow_anonymous: bool,
+    certificate: Path | None,
+    key: Path | None,
+    spool_mb: int,
+) -> None:
+    """Receive spans and logs until the process is told to stop."""
+    try:
+        from spangrade.tracer.receiver.limits import Limits
+        from spangrade.tracer.receiver.serve import Settings, collect, is_loopback
+    except ModuleNotFoundError as error:
+        raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    settings = Settings(
+        db=db,
+        host=host,
+        http_port=http_port,
+        grpc_port=grpc_port,
+        token=token or None,
+        open_to_all=allow_anonymous,
+        certificate=certificate,
+        key=key,
+        limits=Limits(spool_bytes=spool_mb * 2**20),
+    )
+    if token and not is_loopback(host) and certificate is None:
+        warn("the token and the spans go over the network in the clear: give --tls-cert and --tls-key")
+
+    def ready(http: str, grpc: str) -> None:
+        print(
+            f"collecting into {db}: OTLP over HTTP at {http}, over gRPC at {grpc}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    collect(settings, ready)

@@ -1,0 +1,74 @@
+"""A receiver in a process of its own, as its users run it, and requests for it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+class Receiver(NamedTuple):
+    """A running receiver and where it listens."""
+
+    process: subprocess.Popen[str]
+    http: str
+    grpc: str
+    db: Path
+
+    def stop(self) -> int:
+        """Ask it to end, and return its exit code."""
+        self.process.terminate()
+        return self.process.wait(30)
+
+
+def start(db: Path, *options: str) -> Receiver:
+    """Start a receiver on free ports of the loopback."""
+    command = [sys.executable, "-m", "spangrade.evaluator.cli", "collect", "--db", str(db)]
+    process = subprocess.Popen(
+        [*command, "--http-port", "0", "--grpc-port", "0", *options], stderr=subprocess.PIPE, text=True
+    )
+    said = ""
+    while line := process.stderr.readline():
+        said += line
+        if found := re.search(r"HTTP at (\S+), over gRPC at (\S+)", line):
+            return Receiver(process, found[1], found[2], db)
+    process.wait()
+    process.stderr.close()
+    raise AssertionError(said)
+
+
+@contextmanager
+def receiver(db: Path, *options: str) -> Iterator[Receiver]:
+    """Run a receiver as long as the block lasts."""
+    running = start(db, *options)
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+        running.process.stderr.close()
+
+
+def request(first: int, count: int, **attributes: str) -> ExportTraceServiceRequest:
+    """Return a request of `count` spans with the ids from `first` on."""
+    message = ExportTraceServiceRequest()
+    group = message.resource_spans.add()
+    group.resource.attributes.add(key="service.name").value.string_value = "shop"
+    spans = group.scope_spans.add().spans
+    for number in range(first, first + count):
+        span = spans.add(
+            trace_id=(number // 8 + 1).to_bytes(16, "big"),
+            span_id=(number + 1).to_bytes(8, "big"),
+            name="chat",
+            start_time_unix_nano=1_780_000_000_000_000_000 + number,
+            end_time_unix_nano=1_780_000_001_000_000_000 + number,
+        )
+        for key, value in attributes.items():
+            span.attributes.add(key=key).value.string_value = value
+    return message
