@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.observation import Observation, json_text, text
+from spangrade.converters.observation import Observation, count, json_text, text
 from spangrade.tracer.span import Span
 
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
@@ -55,6 +55,27 @@ def answer(seen: Observation, value: Any) -> dict[str, Any]:
         changes["result"] = json_text(told.content)
         changes["call_id"] = seen.call_id or text(told.fields.get("tool_call_id"))
         changes["failed"] = seen.failed or told.fields.get("status") == "error"
+    return changes
+
+
+def called(value: Any) -> dict[str, Any]:
+    """Return what the output of a model's run tells of the call: its id, cached and reasoning tokens."""
+    generations = value.get("generations") if isinstance(value, dict) else None
+    while isinstance(generations, list) and generations:
+        generations = generations[0]
+    message = _message(generations.get("message")) if isinstance(generations, dict) else None
+    if message is None:
+        return {}
+    about, usage = message.fields.get("response_metadata"), message.fields.get("usage_metadata")
+    changes: dict[str, Any] = {"call_key": text(message.fields.get("id"))}
+    if isinstance(about, dict) and text(about.get("id")):
+        changes["call_key"] = about["id"]
+    for name, details, key in (
+        ("cached_input_tokens", "input_token_details", "cache_read"),
+        ("reasoning_tokens", "output_token_details", "reasoning"),
+    ):
+        counts = usage.get(details) if isinstance(usage, dict) else None
+        changes[name] = count(counts.get(key)) if isinstance(counts, dict) else None
     return changes
 
 

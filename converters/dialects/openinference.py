@@ -13,9 +13,10 @@ from typing import Any
 from spangrade.converters import langchain, runs
 from spangrade.converters.dialects import genai
 from spangrade.converters.events import with_events
-from spangrade.converters.flattened import numbered
+from spangrade.converters.flattened import messages
 from spangrade.converters.messages import exchange
 from spangrade.converters.observation import Observation, count, json_text, json_value, text
+from spangrade.converters.threads import thread
 from spangrade.tracer.span import LogRecord, Span
 
 _KIND = "openinference.span.kind"
@@ -64,6 +65,9 @@ def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
         "provider": text(a.get("llm.provider")) or text(a.get("llm.system")) or seen.provider,
         "model": next(filter(None, map(text, models)), seen.model),
     }
+    answered = json_value(a.get("output.value"))
+    if isinstance(answered, dict):
+        changes |= {"call_key": text(answered.get("id")) or seen.call_key, **langchain.called(answered)}
     for name, key in (
         ("input_tokens", "prompt"),
         ("output_tokens", "completion"),
@@ -73,35 +77,12 @@ def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
     ):
         if (tokens := count(a.get(f"llm.token_count.{key}"))) is not None:
             changes[name] = tokens
-    inputs = [_message(m) for m in numbered(a, "llm.input_messages.")]
-    outputs = [_message(m) for m in numbered(a, "llm.output_messages.")]
+    inputs, outputs = messages(a, "llm.input_messages."), messages(a, "llm.output_messages.")
     if inputs or outputs:
         changes |= exchange(inputs, outputs, injected=genai.is_context)._asdict()
+        if seen.conversation_id is None:
+            changes["thread"] = thread(inputs, outputs)
     return changes
-
-
-def _message(m: Mapping[str, Any]) -> dict[str, Any]:
-    parts = [
-        {"type": part.get("message_content.type", "text"), "text": part.get("message_content.text")}
-        for part in numbered(m, "message.contents.")
-    ]
-    calls = [
-        {
-            "type": "function",
-            "id": call.get("tool_call.id"),
-            "name": call.get("tool_call.function.name"),
-            "arguments": call.get("tool_call.function.arguments"),
-        }
-        for call in numbered(m, "message.tool_calls.")
-    ]
-    call_id = m.get("message.tool_call_id")
-    return {
-        "role": "tool" if call_id else m.get("message.role"),  # a result has role user for some
-        "content": parts or m.get("message.content"),
-        "tool_calls": calls,
-        "tool_call_id": call_id,
-        "name": m.get("message.name"),
-    }
 
 
 def _tool(span: Span, seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from spangrade.converters.events import with_events
 from spangrade.converters.flattened import numbered
 from spangrade.converters.messages import exchange
 from spangrade.converters.observation import Kind, Observation, count, json_text, json_value, text
+from spangrade.converters.threads import thread
 from spangrade.tracer.span import LogRecord, Span
 
 _OWN = frozenset(
@@ -63,7 +64,7 @@ class Traceloop:
         if seen.kind == "workflow":
             return seen._replace(**_run(span, seen, a), name=None, agent=None)
         if seen.kind == "tool":
-            return seen._replace(**_tool(seen, a))
+            return _tool(seen, a)
         if seen.kind == "handoff":
             to = a.get("gen_ai.handoff.to_agent") or a.get("langgraph.command.goto_node")
             return seen._replace(agent=text(a.get("gen_ai.handoff.from_agent")), handoff_to=text(to))
@@ -99,38 +100,39 @@ def _run(span: Span, seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tool(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(seen: Observation, a: Mapping[str, Any]) -> Observation:
     asked = json_value(a.get("traceloop.entity.input", a.get("gen_ai.tool.call.arguments")))
     answered = json_value(a.get("traceloop.entity.output", a.get("gen_ai.tool.call.result")))
     call_id = seen.call_id
     if isinstance(asked, dict) and "input_str" in asked:
-        about = asked.get("kwargs")
-        call_id = call_id or text(about.get("tool_call_id") if isinstance(about, dict) else None)
+        if isinstance(about := asked.get("kwargs"), dict):
+            call_id = call_id or text(about.get("tool_call_id"))
         asked = asked["inputs"] if isinstance(asked.get("inputs"), dict) else json_value(asked["input_str"])
     if isinstance(answered, dict) and answered.keys() == {"output", "kwargs"}:
         answered = json_value(answered["output"])
     answered = runs.python_value(answered)
-    changes: dict[str, Any] = {
-        "name": seen.name or text(a.get("traceloop.entity.name")),
-        "call_id": call_id,
-        "arguments": json_text(runs.arguments(asked)),
-        "result": json_text(answered),
-    }
-    if changes["name"] is None:
-        changes["kind"] = "other"
-    return changes | runs.answer(seen._replace(name=changes["name"], call_id=call_id), answered)
+    name = seen.name or text(a.get("traceloop.entity.name"))
+    tool = seen._replace(
+        kind="tool" if name else "other",
+        name=name,
+        call_id=call_id,
+        arguments=json_text(runs.arguments(asked)),
+        result=json_text(answered),
+    )
+    return tool._replace(**runs.answer(tool, answered))
 
 
 def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
-    if seen.input_tokens is None:
-        changes["input_tokens"] = count(a.get("llm.usage.prompt_tokens"))
-    if seen.output_tokens is None:
-        changes["output_tokens"] = count(a.get("llm.usage.completion_tokens"))
+    for name, key in (("input_tokens", "prompt"), ("output_tokens", "completion")):
+        if getattr(seen, name) is None:
+            changes[name] = count(a.get(f"llm.usage.{key}_tokens"))
     inputs = [_message(m, "user") for m in numbered(a, "gen_ai.prompt.")]
     outputs = [_message(m, "assistant") for m in numbered(a, "gen_ai.completion.")]
     if inputs or outputs:
         changes |= exchange(inputs, outputs, injected=genai.is_context)._asdict()
+        if seen.conversation_id is None:
+            changes["thread"] = thread(inputs, outputs)
     return changes
 
 
