@@ -33,8 +33,8 @@ class PydanticAI:
         seen = genai.read(span, a)
         changes: dict[str, Any] = {}
         if seen.kind == "tool":
-            if "output function" in span.name:  # the last step of a structured answer, and no tool
-                changes["kind"] = "other"
+            if str(a.get("logfire.msg")).startswith("running output function"):
+                changes["kind"] = "other"  # the last step of a structured answer, and no tool
             changes["arguments"] = seen.arguments or json_text(a.get("tool_arguments"))
             changes["result"] = seen.result or json_text(a.get("tool_response"))
         elif seen.kind == "agent":
