@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.dialects import observe
 from spangrade.evaluator.agents import Reply
 from spangrade.evaluator.derive.assemble import assemble
+from spangrade.evaluator.derive.tools import is_handoff
 from spangrade.evaluator.session import ToolInteraction
 from spangrade.evaluator.turn import AgentTurn, ToolCall
 from spangrade.tracer.span import Span
@@ -61,7 +62,12 @@ def actual_turn(spans: Sequence[Span], reply: Reply) -> ActualTurn:
 
 def _returned(call: ToolCall) -> ActualCall:
     return ActualCall(
-        call.name, call.arguments, call.result, call.arguments is not None, call.result is not None, False
+        call.name,
+        call.arguments,
+        call.result,
+        call.arguments is not None,
+        call.result is not None,
+        is_handoff(call.name),
     )
 
 

@@ -22,4 +22,4 @@ def wilson_interval(passed: int, runs: int) -> tuple[float, float]:
     middle = rate + z2 / (2 * runs)
     spread = _Z_95 * sqrt(rate * (1 - rate) / runs + z2 / (4 * runs**2))
     low, high = (middle - spread) / (1 + z2 / runs), (middle + spread) / (1 + z2 / runs)
-    return max(0.0, low), min(1.0, high)
+    return min(rate, max(0.0, low)), max(rate, min(1.0, high))  # rounding puts 3e-18 in the place of 0

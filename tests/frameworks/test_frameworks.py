@@ -1,0 +1,209 @@
+"""The same conversation with agents of real frameworks, whose models are scripted, and with a function."""
+
+import asyncio
+
+import pytest
+from weather import FAILURES, HELD, OPENING, expected, get_weather, script
+
+from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
+from spangrade.evaluator.derive import load, update
+from spangrade.evaluator.judge import Verdict
+from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.tracer.store import Store
+
+
+class ExactJudge:
+    """Asked only where texts are not the same: they do not mean the same here."""
+
+    name = "exact"
+
+    async def ask(self, question):
+        return Verdict(False, None, "another text")
+
+
+def plain_function(seen):
+    def agent(text, messages):
+        seen.append([message["content"] for message in messages] + [text])
+        name, arguments = script(text, None)
+        result = get_weather(**arguments)
+        return AgentTurn(script(text, result), [ToolCall(name, arguments, result)])
+
+    return agent
+
+
+def adk_runner(seen):
+    pytest.importorskip("google.adk", reason="google-adk is not installed: the group `frameworks` has it")
+    from google.adk.agents import LlmAgent
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    class Scripted(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):
+            parts = [part for content in llm_request.contents for part in content.parts]
+            texts = [part.text for part in parts if part.text]
+            last = parts[-1].function_response
+            asked = next(
+                c.parts[0].text
+                for c in reversed(llm_request.contents)
+                if c.parts[0].text and c.role == "user"
+            )
+            if last is None:
+                seen.append(texts)
+            answer = script(asked, last.response if last else None)
+            part = (
+                types.Part(text=answer)
+                if isinstance(answer, str)
+                else types.Part.from_function_call(name=answer[0], args=answer[1])
+            )
+            yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+    agent = LlmAgent(name="weather", model=Scripted(model="scripted"), tools=[get_weather])
+    return InMemoryRunner(agent=agent, app_name="weather")
+
+
+def pydantic_ai_agent(seen, *, instrument):
+    pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed: the group `frameworks` has it")
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def scripted(messages, info):
+        parts = [part for message in messages for part in message.parts]
+        asked = [part.content for part in parts if part.part_kind == "user-prompt"][-1]
+        last = parts[-1]
+        result = last.content if last.part_kind == "tool-return" else None
+        if result is None:
+            seen.append([part.content for part in parts if part.part_kind in {"user-prompt", "text"}])
+        answer = script(asked, result)
+        part = TextPart(answer) if isinstance(answer, str) else ToolCallPart(*answer)
+        return ModelResponse(parts=[part])
+
+    agent = Agent(FunctionModel(scripted), name="weather", tools=[get_weather])
+    agent.instrument = instrument
+    return agent
+
+
+def langgraph_graph(seen, *, checkpointer=None):
+    pytest.importorskip("langgraph", reason="langgraph is not installed: the group `frameworks` has it")
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage
+    from langchain_core.outputs import ChatGeneration, ChatResult
+    from langchain_core.tools import tool
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode, tools_condition
+
+    class Scripted(BaseChatModel):
+        _llm_type = "scripted"
+
+        def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+            asked = [message.content for message in messages if message.type == "human"][-1]
+            last = messages[-1]
+            if last.type == "human":
+                seen.append([m.content for m in messages if m.type in {"human", "ai"} and m.content])
+            answer = script(asked, last.content if last.type == "tool" else None)
+            if isinstance(answer, str):
+                message = AIMessage(answer)
+            else:
+                call = {"name": answer[0], "args": answer[1], "id": f"call-{len(messages)}"}
+                message = AIMessage("", tool_calls=[call])
+            return ChatResult(generations=[ChatGeneration(message=message)])
+
+    model = Scripted()
+
+    def respond(state):
+        return {"messages": [model.invoke(state["messages"])]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("respond", respond)
+    graph.add_node("tools", ToolNode([tool(get_weather)]))
+    graph.add_edge(START, "respond")
+    graph.add_conditional_edges("respond", tools_condition)
+    graph.add_edge("tools", "respond")
+    return graph.compile(checkpointer=checkpointer, name="weather")
+
+
+def langgraph_with_checkpointer(seen):
+    memory = pytest.importorskip("langgraph.checkpoint.memory", reason="langgraph is not installed")
+    return langgraph_graph(seen, checkpointer=memory.InMemorySaver())
+
+
+@pytest.fixture
+def instrumented_langchain():
+    instrumentation = pytest.importorskip(
+        "openinference.instrumentation.langchain", reason="openinference-instrumentation-langchain is missing"
+    )
+    instrumentation.LangChainInstrumentor().instrument()
+    yield
+    instrumentation.LangChainInstrumentor().uninstrument()
+
+
+AGENTS = {
+    "function": plain_function,
+    "adk": adk_runner,
+    "pydantic-ai": lambda seen: pydantic_ai_agent(seen, instrument=True),
+    "pydantic-ai without spans": lambda seen: pydantic_ai_agent(seen, instrument=False),
+    "langgraph without spans": langgraph_graph,
+    "langgraph with a checkpointer": langgraph_with_checkpointer,
+    "langgraph": langgraph_graph,
+}
+
+
+@pytest.fixture(params=AGENTS)
+def agent(request):
+    """An agent of each kind; `agent.seen` holds the texts that its model was given, a list a turn."""
+    if request.param == "langgraph":
+        request.getfixturevalue("instrumented_langchain")
+    seen = []
+    made = AGENTS[request.param](seen)
+    return made, seen
+
+
+async def test_every_kind_of_agent_holds_the_conversation(agent):
+    assert await ConversationRunner(agent[0], expected(), judge=ExactJudge()).run() == HELD
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_every_kind_of_agent_fails_where_the_function_does(agent, failure):
+    conversation, path = FAILURES[failure]
+    with pytest.raises(ConversationMismatch) as raised:
+        await ConversationRunner(agent[0], conversation, judge=ExactJudge()).run()
+    assert [mismatch.path for mismatch in raised.value.similarity.mismatches] == [path]
+
+
+async def test_every_kind_of_agent_knows_what_was_said_before(agent):
+    made, seen = agent
+    runner = ConversationRunner(made, expected(), initial_agent_message=OPENING, judge=ExactJudge())
+    opening, *held = await runner.run()
+    assert (opening, held) == (AgentTurn(OPENING), HELD)
+    question, now, then = HELD[0].text, HELD[1].text, HELD[2].text
+    assert seen == [[OPENING, question], [OPENING, question, now, then]]
+
+
+async def test_runs_begin_anew_and_do_not_mix(agent):
+    runners = [ConversationRunner(agent[0], expected(), judge=ExactJudge()) for _ in range(4)]
+    assert await asyncio.gather(*(runner.run() for runner in runners)) == [HELD] * 4
+
+
+@pytest.mark.parametrize("kind", ["adk", "pydantic-ai", "langgraph"])
+async def test_a_kept_run_is_the_session_that_the_frameworks_spans_tell_of(
+    kind, request, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    if kind == "langgraph":
+        request.getfixturevalue("instrumented_langchain")
+    db = tmp_path / "spans.duckdb"
+    await ConversationRunner(AGENTS[kind]([]), expected(), judge=ExactJudge(), store=db).run()
+    with Store.open(db) as store:
+        update(store)
+        [session] = load(store)
+    question, now, then, tomorrow = HELD
+    assert [(turn.user_input, turn.final_response) for turn in session.turns] == [
+        (question.text, now.text),
+        (then.text, tomorrow.text),
+    ]
+    assert [(t.turn, t.tool_name, t.input_arguments, t.output, t.ok) for t in session.tool_interactions] == [
+        (turn, call.name, call.arguments, call.result, True)
+        for turn, answer in enumerate((now, tomorrow), 1)
+        for call in answer.tool_calls
+    ]
