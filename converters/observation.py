@@ -51,6 +51,7 @@ class Observation(NamedTuple):
     a model asked for, and was newly told, in this call. `call_key` is what two spans about one model call
     share. `failed` is a failure that the span itself records. `state` holds the writes as (time in ns,
     variables). `thread` is where a model call without a conversation id stands in its conversation.
+    `timed` is false where the end is unknown: `end_ns` is then the earliest that it can have been.
     """
 
     kind: Kind
@@ -84,6 +85,7 @@ class Observation(NamedTuple):
     state: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     handoff_to: str | None = None
     thread: Thread | None = None
+    timed: bool = True
 
 
 def plain(span: Span) -> Observation:

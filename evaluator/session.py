@@ -18,7 +18,7 @@ class Turn(NamedTuple):
     final_response: str | None
     start_ns: int
     end_ns: int
-    latency_s: float
+    latency_s: float | None
     trace_ids: tuple[str, ...]
 
 
@@ -75,7 +75,7 @@ class LLMCall(NamedTuple):
     cost_usd: float | None
     start_ns: int
     end_ns: int
-    latency_s: float
+    latency_s: float | None
     trace_id: str
     span_id: str
 
@@ -109,7 +109,7 @@ class Latency:
     encloses; `framework_s` is the rest of the total.
     """
 
-    total_s: float
+    total_s: float | None
     llm_s: float | None
     tool_s: float | None
     framework_s: float | None

@@ -129,13 +129,14 @@ def _print(s: Session) -> None:
         markup=False,
     )
     out.print(
-        f"{latency.total_s:.3f} s: models {_or_unknown(latency.llm_s)}, tools {_or_unknown(latency.tool_s)}, "
+        f"seconds: {_or_unknown(latency.total_s)}; models {_or_unknown(latency.llm_s)}, "
+        f"tools {_or_unknown(latency.tool_s)}, "
         f"framework {_or_unknown(latency.framework_s)}; "
         f"first response after {_or_unknown(latency.first_response_s)}"
     )
     tools = s.tool_interactions
     for turn in s.turns:
-        out.print(f"\n[bold]turn {turn.turn}[/]  {turn.latency_s:.3f} s")
+        out.print(f"\n[bold]turn {turn.turn}[/]  {_or_unknown(turn.latency_s)} s")
         out.print("  user   ", cell(turn.user_input))
         for tool in (t for t in tools if t.turn == turn.turn):
             mark = {True: "ok", False: "failed", None: "unknown"}[tool.ok]

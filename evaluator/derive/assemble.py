@@ -56,9 +56,7 @@ def assemble(
         models=tuple(dict.fromkeys(c.model for c in calls if c.model)) or None,
         cost_usd=None if unpriced or not costs else sum(c for c in costs if c is not None),
         cost_unknown=", ".join(unpriced) or None,
-        latency=_latency(
-            tree, groups, turns, bool(interactions) and not any(t.span_id for t in interactions)
-        ),
+        latency=_latency(tree, groups, turns, calls, interactions),
         errors=_errors(tree, interactions),
     )
 
@@ -158,7 +156,7 @@ def _call(position: int, turn: int, seen: Observation, tree: Tree) -> LLMCall:
         price(seen),
         seen.start_ns,
         seen.end_ns,
-        seconds(seen.start_ns, seen.end_ns),
+        seconds(seen.start_ns, seen.end_ns) if seen.timed else None,
         seen.trace_id,
         seen.span_id,
     )
@@ -183,7 +181,7 @@ def _interaction(
         agents is not None and (seen.handoff_to is not None or tools.is_handoff(seen.name or "")),
         seen.start_ns,
         seen.end_ns,
-        seconds(seen.start_ns, seen.end_ns) if seen.span_id else None,
+        seconds(seen.start_ns, seen.end_ns) if seen.span_id and seen.timed else None,
         seen.trace_id,
         seen.span_id or None,
     )
@@ -261,8 +259,14 @@ def _usage(calls: Sequence[LLMCall]) -> Usage:
     )
 
 
-def _latency(tree: Tree, groups: Sequence[Group], turns: Sequence[Turn], tools_untimed: bool) -> Latency:
-    """Return where the turns' time went.
+def _latency(
+    tree: Tree,
+    groups: Sequence[Group],
+    turns: Sequence[Turn],
+    calls: Sequence[LLMCall],
+    interactions: Sequence[ToolInteraction],
+) -> Latency:
+    """Return where the turns' time went; what has a part of unknown length is unknown.
 
     A model span may enclose tools and whole sub-agents: its own time is its interval without theirs.
     """
@@ -277,16 +281,19 @@ def _latency(tree: Tree, groups: Sequence[Group], turns: Sequence[Turn], tools_u
         if seen.kind in own:
             holes = enclosed.get((seen.trace_id, seen.span_id), ())
             own[seen.kind] += without((seen.start_ns, seen.end_ns), holes)
-    total = sum(turn.latency_s for turn in turns)
-    known = bool(own["llm"]) and not tools_untimed
-    busy = length_s(own["llm"] + own["tool"])
-    first = [o.end_ns for o in groups[0].calls if o.response] if groups else []
+    times = [turn.latency_s for turn in turns if turn.latency_s is not None]
+    total = round(sum(times), 6) if len(times) == len(turns) else None
+    llm_timed = bool(own["llm"]) and all(call.latency_s is not None for call in calls)
+    tools_timed = all(tool.latency_s is not None for tool in interactions)
+    rest = None if total is None else total - length_s(own["llm"] + own["tool"])
+    first = [o for o in groups[0].calls if o.response] if groups else []
+    responded = first and all(o.timed for o in first)
     return Latency(
-        total_s=round(total, 6),
-        llm_s=length_s(own["llm"]) if own["llm"] else None,
-        tool_s=None if tools_untimed else length_s(own["tool"]),
-        framework_s=round(max(0.0, total - busy), 6) if known else None,
-        first_response_s=seconds(turns[0].start_ns, min(first)) if first else None,
+        total_s=total,
+        llm_s=length_s(own["llm"]) if llm_timed else None,
+        tool_s=length_s(own["tool"]) if tools_timed else None,
+        framework_s=round(max(0.0, rest), 6) if rest is not None and llm_timed and tools_timed else None,
+        first_response_s=seconds(turns[0].start_ns, min(o.end_ns for o in first)) if responded else None,
     )
 
 

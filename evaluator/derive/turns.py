@@ -79,14 +79,15 @@ def _goes_on(turn: Group, group: Group) -> bool:
 
 def turn_of(index: int, group: Group) -> Turn:
     """Return the turn that a group makes."""
-    spans: list[Interval] = [(o.start_ns, o.end_ns) for o in group.tops or group.members]
+    tops = group.tops or group.members
+    spans: list[Interval] = [(o.start_ns, o.end_ns) for o in tops]
     return Turn(
         index,
         _user_input(group),
         _response(group),
         min(start for start, _ in spans),
         max(end for _, end in spans),
-        length_s(spans),
+        length_s(spans) if all(o.timed for o in tops) else None,
         tuple(dict.fromkeys(o.trace_id for o in group.members)),
     )
 

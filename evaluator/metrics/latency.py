@@ -21,7 +21,10 @@ def latency_metrics(session: Session) -> Outcome:
     if not session.turns:
         return Inconclusive("no turn is recorded")
     latency = session.latency
-    turns = sorted(turn.latency_s for turn in session.turns)
+    turns = sorted(turn.latency_s for turn in session.turns if turn.latency_s is not None)
+    if latency.total_s is None:
+        untimed = ", ".join(str(turn.turn) for turn in session.turns if turn.latency_s is None)
+        return Inconclusive(f"how long these turns took is not recorded: {untimed}", sum(turns))
     details = {
         "llm_s": latency.llm_s,
         "tool_s": latency.tool_s,

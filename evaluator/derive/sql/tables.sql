@@ -47,7 +47,7 @@ CREATE TABLE derived.sessions (
     complete             BOOLEAN NOT NULL,
     cost_usd             DOUBLE,
     cost_unknown         VARCHAR,
-    total_s              DOUBLE NOT NULL,
+    total_s              DOUBLE,
     llm_s                DOUBLE,
     tool_s               DOUBLE,
     framework_s          DOUBLE,
@@ -64,7 +64,7 @@ CREATE TABLE derived.turns (
     final_response  VARCHAR,
     start_ns        BIGINT NOT NULL,
     end_ns          BIGINT NOT NULL,
-    latency_s       DOUBLE NOT NULL,
+    latency_s       DOUBLE,
     trace_ids       VARCHAR NOT NULL       -- JSON list
 );
 
@@ -117,7 +117,7 @@ CREATE TABLE derived.llm_calls (
     cost_usd             DOUBLE,
     start_ns             BIGINT NOT NULL,
     end_ns               BIGINT NOT NULL,
-    latency_s            DOUBLE NOT NULL,
+    latency_s            DOUBLE,
     trace_id             VARCHAR NOT NULL,
     span_id              VARCHAR NOT NULL
 );
