@@ -266,7 +266,7 @@ def test_a_database_that_another_process_writes_is_named(tmp_path: Path) -> None
     with Store.open(tmp_path / "spangrade.duckdb"):
         done = spangrade("sessions", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "spangrade.duckdb: another process is writing this database" in done.stderr
+    assert "spangrade.duckdb: another process has this database open" in done.stderr
 
 
 def test_the_metrics_are_listed(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from opentelemetry.trace import (
 from spangrade import tracer
 from spangrade.tracer.exporter import DuckDBSpanExporter, SessionSpanProcessor, stored_spans
 from spangrade.tracer.span import Span
+from spangrade.tracer.spool import drain, folder_of, waiting
 from spangrade.tracer.store import Store
 
 HOLD = """
@@ -164,26 +165,22 @@ def test_a_batch_waits_while_another_process_holds_the_database(tmp_path, finish
     assert (results, exporter.dropped, names_in(db)) == ([SpanExportResult.SUCCESS], 0, ["a"])
 
 
-def test_a_database_held_for_long_costs_one_wait_and_counted_spans(
-    tmp_path, finished, another_process, caplog
-):
+def test_a_database_held_for_long_costs_one_wait_and_no_span(tmp_path, finished, another_process):
     db = tmp_path / "spans.duckdb"
     let_go = another_process(db)
-    exporter = DuckDBSpanExporter(db, lock_timeout_s=1)
-    spans = finished("a", "b")
+    exporter = DuckDBSpanExporter(db)
+    spans = finished("a", "b", "c")
     began = time.monotonic()
-    assert exporter.export(spans) is SpanExportResult.FAILURE
+    assert exporter.export(spans[:1]) is SpanExportResult.SUCCESS
     waited = time.monotonic() - began
-    assert exporter.export(spans[:1]) is SpanExportResult.FAILURE
+    assert exporter.export(spans[1:2]) is SpanExportResult.SUCCESS
     waited_again = time.monotonic() - began - waited
-    exporter.shutdown()
-    let_go()
-    assert exporter.dropped == 3
     assert waited >= 1 > waited_again
-    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        f"2 spans were not stored in {db} (2 in all)",
-        f"1 spans were not stored in {db} (3 in all)",
-    ]
+    assert len(waiting(db)) == 2
+    let_go()
+    patient = DuckDBSpanExporter(db, lock_timeout_s=30)
+    assert patient.export(spans[2:]) is SpanExportResult.SUCCESS
+    assert (exporter.dropped, names_in(db), waiting(db)) == (0, ["a", "b", "c"], [])
 
 
 def test_a_file_that_is_no_database_costs_spans_and_one_warning_a_minute(tmp_path, finished, caplog):
@@ -208,7 +205,41 @@ def test_a_shut_down_exporter_waits_no_more(tmp_path, finished, another_process)
     exporter.shutdown()
     writer.join(30)
     assert not writer.is_alive()
-    assert exporter.dropped == 1
+    assert (len(waiting(db)), exporter.dropped) == (1, 0)
+
+
+def test_a_spool_that_cannot_be_written_costs_counted_spans(tmp_path, finished, another_process, caplog):
+    db = tmp_path / "spans.duckdb"
+    another_process(db)
+    folder_of(db).write_text("in the way")
+    exporter = DuckDBSpanExporter(db, lock_timeout_s=0)
+    assert exporter.export(finished("a", "b")) is SpanExportResult.FAILURE
+    assert exporter.dropped == 2
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        f"2 spans were not stored in {db} (2 in all)"
+    ]
+
+
+def test_four_processes_that_write_at_once_lose_nothing_and_keep_nothing_twice(tmp_path):
+    db = tmp_path / "spans.duckdb"
+    script = """
+import sys
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from spangrade.tracer.exporter import DuckDBSpanExporter
+provider = TracerProvider()
+exporter = DuckDBSpanExporter(sys.argv[1], lock_timeout_s=0.2)
+provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=4096, max_export_batch_size=50))
+for number in range(500):
+    provider.get_tracer("t").start_span(f"{sys.argv[2]}-{number:03}").end()
+provider.shutdown()
+sys.exit(exporter.dropped)
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", script, db, str(number)]) for number in range(4)]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
+    with Store.open(db) as store:
+        drain(store)
+    assert names_in(db) == [f"{writer}-{number:03}" for writer in range(4) for number in range(500)]
 
 
 def test_many_threads_store_every_span_once(tmp_path, provider):

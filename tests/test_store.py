@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import duckdb
@@ -11,7 +13,7 @@ import pytest
 
 from spangrade.tracer.errors import StoreError, StoreLockedError
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store import BATCH, Added, Store
+from spangrade.tracer.store import BATCH, Added, Store, rows_of
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -94,10 +96,43 @@ def test_another_process_that_writes_is_named_as_the_reason(tmp_path: Path) -> N
     code = f"from spangrade.tracer.store import Store; Store.open({str(db)!r})"
     with Store.open(db):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    executable = Path(sys.executable).resolve().name
     assert done.stderr.splitlines()[-1] == (
-        "spangrade.tracer.errors.StoreLockedError: "
-        f"{db}: another process is writing this database: try again when it is done"
+        f"spangrade.tracer.errors.StoreLockedError: {db}: another process has this database open "
+        f"({executable}, PID {os.getpid()}): close it there, or try again when it is done"
     )
+
+
+def test_a_database_that_is_let_go_in_time_is_waited_for(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    held = Store.open(db)
+    threading.Timer(0.2, held.close).start()
+    with Store.open(db, wait_s=30) as store:
+        assert store.add([span(1)]) == Added(1, 0, 0)
+
+
+def test_a_wait_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with Store.open(tmp_path / "s.duckdb"), pytest.raises(StoreLockedError):
+        Store.open(tmp_path / "s.duckdb", wait_s=600, stop=stop)
+
+
+def test_rows_delivered_twice_in_one_transaction_are_kept_once(tmp_path: Path) -> None:
+    log = LogRecord(None, None, 5, "spangrade.session", attributes={"gen_ai.conversation.id": "c"})
+    first, again = rows_of([span(1), span(2), log]), rows_of([span(2), span(3), log])
+    with Store.open(tmp_path / "s.duckdb") as store:
+        parts = {table: [first[table], again[table]] for table in first}
+        assert store.add_rows(parts) == Added(3, 1, 2)
+        assert store.query("SELECT span_id FROM spans ORDER BY seq") == [(f"{n:016x}",) for n in (1, 2, 3)]
+
+
+def test_a_file_that_was_replaced_is_not_in_place(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with Store.open(db) as store:
+        assert store.in_place()
+        db.rename(tmp_path / "moved.duckdb")
+        assert not store.in_place()
 
 
 def test_a_store_open_in_this_process_is_locked_too(tmp_path: Path) -> None:

@@ -30,4 +30,4 @@ class StoreError(SpangradeError):
 
 
 class StoreLockedError(StoreError):
-    """A database that another process is writing."""
+    """A database that another process has open."""

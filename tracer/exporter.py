@@ -16,16 +16,17 @@ from opentelemetry.sdk.trace import Span as SDKSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanContext, get_current_span
 
-from spangrade.tracer import semconv
+from spangrade.tracer import semconv, spool
 from spangrade.tracer._capture import json_value
 from spangrade.tracer._operation import session_attributes
-from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.errors import StoreError, StoreLockedError
 from spangrade.tracer.span import Attributes, Span
-from spangrade.tracer.store import Store
+from spangrade.tracer.store import Store, rows_of
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
 _RETRY_EVERY_S = 0.05
+_DRAIN_S = 0.5
 
 # A child that is forked while DuckDB has a file open inherits its locks and none of its threads: a fork
 # waits for the write of the moment.
@@ -40,12 +41,13 @@ class DuckDBSpanExporter(SpanExporter):
     """Writes batches of spans to the database at `db`, which it opens for each batch and closes after it.
 
     Between two batches the file is free: for a grade, for a DuckDB client, for another process's spans.
-    While another process holds it, a batch waits for `lock_timeout_s` seconds; after a wait in vain the
-    next ones try once, until one gets through. A batch that cannot be written is dropped, counted in
-    `dropped` and warned of on the logger "spangrade", at most once a minute. `export` never raises.
+    While another process holds it, a batch waits for `lock_timeout_s` seconds and is then left in the spool
+    beside it, for whoever writes next; after a wait in vain the next ones try once, until one gets through.
+    A batch that cannot be written at all is dropped, counted in `dropped` and warned of on the logger
+    "spangrade", at most once a minute. `export` never raises.
     """
 
-    def __init__(self, db: str | Path, *, lock_timeout_s: float = 5.0) -> None:
+    def __init__(self, db: str | Path, *, lock_timeout_s: float = 1.0) -> None:
         self.db = Path(db).expanduser().absolute()
         self._lock_timeout_s = lock_timeout_s
         self._patience_s = lock_timeout_s
@@ -66,7 +68,6 @@ class DuckDBSpanExporter(SpanExporter):
         except Exception as error:  # noqa: BLE001 (we are guests in the agent's process: it goes on)
             self._drop(len(spans), error)
             return SpanExportResult.FAILURE
-        self._patience_s = self._lock_timeout_s
         return SpanExportResult.SUCCESS
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
@@ -85,11 +86,20 @@ class DuckDBSpanExporter(SpanExporter):
             try:
                 with _writing, Store.open(self.db) as store:
                     store.add(spans)
+                    self._patience_s = self._lock_timeout_s
+                    self._drain(store)
                 return
             except StoreLockedError:
                 if time.monotonic() >= give_up_s or self._stopped.wait(_RETRY_EVERY_S):
                     self._patience_s = 0.0
-                    raise
+                    spool.leave(self.db, rows_of(spans))
+                    return
+
+    def _drain(self, store: Store) -> None:
+        try:
+            spool.drain(store, until_s=time.monotonic() + _DRAIN_S)
+        except (StoreError, OSError) as error:  # this batch is stored; what waits goes on waiting
+            _log.warning("%s", error)
 
     def _drop(self, count: int, error: Exception) -> None:
         with _writing:

@@ -6,7 +6,7 @@ in. The store keeps a span once, so a segment that was taken in and not yet remo
 
 A segment is a row of frames: a header with the payload's length and CRC-32, then the payload, an Arrow IPC
 stream of rows as the store holds them. (A span of 1.2 kB, two cores: 2 µs to rows, 0.3 µs to a frame, 0.2 µs
-back.) It is named `*.open` while it grows and `*.spool` when it is whole.
+back.) It is named `*.open` (an agent's: `*.part`) while it grows and `*.spool` when it is whole.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def _payloads(segment: Path) -> Iterator[tuple[int, int, bytes]]:
 class Segment:
     """A segment that grows. Not for several threads at once."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
+    def __init__(self, folder: Path, suffix: str = ".open") -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
         # In the order of their names: of the time, then of the process, then of their making.
-        self._path = folder / f"{time.time_ns():020d}-{os.getpid()}-{next(_numbers):06d}.open"
+        self._path = folder / f"{time.time_ns():020d}-{os.getpid()}-{next(_numbers):06d}{suffix}"
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         _sync_folder(folder)
         self.size = 0
@@ -123,7 +123,7 @@ class Segment:
 
 def leave(db: Path, tables: Mapping[Table, na.Array]) -> None:
     """Put rows on disk for the next writer of the database. Raises OSError."""
-    segment = Segment(folder_of(db))
+    segment = Segment(folder_of(db), ".part")  # not to be mistaken for what a dead receiver left
     try:
         segment.append([framed(tables)])
     finally:
@@ -152,7 +152,7 @@ def recover(db: Path) -> None:
             segment.unlink()
 
 
-def take_in(store: Store, *, until_s: float | None = None) -> Added:
+def drain(store: Store, *, until_s: float | None = None) -> Added:
     """Move the spool's segments into the database, one transaction each; return what was new.
 
     Stops after the segment during which `time.monotonic()` passes `until_s`. One that can never be taken in

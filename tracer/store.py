@@ -6,6 +6,7 @@ thousand spans a second, one JSON document a batch 30, lists unnested 50 (1 on D
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -284,8 +285,11 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bo
 def _refusal(path: Path, error: duckdb.Error) -> StoreError:
     text = str(error)
     if "Could not set lock" in text or "already attached" in text:
+        holder = re.search(r"lock is held in (\S+) \(PID (\d+)\)", text)
+        who = f" ({Path(holder[1]).name}, PID {holder[2]})" if holder else ""
         return StoreLockedError(
-            f"{path}: another process is writing this database: try again when it is done"
+            f"{path}: another process has this database open{who}: "
+            "close it there, or try again when it is done"
         )
     if "not a valid DuckDB database" in text:
         return StoreError(f"{path}: not a DuckDB database: name another file with --db")

@@ -11,6 +11,7 @@ import nanoarrow as na
 
 from spangrade.evaluator import sql
 from spangrade.evaluator.cli.importing import take_in
+from spangrade.evaluator.cli.opening import WAIT_S
 from spangrade.evaluator.cli.output import console, print_json, progress
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.golden import find_dataset, load_golden
@@ -19,6 +20,7 @@ from spangrade.evaluator.metrics import parse_metrics
 from spangrade.evaluator.report import Report, ScoreRow, score_rows, write_results, written
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.jsontext import canonical
+from spangrade.tracer.spool import drain
 from spangrade.tracer.sql import statement
 from spangrade.tracer.store import Store, arrow_rows
 
@@ -39,12 +41,13 @@ def run(
     questions = load_golden(dataset)
     asked = parse_metrics(metrics)
     lost = ExitCode.PASSED
-    with Store.open(db) as store:
+    with Store.open(db, wait_s=WAIT_S) as store:
         only: set[str] | None = None
         if recordings:
             _, intake = take_in(store, recordings)
             only, lost = _sessions_of(store, intake.traces), intake.exit_code
         else:
+            drain(store)
             update(store)
         sessions = (s for s in load(store) if only is None or s.session_id in only)
         grades: Iterable[Grade] = grade(sessions, questions, asked)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spangrade.evaluator.cli.opening import WAIT_S
 from spangrade.evaluator.cli.output import print_json, progress, warn
 from spangrade.evaluator.derive import update
 from spangrade.tracer.errors import ExitCode, InputError
@@ -80,7 +81,7 @@ def run(paths: Sequence[Path], db: Path, *, strict: bool, as_json: bool) -> None
     """Import files into a database and say what came of it."""
     if strict:
         check(paths)
-    with Store.open(db) as store:
+    with Store.open(db, wait_s=WAIT_S) as store:
         before = _sessions(store)
         added, intake = take_in(store, paths)
         sessions = _sessions(store)

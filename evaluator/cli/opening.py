@@ -8,16 +8,25 @@ from pathlib import Path
 
 from spangrade.evaluator.cli.output import progress
 from spangrade.evaluator.derive import stale, update
+from spangrade.tracer.spool import drain, waiting
 from spangrade.tracer.store import Store
+
+# For another process to be done. A receiver or an agent has the database for a second at most, then it is
+# free for one.
+WAIT_S = 5.0
 
 
 @contextmanager
 def up_to_date(db: Path) -> Iterator[Store]:
-    """Open a database for reading, what is derived in it brought up to date first."""
-    with Store.open(db, read_only=True) as store:
+    """Open a database for reading, with what waited in its spool, and what is derived brought up to date.
+
+    Raises StoreLockedError if another process has it open for longer than WAIT_S.
+    """
+    with Store.open(db, read_only=True, wait_s=WAIT_S) as store:
         behind = stale(store)
-    if behind:
-        with Store.open(db) as store, progress("deriving sessions"):
+    if behind or waiting(db):
+        with Store.open(db, wait_s=WAIT_S) as store, progress("deriving sessions"):
+            drain(store)
             update(store)
-    with Store.open(db, read_only=True) as store:
+    with Store.open(db, read_only=True, wait_s=WAIT_S) as store:
         yield store

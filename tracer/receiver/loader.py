@@ -13,7 +13,7 @@ import duckdb
 from spangrade.tracer.errors import SpangradeError
 from spangrade.tracer.receiver.backlog import Backlog
 from spangrade.tracer.receiver.counters import Counters
-from spangrade.tracer.spool import take_in, waiting
+from spangrade.tracer.spool import drain, waiting
 from spangrade.tracer.store import Store
 
 _log = logging.getLogger("spangrade")
@@ -79,12 +79,12 @@ class Loader(threading.Thread):
 
     def _window(self) -> None:
         with Store.open(self._db, wait_s=self._window_s, stop=self._stopping) as store:
-            added = take_in(store, until_s=time.monotonic() + self._window_s)
+            added = drain(store, until_s=time.monotonic() + self._window_s)
         self._counters.stored.labels("spans").inc(added.spans)
         self._counters.stored.labels("logs").inc(added.logs)
         self._counters.duplicates.inc(added.duplicates)
 
-    def drain(self, patience_s: float) -> bool:
+    def finish(self, patience_s: float) -> bool:
         """Stop, and load what is left; tell whether all of it is in the database.
 
         What is not stays in the spool, for the next start.
@@ -96,7 +96,7 @@ class Loader(threading.Thread):
         try:
             while waiting(self._db):
                 with Store.open(self._db, wait_s=max(0.0, give_up_s - time.monotonic())) as store:
-                    take_in(store)
+                    drain(store)
         except _TROUBLE as error:
             _log.warning("%s; %d bytes stay in the spool for the next start", error, self._backlog.size())
             return False

@@ -125,7 +125,7 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
     stopped.cancel()
     intake.close()
     backlog.close()
-    await asyncio.to_thread(loader.drain, _GRACE_S)
+    await asyncio.to_thread(loader.finish, _GRACE_S)
 
 
 class _Server(uvicorn.Server):
