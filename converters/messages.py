@@ -10,6 +10,8 @@ from spangrade.converters.observation import ToolCall, ToolResult, json_text, te
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_call", "tool_use", "function_call", "function"})
+_SERVER_CALLS = ("server_tool_call", "server_tool_use")
+_CODE_TOOLS = ("code_interpreter", "code_execution", "bash_code_execution")
 _RESULTS = frozenset({"tool_call_response", "tool_result", "function_call_output"})
 
 
@@ -41,6 +43,11 @@ def message_of(message: Any) -> Message | None:
     if not isinstance(message, dict):
         return None
     role = text(message.get("role"))
+    if role is None and message.get("type") in _CALLS | _RESULTS:  # an item of OpenAI's Responses
+        item = _part(message)
+        if isinstance(item, ToolCall):
+            return Message("assistant", None, (item,))
+        return Message("tool", None, (), (item,)) if isinstance(item, ToolResult) else None
     role = _ROLES.get(role, role) if role else None
     content = message["parts"] if "parts" in message else message.get("content")
     parts = content if isinstance(content, list) else [] if content is None else [content]
@@ -103,6 +110,30 @@ def _call(part: dict[str, Any], call_id: Any) -> ToolCall:
 
 def _result(part: dict[str, Any], call_id: Any, result: Any) -> ToolResult:
     return ToolResult(text(part.get("name")), text(call_id), json_text(unwrapped(result)))
+
+
+def code_executions(answer: Any) -> int:
+    """Count the runs of code on the model's own side that an answer (a message, or a list of them) tells of.
+
+    They are Gemini's `executable_code` parts, and the conventions' server-side calls of a code tool.
+    """
+    messages = [m for m in (answer if isinstance(answer, list) else [answer]) if isinstance(m, dict)]
+    parts = [part for m in messages for part in _listed(m.get("parts", m.get("content")))]
+    return sum(map(_runs_code, parts))
+
+
+def _listed(content: Any) -> list[dict[str, Any]]:
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def _runs_code(part: dict[str, Any]) -> bool:
+    if part.get("executable_code") or part.get("executableCode"):
+        return True
+    if part.get("type") not in _SERVER_CALLS:
+        return False
+    inner = part.get("server_tool_call")
+    named = (part.get("name"), inner.get("type") if isinstance(inner, dict) else None)
+    return any(tool in named for tool in _CODE_TOOLS)
 
 
 def unwrapped(result: Any) -> Any:

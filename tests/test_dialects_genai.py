@@ -248,6 +248,16 @@ LOOK = ToolCall("look", "1", '{"at":5}')
             Message("user", "a coat?"),
             id="what is no text is left out",
         ),
+        pytest.param(
+            {"type": "function_call", "call_id": "1", "id": "fc", "name": "look", "arguments": '{"at": 5}'},
+            Message("assistant", None, (LOOK,)),
+            id="a call among OpenAI's Responses",
+        ),
+        pytest.param(
+            {"type": "function_call_output", "call_id": "1", "output": "five"},
+            Message("tool", None, (), (ToolResult(None, "1", '"five"'),)),
+            id="a result among OpenAI's Responses",
+        ),
         pytest.param("hi", None, id="no message"),
     ],
 )
@@ -474,3 +484,60 @@ def test_a_tool_of_strands_may_fail_without_raising() -> None:
         ],
     )
     assert (found.arguments, found.result, found.failed) == ('{"at":5}', '"not there"', True)
+
+
+def logfire(**attributes: Any) -> Observation:
+    given = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in attributes.items()}
+    return seen(scope="logfire.openai", gen_ai__request__model="m", **given)
+
+
+def test_logfire_keeps_what_the_provider_was_asked_and_answered() -> None:
+    found = logfire(
+        request_data={"model": "m", "messages": [{"role": "user", "content": "hi"}]},
+        response_data={
+            "message": {
+                "role": "assistant",
+                "content": "hello",
+                "tool_calls": [
+                    {"id": "1", "function": {"name": "look", "arguments": '{"input": {"at": 5}}'}}
+                ],
+            },
+            "usage": {
+                "input_tokens": 3,
+                "output_tokens": 5,
+                "cache_read_input_tokens": 4,
+                "cache_creation_input_tokens": 0,
+            },
+        },
+    )
+    assert (found.kind, found.user_input, found.response, found.tool_calls) == ("llm", "hi", "hello", (LOOK,))
+    assert (found.input_tokens, found.output_tokens, found.cached_input_tokens) == (7, 5, 4)
+
+
+def test_a_stream_that_logfire_records_twice_is_one_call() -> None:
+    request = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    opened = logfire(request_data=request)
+    ended = logfire(
+        request_data=request,
+        response_data={"combined_chunk_content": "hello", "chunk_count": 2},
+        duration=1e-9,
+        **{"logfire.span_type": "log"},
+    )
+    assert (opened.kind, ended.kind) == ("other", "llm")
+    assert (ended.user_input, ended.response, ended.end_ns - ended.start_ns) == ("hi", "hello", 1)
+
+
+def test_what_openai_counts_is_told_by_details() -> None:
+    found = logfire(
+        request_data={"model": "m", "messages": []},
+        response_data={
+            "usage": {
+                "prompt_tokens": 7,
+                "completion_tokens": 5,
+                "prompt_tokens_details": {"cached_tokens": 3},
+                "completion_tokens_details": {"reasoning_tokens": 1},
+            }
+        },
+    )
+    assert (found.input_tokens, found.output_tokens) == (7, 5)
+    assert (found.cached_input_tokens, found.reasoning_tokens) == (3, 1)
