@@ -62,24 +62,38 @@ def assemble(
 
 
 def _one_call_each(tree: Tree) -> Iterable[Observation]:
-    """Yield the observations with each model call told once.
+    """Yield the observations with each call of a model or a tool told once.
 
-    Two instrumentations (or one, twice) put a model span inside another for one call: the outer is kept,
-    with what only the inner knows.
+    Two instrumentations (or one, twice) put a span inside another for one call, or side by side: the outer
+    is kept, else the earlier, with what only the other knows.
     """
-    kept: dict[tuple[str, str], Observation] = {}
+    kept = {(o.trace_id, o.span_id): o for o in tree.ordered}
+    keyed: dict[str, Observation] = {}
     for seen in tree.ordered:
-        node = (seen.trace_id, seen.span_id)
-        outer = tree.nearest(seen) if seen.kind == "llm" else None
-        while outer is not None and kept[outer.trace_id, outer.span_id].kind == "other":
-            outer = tree.nearest(outer)
-        if outer is None or outer.kind != "llm":
-            kept[node] = seen
+        if seen.kind not in {"llm", "tool"}:
             continue
-        above = (outer.trace_id, outer.span_id)
-        kept[above] = _filled(kept[above], seen)
-        kept[node] = seen._replace(kind="other")
+        outer = tree.nearest(seen)
+        while outer is not None and kept[outer.trace_id, outer.span_id].kind in {"other", "workflow"}:
+            outer = tree.nearest(outer)
+        same = outer is not None and outer.kind == seen.kind and (seen.kind == "llm" or _same(outer, seen))
+        if not same and seen.kind == "llm" and seen.call_key:
+            outer = keyed.setdefault(seen.call_key, seen)
+            same = outer is not seen and seen.start_ns < outer.end_ns
+        if outer is not None and same:
+            above = (outer.trace_id, outer.span_id)
+            kept[above] = _filled(kept[above], seen)
+            kept[seen.trace_id, seen.span_id] = seen._replace(kind="other")
     return kept.values()
+
+
+def _same(outer: Observation, inner: Observation) -> bool:
+    """Tell whether a tool's span inside another is of the same call: nothing known of both differs."""
+    known = zip(
+        (outer.name, outer.call_id, outer.arguments),
+        (inner.name, inner.call_id, inner.arguments),
+        strict=True,
+    )
+    return all(one == other for one, other in known if one is not None and other is not None)
 
 
 def _filled(outer: Observation, inner: Observation) -> Observation:
