@@ -49,8 +49,10 @@ class Observation(NamedTuple):
     transfer of control that is recorded as a span of its own; *other* only holds the tree together.
     `user_input` and `response` are what this span knows of its turn; `tool_calls` and `tool_results` what
     a model asked for, and was newly told, in this call. `call_key` is what two spans about one model call
-    share. `failed` is a failure that the span itself records. `state` holds the writes as (time in ns,
-    variables). `thread` is where a model call without a conversation id stands in its conversation.
+    share. `grounding_chunks` are the sources that an answer was grounded on, `code_executions` the runs of
+    code on the model's side. `failed` is a failure that the span itself records. `state` holds the writes as
+    (time in ns, variables). `thread` is where a model call without a conversation id stands in its
+    conversation.
     `timed` is false where the end is unknown: `end_ns` is then the earliest that it can have been.
     """
 
@@ -75,6 +77,8 @@ class Observation(NamedTuple):
     cached_input_tokens: int | None = None
     reasoning_tokens: int | None = None
     cache_write_tokens: int | None = None
+    grounding_chunks: int | None = None
+    code_executions: int | None = None
     arguments: str | None = None
     result: str | None = None
     call_id: str | None = None

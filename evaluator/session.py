@@ -61,7 +61,11 @@ class ToolInteraction(NamedTuple):
 
 
 class LLMCall(NamedTuple):
-    """One call of a model. Tokens: `input_tokens` includes cached ones, `output_tokens` reasoning."""
+    """One call of a model. Tokens: `input_tokens` includes cached ones, `output_tokens` reasoning.
+
+    `grounding_chunks` are the sources that the answer was grounded on (a search's results), `code_executions`
+    the times that code ran in the model's own sandbox.
+    """
 
     position: int
     turn: int | None
@@ -72,6 +76,8 @@ class LLMCall(NamedTuple):
     output_tokens: int | None
     cached_input_tokens: int | None
     reasoning_tokens: int | None
+    grounding_chunks: int | None
+    code_executions: int | None
     cost_usd: float | None
     start_ns: int
     end_ns: int

@@ -76,3 +76,22 @@ def test_the_session_log_may_come_before_or_after_the_spans(tmp_path: Path) -> N
         take_in(store, [log])
         (session,) = load(store)
     assert json.loads(json.dumps(session_json(session), default=dict_of)) == before
+
+
+def test_grounding_and_code_runs_are_those_of_the_models_answers(tmp_path: Path) -> None:
+    peer = json.loads((CAPTURED / "retail" / "eval_summary.json").read_bytes())
+    found, runs = {}, {}
+    for trace in sorted(CAPTURED.glob("retail/trace_*.json")):
+        with Store.open(tmp_path / f"{trace.stem}.duckdb") as store:
+            take_in(store, [trace])
+            (made,) = load(store)
+        question_id = trace.stem.split("_")[1]
+        grounded = [call.grounding_chunks for call in made.llm_calls if call.grounding_chunks != 0]
+        found[question_id] = (grounded, [call.code_executions for call in made.llm_calls].count(0))
+        runs[question_id] = sum(call.code_executions or 0 for call in made.llm_calls)
+    assert found == {
+        question["question_id"]: ([told["total_grounding_chunks"]], 12)
+        for question in peer["per_question_summary"]
+        for told in [question["deterministic_metrics"]["grounding_utilization"]]
+    }
+    assert runs == {"q1": 1, "q2": 4}  # counted in the recordings, where the peer looked for tools

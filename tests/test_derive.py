@@ -110,6 +110,8 @@ def test_a_small_session_whole(tmp_path: Path) -> None:
             None,
             None,
             None,
+            None,
+            None,
             1 * SECOND,
             3 * SECOND,
             2.0,

@@ -350,11 +350,30 @@ def test_activity_that_is_not_recorded_is_inconclusive() -> None:
         Inconclusive("no tool call is recorded"),
     ]
     assert measured("agent_handoffs", made) == Inconclusive("hand-offs are not recorded")
+    assert measured("grounding_utilization", made) == Inconclusive("no model call is recorded")
+    assert measured("sandbox_usage", made) == Inconclusive("no model call is recorded")
+
+
+def test_grounding_and_code_execution_are_told_by_the_model_calls() -> None:
+    calls = (
+        llm(grounding_chunks=3, code_executions=0),
+        llm(grounding_chunks=0, code_executions=2, span_id="ran"),
+    )
+    made = session(llm_calls=calls)
+    assert measured("grounding_utilization", made) == Score(
+        0.5,
+        None,
+        "1 of 2 model calls, on 3 sources",
+        ("llm",),
+        {"grounded_llm_calls": 1, "llm_calls": 2, "grounding_chunks": 3},
+    )
+    assert measured("sandbox_usage", made) == Score(2.0, None, "2 runs in 1 of 2 model calls", ("ran",))
+    made = session(llm_calls=(*calls, llm()))
     assert measured("grounding_utilization", made) == Inconclusive(
-        "grounding is not among what is derived from spans"
+        "grounding is not recorded of 1 of 3 model calls", 2 / 3
     )
     assert measured("sandbox_usage", made) == Inconclusive(
-        "code execution is not among what is derived from spans"
+        "code execution is not recorded of 1 of 3 model calls"
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from spangrade.converters.dialects import genai
 from spangrade.converters.events import with_events
-from spangrade.converters.messages import exchange
+from spangrade.converters.messages import code_executions, exchange
 from spangrade.converters.observation import Observation, count, json_text, json_value, text
 from spangrade.tracer.span import LogRecord, Span
 
@@ -85,6 +85,11 @@ def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
             "tool_calls": said.tool_calls,
             "tool_results": said.tool_results,
         }
+    if response:  # the whole of it: what is not in it did not happen
+        grounding = response.get("grounding_metadata")
+        chunks = grounding.get("grounding_chunks") if isinstance(grounding, dict) else None
+        changes["grounding_chunks"] = len(chunks) if isinstance(chunks, list) else 0
+        changes["code_executions"] = code_executions(response.get("content"))
     usage = response.get("usage_metadata")
     if isinstance(usage, dict):
         changes |= _usage(usage)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.events import with_events
-from spangrade.converters.messages import exchange
+from spangrade.converters.messages import code_executions, exchange
 from spangrade.converters.observation import (
     Kind,
     Observation,
@@ -136,6 +136,8 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
         arguments=json_text(a.get(semconv.TOOL_CALL_ARGUMENTS)),
         result=json_text(a.get(semconv.TOOL_CALL_RESULT)),
         call_id=None if call_id in _NO_CALL_IDS else call_id,
+        # Older instrumentations leave such parts out: that none is told of does not mean that there was none.
+        code_executions=code_executions(outputs) or None,
         failed=failed,
         error=error,
         tool_calls=said.tool_calls if said else (),

@@ -167,6 +167,8 @@ def _call(position: int, turn: int, seen: Observation, tree: Tree) -> LLMCall:
         seen.output_tokens,
         seen.cached_input_tokens,
         seen.reasoning_tokens,
+        seen.grounding_chunks,
+        seen.code_executions,
         price(seen),
         seen.start_ns,
         seen.end_ns,

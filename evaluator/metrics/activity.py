@@ -46,15 +46,33 @@ def agent_handoffs(session: Session) -> Outcome:
 
 
 @metric()
-def grounding_utilization(_session: Session) -> Outcome:
-    """The share of the model calls whose answer cites search results; sessions do not carry this yet."""
-    return Inconclusive("grounding is not among what is derived from spans")
+def grounding_utilization(session: Session) -> Outcome:
+    """The share of the model calls whose answer is grounded on sources, such as a search's results."""
+    chunks = [call.grounding_chunks for call in session.llm_calls]
+    if not chunks:
+        return Inconclusive("no model call is recorded")
+    grounded = [call.span_id for call in session.llm_calls if call.grounding_chunks]
+    unknown = chunks.count(None)
+    if unknown:
+        best = (len(grounded) + unknown) / len(chunks)
+        return Inconclusive(f"grounding is not recorded of {unknown} of {len(chunks)} model calls", best)
+    total = sum(filter(None, chunks))
+    reason = f"{len(grounded)} of {len(chunks)} model calls, on {total} sources"
+    details = {"grounded_llm_calls": len(grounded), "llm_calls": len(chunks), "grounding_chunks": total}
+    return Score(len(grounded) / len(chunks), None, reason, tuple(grounded), details)
 
 
 @metric(unit="calls", higher_is_better=None)
-def sandbox_usage(_session: Session) -> Outcome:
-    """How often code ran in a model's sandbox; sessions do not carry this yet."""
-    return Inconclusive("code execution is not among what is derived from spans")
+def sandbox_usage(session: Session) -> Outcome:
+    """How often code ran in a model's own sandbox."""
+    runs = [call.code_executions for call in session.llm_calls]
+    if not runs:
+        return Inconclusive("no model call is recorded")
+    if unknown := runs.count(None):
+        return Inconclusive(f"code execution is not recorded of {unknown} of {len(runs)} model calls")
+    spans = tuple(call.span_id for call in session.llm_calls if call.code_executions)
+    total = sum(filter(None, runs))
+    return Score(float(total), None, f"{total} runs in {len(spans)} of {len(runs)} model calls", spans)
 
 
 METRICS = (tool_utilization, tool_success_rate, agent_handoffs, grounding_utilization, sandbox_usage)

@@ -114,6 +114,8 @@ CREATE TABLE derived.llm_calls (
     output_tokens        BIGINT,
     cached_input_tokens  BIGINT,
     reasoning_tokens     BIGINT,
+    grounding_chunks     BIGINT,
+    code_executions      BIGINT,
     cost_usd             DOUBLE,
     start_ns             BIGINT NOT NULL,
     end_ns               BIGINT NOT NULL,

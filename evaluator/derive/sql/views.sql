@@ -51,6 +51,8 @@ CREATE OR REPLACE VIEW llm_calls AS
 SELECT
     session_id, position, turn, agent, provider, model,
     input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, cost_usd, latency_s,
+    grounding_chunks,                          -- sources that the answer was grounded on
+    code_executions,                           -- runs of code in the model's own sandbox
     make_timestamp(start_ns // 1000) AS started_at,
     trace_id, span_id
 FROM derived.llm_calls;
