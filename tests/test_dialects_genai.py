@@ -541,3 +541,40 @@ def test_what_openai_counts_is_told_by_details() -> None:
     )
     assert (found.input_tokens, found.output_tokens) == (7, 5)
     assert (found.cached_input_tokens, found.reasoning_tokens) == (3, 1)
+
+
+def test_the_first_versions_of_strands_kept_all_in_attributes() -> None:
+    agent = seen(
+        "helper",
+        scope="strands-agents",
+        agent__name="helper",
+        gen_ai__prompt="hi",
+        gen_ai__completion="hello",
+    )
+    model = seen(
+        "Model invoke",
+        scope="strands-agents",
+        agent__name="helper",
+        gen_ai__prompt='[{"role": "user", "content": [{"text": "hi"}]}]',
+        gen_ai__completion='[{"toolUse": {"toolUseId": "1", "name": "look", "input": {"at": 5}}}]',
+        gen_ai__usage__prompt_tokens=7,
+    )
+    tool = seen(
+        "Tool: look",
+        scope="strands-agents",
+        tool__name="look",
+        tool__id="1",
+        tool__parameters='{"at": 5}',
+        tool__result='[{"text": "five"}]',
+        tool__status="success",
+    )
+    assert (agent.kind, agent.name, agent.user_input, agent.response) == ("agent", "helper", "hi", "hello")
+    assert (model.kind, model.user_input, model.tool_calls, model.input_tokens) == ("llm", "hi", (LOOK,), 7)
+    assert (tool.kind, tool.name, tool.call_id, tool.arguments, tool.result, tool.failed) == (
+        "tool",
+        "look",
+        "1",
+        '{"at":5}',
+        '"five"',
+        False,
+    )

@@ -20,7 +20,7 @@ _REDACTED = frozenset({"readacted", "redacted"})  # the former is how it is spel
 
 
 class OpenAIAgents:
-    """Spans of the scope `opentelemetry.instrumentation.openai_agents`, or with its hand-offs."""
+    """Spans of the scope `opentelemetry.instrumentation.openai_agents`."""
 
     def claims(self, span: Span, /) -> bool:
         """Claim by scope, which Traceloop's has too."""

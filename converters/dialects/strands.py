@@ -1,6 +1,7 @@
 """Strands Agents: messages are events of the spans, in Bedrock's shape or in that of the conventions.
 
-A tool's arguments and result are messages too. Agent spans carry the usage of the agent's whole life.
+A tool's arguments and result are messages too. Agent spans carry the usage of the agent's whole life. The
+first versions (0.1) name no operation, and keep content in attributes.
 """
 
 from __future__ import annotations
@@ -17,20 +18,41 @@ from spangrade.tracer.span import LogRecord, Span
 
 
 class Strands:
-    """Spans of the scope `strands.telemetry.tracer`."""
+    """Spans of the scopes `strands.telemetry.tracer` and `strands-agents`."""
 
     def claims(self, span: Span, /) -> bool:
         """Claim by scope."""
-        return span.scope_name is not None and span.scope_name.startswith("strands.")
+        return span.scope_name is not None and span.scope_name.startswith("strands")
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
         """Read a span by the conventions, and a tool's span by its messages."""
         a = with_events(span, logs)
+        if semconv.OPERATION_NAME not in a:
+            a = {**a, **_first_version(span, a)}
         seen = genai.read(span, a)
         return _tool(seen, a) if seen.kind == "tool" else seen
 
 
 DIALECT = Strands()
+
+
+def _first_version(span: Span, a: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a span of 0.1 says, in the words of later ones."""
+    if "tool.name" in a:
+        return {
+            semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
+            semconv.TOOL_NAME: a["tool.name"],
+            semconv.TOOL_CALL_ID: a.get("tool.id"),
+            semconv.TOOL_CALL_ARGUMENTS: a.get("tool.parameters"),
+            semconv.TOOL_CALL_RESULT: a.get("tool.result"),
+            "gen_ai.tool.status": a.get("tool.status"),
+        }
+    if span.name == "Model invoke":
+        answer = {"role": "assistant", "content": json_value(a.get("gen_ai.completion"))}
+        return {semconv.OPERATION_NAME: semconv.CHAT, semconv.OUTPUT_MESSAGES: [answer]}
+    if "agent.name" in a and "event_loop.cycle_id" not in a:
+        return {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: a["agent.name"]}
+    return {}
 
 
 def _tool(seen: Observation, a: Mapping[str, Any]) -> Observation:
