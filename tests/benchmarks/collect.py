@@ -1,0 +1,207 @@
+"""How much the receiver takes, on this machine, together with those that send to it.
+
+Run: `uv run --extra dev python tests/benchmarks/collect.py {encoded,exporters} [SECONDS]`. `encoded` sends
+requests of 512 spans that were encoded before, over four connections; `exporters` runs four processes with
+OpenTelemetry's own batch processor and OTLP exporter over HTTP. While they send, a reader opens the database
+every half second. Prints spans a second, the receiver's CPU and memory, the latency of requests and of the
+reader, and whether everything acknowledged is in the database, once.
+"""
+
+from __future__ import annotations
+
+import http.client
+import multiprocessing
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlparse
+
+import duckdb
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from receiving import receiver
+
+from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.store import Store
+
+SENDERS = 4
+BATCH = 512
+ATTRIBUTES = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.conversation.id": "conv-1",
+    "gen_ai.request.model": "gemini-2.5-flash",
+    "gen_ai.usage.input_tokens": 1200,
+    "gen_ai.usage.output_tokens": 80,
+    "gen_ai.input.messages": '[{"role":"user","parts":[{"type":"text","content":"' + "x" * 1100 + '"}]}]',
+    "gen_ai.output.messages": '[{"role":"assistant","parts":[{"type":"text","content":"'
+    + "y" * 300
+    + '"}]}]',
+}
+
+
+def encoded(url: str, sender: int, until_s: float, results: multiprocessing.Queue) -> None:
+    """Send one prepared request again and again, with other ids each time."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    message = ExportTraceServiceRequest()
+    group = message.resource_spans.add()
+    group.resource.attributes.add(key="service.name").value.string_value = "benchmark"
+    spans = group.scope_spans.add().spans
+    began_ns = time.time_ns()
+    for number in range(BATCH):
+        span = spans.add(
+            trace_id=b"TRACE" + bytes([sender + 1]) * 3 + (number // 16).to_bytes(8, "big"),
+            span_id=b"SPAN" + bytes([sender + 1]) * 2 + number.to_bytes(2, "big"),
+            name="chat gemini-2.5-flash",
+            start_time_unix_nano=began_ns + number,
+            end_time_unix_nano=began_ns + 10**9,
+        )
+        for key, value in ATTRIBUTES.items():
+            into = span.attributes.add(key=key).value
+            if isinstance(value, int):
+                into.int_value = value
+            else:
+                into.string_value = value
+    body = message.SerializeToString()
+    connection = http.client.HTTPConnection(urlparse(url).netloc, timeout=30)
+    sent, waited, latencies = 0, 0, []
+    mark = b"SPAN" + bytes([sender + 1]) * 2
+    while time.time() < until_s:
+        fresh = body.replace(mark, sent.to_bytes(6, "big")[2:] + bytes([sender + 1, 7]))
+        began = time.perf_counter()
+        connection.request("POST", "/v1/traces", fresh, {"Content-Type": "application/x-protobuf"})
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status == 200:
+            latencies.append(time.perf_counter() - began)
+            sent += BATCH
+        else:
+            waited += 1
+            time.sleep(0.2)
+    results.put((sent, waited, latencies))
+
+
+class Timed(SpanExporter):
+    """Another exporter, with the time that its calls take and the spans that it could send."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self.exporter, self.sent, self.failed, self.latencies = exporter, 0, 0, []
+
+    def export(self, spans):
+        """Send, and count."""
+        began = time.perf_counter()
+        result = self.exporter.export(spans)
+        self.latencies.append(time.perf_counter() - began)
+        if result is SpanExportResult.SUCCESS:
+            self.sent += len(spans)
+        else:
+            self.failed += len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        """End the exporter."""
+        self.exporter.shutdown()
+
+
+def exporting(url: str, sender: int, until_s: float, results: multiprocessing.Queue) -> None:
+    """Make spans as fast as the stock exporter takes them."""
+    exporter = Timed(OTLPSpanExporter(url + "/v1/traces"))
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=8192, schedule_delay_millis=100))
+    tracer = provider.get_tracer("benchmark")
+    made = 0
+    while time.time() < until_s:
+        tracer.start_span("chat gemini-2.5-flash", attributes=ATTRIBUTES).end()
+        made += 1
+        while made - exporter.sent - exporter.failed > 6144:  # the SDK would drop what its queue cannot hold
+            time.sleep(0.005)
+    provider.shutdown()
+    results.put((exporter.sent, exporter.failed, exporter.latencies))
+
+
+def read_along(db: Path, stop: threading.Event, latencies: list[float], refused: list[float]) -> None:
+    """Open the database now and then, as a person would."""
+    while not stop.wait(0.5):
+        began = time.perf_counter()
+        try:
+            with Store.open(db, read_only=True, wait_s=5) as store:
+                store.query("SELECT max(seq) FROM spans")
+        except StoreLockedError:
+            refused.append(time.perf_counter() - began)
+        else:
+            latencies.append(time.perf_counter() - began)
+
+
+def spent(pid: int) -> tuple[float, int]:
+    """CPU seconds and resident bytes of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf(
+        "SC_PAGE_SIZE"
+    )
+
+
+def quantile(values: list[float], share: float) -> float:
+    """Nearest rank, in milliseconds."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-int(len(ordered) * share * 100) // 100) - 1)] * 1000 if ordered else float("nan")
+
+
+def main(kind: str, seconds: float) -> None:
+    """Run one load against a fresh receiver."""
+    work = {"encoded": encoded, "exporters": exporting}[kind]
+    with tempfile.TemporaryDirectory() as folder, receiver(Path(folder) / "s.duckdb") as running:
+        results: multiprocessing.Queue = multiprocessing.Queue()
+        until_s = time.time() + 1 + seconds
+        senders = [
+            multiprocessing.Process(target=work, args=(running.http, number, until_s, results))
+            for number in range(SENDERS)
+        ]
+        stop, reads, refused = threading.Event(), [], []
+        reader = threading.Thread(target=read_along, args=(running.db, stop, reads, refused))
+        began = time.time()
+        cpu_before, _ = spent(running.process.pid)
+        for sender in senders:
+            sender.start()
+        reader.start()
+        memory = []
+        while time.time() < until_s:
+            time.sleep(seconds / 6)
+            memory.append(spent(running.process.pid)[1] >> 20)
+        outcomes = [results.get(timeout=60) for _ in senders]
+        took = time.time() - began
+        cpu = spent(running.process.pid)[0] - cpu_before
+        stop.set()
+        reader.join()
+        for sender in senders:
+            sender.join()
+        drained = time.time()
+        code = running.stop()
+        drained = time.time() - drained
+        sent = sum(outcome[0] for outcome in outcomes)
+        latencies = [latency for outcome in outcomes for latency in outcome[2]]
+        client = duckdb.connect(str(running.db), read_only=True)
+        rows, distinct = client.execute(
+            "SELECT count(*), count(DISTINCT (trace_id, span_id)) FROM spans"
+        ).fetchone()
+        print(f"{sent} spans acknowledged in {took:.1f} s: {sent / took:.0f} a second")
+        print(f"refused or failed: {sum(outcome[1] for outcome in outcomes)} requests or spans")
+        print(f"request: p50 {quantile(latencies, 0.5):.0f} ms, p99 {quantile(latencies, 0.99):.0f} ms")
+        print(f"receiver: {cpu / sent * 1e6:.1f} µs CPU a span, {memory} MiB resident over time")
+        print(
+            f"reader: p50 {quantile(reads, 0.5):.0f} ms, worst {max(reads, default=0) * 1000:.0f} ms, "
+            f"{len(refused)} of {len(reads) + len(refused)} refused"
+        )
+        print(
+            f"stop: {drained:.1f} s, exit code {code}; stored {rows}, once each {distinct}, "
+            f"file {running.db.stat().st_size / rows:.0f} bytes a span"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 60.0)
