@@ -184,3 +184,9 @@ def test_reading_what_is_not_there_says_what_to_do(tmp_path: Path) -> None:
 def test_a_path_with_a_quote_in_it_is_a_path(tmp_path: Path) -> None:
     with Store.open(tmp_path / "it's.duckdb") as store:
         assert store.add([span(1)]) == Added(1, 0, 0)
+
+
+def test_a_memory_limit_that_is_no_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPANGRADE_MEMORY_LIMIT", "plenty")
+    with pytest.raises(StoreError, match="SPANGRADE_MEMORY_LIMIT is 'plenty': right is a size such as 1GB"):
+        Store.open(tmp_path / "s.duckdb")

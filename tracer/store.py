@@ -7,6 +7,7 @@ thousand spans a second, one JSON document a batch 30, lists unnested 50 (1 on D
 from __future__ import annotations
 
 import re
+import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,9 @@ _KEYS = {
     "logs": "time_ns, trace_id, span_id, event_name, body, attributes",
 }
 _RETRY_EVERY_S = 0.05
+
+MEMORY_LIMIT_VARIABLE = "SPANGRADE_MEMORY_LIMIT"
+MEMORY_LIMIT = "1GB"  # of what DuckDB keeps in memory; deriving and grading 1,000,000 spans fit in it
 
 Table = Literal["spans", "logs"]
 
@@ -96,7 +100,7 @@ class Store:
     def _open(cls, path: Path, *, read_only: bool) -> Self:
         if read_only and not path.exists():
             raise StoreError(f"{path}: no such database: import spans first, or name another with --db")
-        connection = duckdb.connect(":memory:")
+        connection = _connection()
         options = "READ_ONLY" if read_only else f"ROW_GROUP_SIZE {BATCH}, STORAGE_VERSION 'v1.5.0'"
         if not read_only and path.exists():
             options = f"ROW_GROUP_SIZE {BATCH}"
@@ -252,6 +256,15 @@ def _inode(path: Path) -> int | None:
         return path.stat().st_ino
     except OSError:
         return None
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """Return a connection with a limit on its memory: DuckDB's own is 80% of the machine's."""
+    limit = os.environ.get(MEMORY_LIMIT_VARIABLE) or MEMORY_LIMIT
+    try:
+        return duckdb.connect(":memory:", config={"memory_limit": limit})
+    except duckdb.Error as error:
+        raise StoreError(f"{MEMORY_LIMIT_VARIABLE} is {limit!r}: right is a size such as 1GB") from error
 
 
 def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
