@@ -75,11 +75,11 @@ def linked(store: Store, fresh: Mapping[str, Place]) -> dict[str, str]:
         for trace_id in sorted(pending, key=lambda t: (places[t].start_ns, t)):
             place, session_id = places[trace_id], trace_id
             if place.history is not None and len(asked[place.history]) == 1:
-                found = {
-                    links.get(other) or stored.get(other) or other_session
-                    for start_ns, other, other_session in reached.get(place.history, ())
-                    if start_ns < place.start_ns
-                }
+                found: set[str] = set()
+                for start_ns, other, other_session in reached.get(place.history, ()):
+                    if start_ns >= place.start_ns or len(found) > 1:
+                        break
+                    found.add(links.get(other) or stored.get(other) or other_session)
                 session_id = found.pop() if len(found) == 1 else trace_id
             if session_id != (links.get(trace_id) or stored.get(trace_id)):
                 links[trace_id] = session_id
@@ -115,7 +115,7 @@ def _stored(
 def _around(
     store: Store, fresh: Iterable[str], places: Mapping[str, Place], pending: Iterable[str]
 ) -> tuple[dict[str, list[tuple[int, str, str]]], dict[str, set[str]]]:
-    """Return, by history: who had reached it as (start, trace, session), and what was asked from there on.
+    """Return, by history: who reached it as (start, trace, session) in order, and what was asked from there.
 
     Of those already derived, the two earliest sessions and two requests are enough to tell one from many.
     """
@@ -145,6 +145,8 @@ def _around(
         known=known,
     ):
         asked.setdefault(history, set()).update(two)
+    for entries in reached.values():
+        entries.sort()
     return reached, asked
 
 
