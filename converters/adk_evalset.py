@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from spangrade.converters.adk_events import either, objects, parts, said
@@ -42,7 +42,14 @@ def questions_of(
         if len(user_inputs) < len(turns) or None in user_inputs:
             yield Problem(f"{at}.conversation", "a turn whose user_content has no text")
             continue
-        yield _question(eval_id, case, turns, user_inputs, agent)
+        calls = []
+        for number, turn in enumerate(turns):
+            for call in _calls(either(turn, "intermediate_data")):
+                if isinstance(call, str):
+                    yield Problem(f"{at}.conversation[{number}].intermediate_data", call)
+                else:
+                    calls.append(call)
+        yield _question(eval_id, case, said(either(turns[-1], "final_response")), user_inputs, calls, agent)
 
 
 def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[dict[str, Any], list[Problem]]:
@@ -85,11 +92,11 @@ def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[d
 def _question(
     eval_id: str,
     case: Mapping[str, Any],
-    turns: Sequence[Mapping[str, Any]],
+    response: str | None,
     user_inputs: list[str | None],
+    calls: list[dict[str, Any]],
     agent: str | None,
 ) -> dict[str, Any]:
-    calls = [call for turn in turns for call in _calls(either(turn, "intermediate_data"))]
     reference: dict[str, Any] = {"reference_tool_interactions": calls}
     if agent is not None:
         targets = [
@@ -99,7 +106,6 @@ def _question(
     state = either(case, "final_session_state")
     if isinstance(state, dict) and state:
         reference["reference_state_variables"] = state
-    response = said(either(turns[-1], "final_response"))
     if response is not None:
         reference["reference_response"] = response
     app = either(either(case, "session_input"), "app_name")
@@ -112,19 +118,17 @@ def _question(
     }
 
 
-def _calls(recorded: Any) -> Iterator[dict[str, Any]]:
-    """Yield the calls of a turn: told as such, or among its events."""
+def _calls(recorded: Any) -> Iterator[dict[str, Any] | str]:
+    """Yield the calls of a turn, told as such or among its events; of one that is wrong, what is."""
     told = objects(either(recorded, "tool_uses"))
     for event in objects(either(recorded, "invocation_events")):
-        told += [
-            call
-            for part in parts(event.get("content"))
-            if isinstance(call := either(part, "function_call"), dict)
-        ]
+        found = [either(part, "function_call") for part in parts(event.get("content"))]
+        told += [call for call in found if isinstance(call, dict)]
     for call in told:
-        arguments = call.get("args")
-        if isinstance(call.get("name"), str):
-            yield {
-                "tool_name": call["name"],
-                "input_arguments": arguments if isinstance(arguments, dict) else {},
-            }
+        name, arguments = call.get("name"), call.get("args")
+        if not isinstance(name, str) or not name:
+            yield "a call without a name"
+        elif not isinstance(arguments, dict | None):
+            yield f"the args of {name} are not an object"
+        else:
+            yield {"tool_name": name, "input_arguments": arguments or {}}

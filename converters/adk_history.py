@@ -42,6 +42,23 @@ def history_files(folder: Path) -> list[Path]:
     )
 
 
+def read_folder(folder: Path) -> Iterator[EvalCase | Problem]:
+    """Yield the eval cases of an agent's folder, each session once, and what cannot be used.
+
+    Raises InputError if the folder has no eval history.
+    """
+    seen: set[str] = set()
+    for file in history_files(folder):
+        for record in read_history(file):
+            if isinstance(record, EvalCase):
+                if record.session_id in seen:
+                    at = f'{file}: id "{record.eval_id}"'
+                    yield Problem(at, f'session_id: "{record.session_id}" is in the history twice')
+                    continue
+                seen.add(record.session_id)
+            yield record
+
+
 def read_history(path: Path) -> Iterator[EvalCase | Problem]:
     """Yield the eval cases of a result file, and a Problem for each part that cannot be used."""
     try:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spangrade.converters.adk_events import spans_of
-from spangrade.converters.adk_history import EvalCase, history_files, read_history
 from spangrade.converters.command import finish, run_script, sorted_out
-from spangrade.converters.golden import GoldenQuestion, load_golden
-from spangrade.converters.golden_file import replace
-from spangrade.converters.simulation_csv import csv_text, is_simulation_csv
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
-from spangrade.tracer.store import Store
+
+if TYPE_CHECKING:
+    from spangrade.converters.adk_history import EvalCase
+    from spangrade.converters.golden import GoldenQuestion
 
 
 def convert(
@@ -36,12 +34,17 @@ def convert(
 
     What cannot be used is named and left out, and the exit code is then 2.
     """
+    from spangrade.converters.adk_events import spans_of
+    from spangrade.converters.adk_history import read_folder
+    from spangrade.converters.golden_file import replace
+    from spangrade.converters.simulation_csv import csv_text, is_simulation_csv
+    from spangrade.tracer.store import Store
+
     path = output or Path(f"run_{datetime.now():%Y%m%d_%H%M%S}.csv")
     if path.exists() and not is_simulation_csv(path):
         raise InputError(f"{path}: not a simulation's CSV, so it is left as it is; name another --output")
     question_of = _questions(golden)
-    records = (record for file in history_files(agent_dir) for record in read_history(file))
-    cases, problems = sorted_out(_once_each(records))
+    cases, problems = sorted_out(read_folder(agent_dir))
     rows = []
     for case in cases:
         question = question_of(case)
@@ -63,19 +66,10 @@ def convert(
     finish(summary, problems)
 
 
-def _once_each(records: Iterable[EvalCase | Problem]) -> Iterator[EvalCase | Problem]:
-    seen: set[str] = set()
-    for record in records:
-        if isinstance(record, EvalCase):
-            if record.session_id in seen:
-                yield Problem(record.eval_id, f"the session {record.session_id} is in the history twice")
-                continue
-            seen.add(record.session_id)
-        yield record
-
-
 def _questions(golden: Path | None) -> Callable[[EvalCase], GoldenQuestion | None]:
     """Return what finds the golden question of a case: by the case's id, else by what the user said."""
+    from spangrade.converters.golden import load_golden
+
     questions = load_golden(golden).golden_questions if golden else ()
     by_id = {question.id: question for question in questions}
     by_inputs = {question.user_inputs: question for question in questions}

@@ -8,10 +8,6 @@ from typing import Annotated
 import typer
 
 from spangrade.converters.command import finish, run_script, sorted_out, tags
-from spangrade.converters.golden import load_json
-from spangrade.converters.golden_file import append, existing
-from spangrade.converters.test_to_golden import question_of, twin
-from spangrade.tracer.span import Problem
 
 
 def convert(
@@ -35,6 +31,10 @@ def convert(
 
     What cannot be used is named and left out, and the exit code is then 2.
     """
+    from spangrade.converters.golden import load_json
+    from spangrade.converters.golden_file import append, existing
+    from spangrade.converters.test_to_golden import question_of
+
     _, dataset = existing(output)
     taken = [question.id for question in dataset.golden_questions] if dataset else []
     records = question_of(
@@ -47,13 +47,9 @@ def convert(
         responses=reference_response,
     )
     questions, problems = sorted_out(records)
-    for question in questions:
-        if alike := twin(question, dataset):
-            text = f'asks the same as "{alike}"; a session that fits both is inconclusive'
-            problems.append(Problem(f"{output}: {question['id']}", text, dropped=False))
-    held = append(output, questions)
+    added, wrong = append(output, questions)
     turns = sum(len(question["user_inputs"]) for question in questions)
-    finish(f"1 question of {turns} turns added to {output}, which holds {held}", problems)
+    finish(f"{added} question of {turns} turns added to {output}", [*problems, *wrong])
 
 
 if __name__ == "__main__":

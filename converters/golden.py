@@ -139,10 +139,10 @@ def golden_of(raw: Any, where: str) -> GoldenDataset:
     return dataset
 
 
-def question_problems(raw: Any) -> list[str]:
+def question_problems(raw: Any, model: type[GoldenQuestion] = GoldenQuestion) -> list[str]:
     """What is wrong with one question, each with the field it is about; nothing if it is valid."""
     try:
-        GoldenQuestion.model_validate(raw)
+        model.model_validate(raw)
     except ValidationError as error:
         return _problems(raw, error)
     return []

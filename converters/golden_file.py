@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from spangrade.converters.golden import GoldenDataset, golden_of, load_json
+from spangrade.converters.golden import GoldenDataset, golden_of, load_json, question_problems
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.span import Problem
 
 
 def existing(path: Path) -> tuple[Any, GoldenDataset | None]:
@@ -28,18 +29,40 @@ def existing(path: Path) -> tuple[Any, GoldenDataset | None]:
         raise InputError(f"{error}\n{path}: not a golden dataset, so it is left as it is") from error
 
 
-def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> int:
-    """Write questions after those that a golden file has, if there is one; return how many it holds then.
+def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, list[Problem]]:
+    """Write those questions that are valid and have a new id after those that a golden file has.
 
-    Raises InputError, with the file as it was, for one that is something else, and for a question that is
-    not valid or has an id that is taken.
+    Return how many that were, what was wrong with the others, and which ask what another one asks. Raises
+    InputError as `existing` does, with the file as it was.
     """
-    raw, _ = existing(path)
-    document = {**raw, "golden_questions": [*raw["golden_questions"], *questions]}
-    if document["golden_questions"]:
-        golden_of(document, str(path))
+    raw, dataset = existing(path)
+    known = dataset.golden_questions if dataset else ()
+    by_id = {question.id for question in known}
+    by_inputs = {question.user_inputs: question.id for question in known}
+    added: list[Mapping[str, Any]] = []
+    problems: list[Problem] = []
+    for question in questions:
+        where = f'{path}: id "{question["id"]}"'
+        wrong = ["it is taken"] if question["id"] in by_id else question_problems(question)
+        problems += (Problem(where, text) for text in wrong)
+        if wrong:
+            continue
+        alike = by_inputs.setdefault(tuple(question["user_inputs"]), question["id"])
+        if alike != question["id"]:
+            text = f'asks the same as "{alike}"; a session that fits both is inconclusive'
+            problems.append(Problem(where, text, dropped=False))
+        by_id.add(question["id"])
+        added.append(question)
+    if added:
+        write(path, {**raw, "golden_questions": [*raw["golden_questions"], *added]})
+    return len(added), problems
+
+
+def write_new(path: Path, document: Any) -> None:
+    """Write a JSON document to a file that is not there yet. Raises InputError if that cannot be."""
+    if path.exists():
+        raise InputError(f"{path}: is there already, so it is left as it is; name another --output")
     write(path, document)
-    return len(document["golden_questions"])
 
 
 def write(path: Path, document: Any) -> None:

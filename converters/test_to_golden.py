@@ -7,7 +7,6 @@ from datetime import date
 from hashlib import blake2b
 from typing import Any
 
-from spangrade.converters.golden import GoldenDataset
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.jsontext import canonical
 from spangrade.tracer.span import Problem
@@ -90,13 +89,6 @@ def free_id(prefix: str, content: Any, taken: Sequence[str]) -> str:
         if found not in taken:
             return found
         attempt += 1
-
-
-def twin(question: Mapping[str, Any], dataset: GoldenDataset | None) -> str | None:
-    """Return the id of a question that asks the same: no session would fit one of the two alone."""
-    inputs = tuple(question["user_inputs"])
-    known = dataset.golden_questions if dataset else ()
-    return next((other.id for other in known if other.user_inputs == inputs), None)
 
 
 def _calls(turn: Mapping[str, Any], at: str) -> Iterator[dict[str, Any] | Problem]:

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from spangrade.evaluator.cli import converting
+from spangrade.evaluator.cli.options import DB, DEFAULT_DB
+
 app = typer.Typer(
     name="spangrade",
     help="Grade AI agents from the OpenTelemetry spans they emit.",
@@ -15,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(converting.app, name="convert")
 
 
 class Format(StrEnum):
@@ -24,8 +28,6 @@ class Format(StrEnum):
     JSON = "json"
 
 
-DB = Annotated[Path, typer.Option("--db", envvar="SPANGRADE_DB", help="The DuckDB file of the spans.")]
-DEFAULT_DB = Path("spangrade.duckdb")
 OutputFormat = Annotated[Format, typer.Option("--format", help="A table, or JSON alone on standard output.")]
 
 
@@ -58,7 +60,12 @@ def import_(
 
 @app.command()
 def grade(
-    dataset: Annotated[Path, typer.Argument(help="A golden JSON file, or a folder of one and its spans.")],
+    dataset: Annotated[
+        Path,
+        typer.Argument(
+            help="Golden JSON, a folder of it and its spans, an ADK eval set, a simulation's CSV or JSONL."
+        ),
+    ],
     db: DB = DEFAULT_DB,
     spans: Annotated[
         list[Path] | None,
@@ -148,6 +155,23 @@ def collect(
         key=tls_key,
         spool_mb=spool_mb,
     )
+
+
+class Schema(StrEnum):
+    """What has a JSON Schema."""
+
+    GOLDEN = "golden"
+
+
+@app.command()
+def schema(
+    of: Annotated[Schema, typer.Argument(help="What to print the schema of.")],  # noqa: ARG001 (there is one)
+) -> None:
+    """Print the JSON Schema of a golden dataset file."""
+    from spangrade.converters.golden import GoldenDataset
+    from spangrade.evaluator.cli.output import print_json
+
+    print_json(GoldenDataset.model_json_schema())
 
 
 @app.command()

@@ -12,13 +12,14 @@ import nanoarrow as na
 from spangrade.evaluator import sql
 from spangrade.evaluator.cli.importing import take_in
 from spangrade.evaluator.cli.opening import WAIT_S
-from spangrade.evaluator.cli.output import console, print_json, progress
+from spangrade.evaluator.cli.output import console, print_json, progress, warn
+from spangrade.evaluator.dataset_formats import Dataset, read_dataset
 from spangrade.evaluator.derive import load, update
-from spangrade.evaluator.golden import find_dataset, load_golden
+from spangrade.evaluator.golden import find_dataset
 from spangrade.evaluator.grade import Grade, grade
 from spangrade.evaluator.metrics import parse_metrics
 from spangrade.evaluator.report import Report, ScoreRow, score_rows, write_results, written
-from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.jsontext import canonical
 from spangrade.tracer.spool import drain
 from spangrade.tracer.sql import statement
@@ -38,19 +39,25 @@ def run(
     if dataset.is_dir():
         dataset, found = find_dataset(dataset)
         recordings = recordings or found
-    questions = load_golden(dataset)
+    read = read_dataset(dataset)
+    if recordings and read.spans is not None:
+        raise InputError(f"{dataset}: it brings its own sessions; right is without --spans")
     asked = parse_metrics(metrics)
-    lost = ExitCode.PASSED
+    lost = _problems(read)
     with Store.open(db, wait_s=WAIT_S) as store:
         only: set[str] | None = None
         if recordings:
             _, intake = take_in(store, recordings)
-            only, lost = _sessions_of(store, intake.traces), intake.exit_code
+            only, lost = _sessions_of(store, intake.traces), lost or intake.exit_code
+        elif read.spans is not None:
+            store.add(read.spans)
+            update(store)
+            only = _sessions_of(store, {span.trace_id for span in read.spans})
         else:
             drain(store)
             update(store)
         sessions = (s for s in load(store) if only is None or s.session_id in only)
-        grades: Iterable[Grade] = grade(sessions, questions, asked)
+        grades: Iterable[Grade] = grade(sessions, read.questions, asked)
         if out is not None:
             grades = written(grades, out)
         report = Report()
@@ -63,6 +70,13 @@ def run(
     else:
         console().print(report.tables())
     raise SystemExit(lost or report.exit_code)
+
+
+def _problems(read: Dataset) -> ExitCode:
+    """Say what in a dataset could not be used, and return what the command exits with for it."""
+    for problem in read.problems:
+        warn(f"{problem.where}: {problem.message}")
+    return ExitCode.BAD_INPUT if any(problem.dropped for problem in read.problems) else ExitCode.PASSED
 
 
 def _sessions_of(store: Store, traces: set[str]) -> set[str]:

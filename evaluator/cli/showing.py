@@ -45,25 +45,26 @@ def list_sessions(db: Path, *, as_json: bool) -> None:
 def show_session(session_id: str, db: Path, *, as_json: bool) -> None:
     """Print one session, named by its id or an unambiguous beginning of it."""
     with up_to_date(db) as store:
-        session = next(load(store, _found(store, session_id)))
+        session = next(load(store, found(store, session_id)))
     if as_json:
         print_json(session_json(session))
     else:
         _print(session)
 
 
-def _found(store: Store, named: str) -> str:
+def found(store: Store, named: str) -> str:
+    """Return the id of the session that is named by its id, or by an unambiguous beginning of it."""
     rows = store.query(
         "SELECT session_id FROM sessions WHERE starts_with(session_id, $named) "
         "ORDER BY session_id <> $named, session_id LIMIT 2",
         {"named": named},
     )
-    found = [session_id for (session_id,) in rows]
-    if not found:
+    ids = [session_id for (session_id,) in rows]
+    if not ids:
         raise InputError(f'no session "{named}" in {store.path}: `spangrade sessions` lists them')
-    if len(found) > 1 and found[0] != named:
-        raise InputError(f'"{named}" may be {found[0]}, {found[1]} or others: give more of the id')
-    return str(found[0])
+    if len(ids) > 1 and ids[0] != named:
+        raise InputError(f'"{named}" may be {ids[0]}, {ids[1]} or others: give more of the id')
+    return str(ids[0])
 
 
 def session_json(s: Session) -> dict[str, Any]:

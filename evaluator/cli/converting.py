@@ -1,0 +1,83 @@
+"""`spangrade convert`: what others have recorded or written into datasets, and datasets into theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
+from spangrade.converters.command import finish, sorted_out
+from spangrade.evaluator.cli.options import DB, DEFAULT_DB
+
+app = typer.Typer(
+    help="Convert logs, ADK's eval history and eval sets, and stored sessions into datasets.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command("test-to-golden")(convert_test_to_golden.convert)
+app.command("adk-history")(convert_adk_history_to_dataset.convert)
+
+
+@app.command()
+def evalset(
+    source: Annotated[Path, typer.Option("--input", "-i", help="An ADK eval set, or a golden file.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="A golden file, which keeps what it has; or a new eval set."),
+    ],
+    agent: Annotated[
+        str | None, typer.Option("--agent", "-a", help="The agent that is to answer; an eval set names none.")
+    ] = None,
+) -> None:
+    """Convert an ADK eval set into golden questions, or golden questions into an ADK eval set.
+
+    What cannot be used is named and left out, and the exit code is then 2.
+    """
+    from spangrade.converters.adk_evalset import evalset_of, is_evalset, questions_of
+    from spangrade.converters.golden import golden_of, load_json
+    from spangrade.converters.golden_file import append, write_new
+
+    document = load_json(source)
+    if is_evalset(document):
+        questions, problems = sorted_out(questions_of(document, str(source), agent))
+        added, more = append(output, questions)
+        finish(f"{added} questions added to {output}", [*problems, *more])
+    else:
+        golden = golden_of(document, str(source)).golden_questions
+        converted, problems = evalset_of(golden, output.name.partition(".")[0])
+        write_new(output, converted)
+        finish(f"{len(golden)} eval cases written to {output}", problems)
+
+
+@app.command()
+def session(
+    session_id: Annotated[str, typer.Argument(help="A stored session's id, or the beginning of one.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A golden file; what it has already is kept.")
+    ],
+    db: DB = DEFAULT_DB,
+    question_id: Annotated[
+        str | None, typer.Option("--id", help="The question's id; without, the session's.")
+    ] = None,
+    wildcards: Annotated[
+        bool, typer.Option("--wildcards", help="Expect no value that looks generated: ids, timestamps.")
+    ] = False,
+) -> None:
+    """Make a stored session a golden question: what it did is what is expected from then on."""
+    from spangrade.converters.golden_file import append
+    from spangrade.evaluator.cli.opening import up_to_date
+    from spangrade.evaluator.cli.output import warn
+    from spangrade.evaluator.cli.showing import found
+    from spangrade.evaluator.derive import load
+    from spangrade.evaluator.session_to_golden import question_of
+
+    with up_to_date(db) as store:
+        stored = next(load(store, found(store, session_id)))
+    question, volatile = question_of(stored, question_id or stored.session_id, wildcards=wildcards)
+    added, problems = append(output, [question])
+    for where in volatile:
+        done = "any value will do" if wildcards else "--wildcards leaves it free"
+        warn(f"{where}: looks generated; {done}")
+    finish(f"{added} question of {len(stored.turns)} turns added to {output}", problems)
