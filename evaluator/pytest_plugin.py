@@ -173,7 +173,7 @@ class _Evals:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._outcomes:
             return
-        terminalreporter.section("agent evals")
+        terminalreporter.write_sep("=", "agent evals")
         for test, outcomes in self._outcomes.items():
             terminalreporter.write_line(f"{test}: {_pass_rate(outcomes)}")
         if self._spent:
@@ -207,4 +207,4 @@ def _told(spent: Sequence[Mapping[str, Any]]) -> str:
     costs = [one["cost_usd"] for one in spent]
     cost = "unknown" if None in costs else f"${sum(costs):.6f}"
     calls, hits = (sum(one[name] for one in spent) for name in ("calls", "cache_hits"))
-    return f"judge {spent[0]['judge']}: {calls} calls, {hits} cache hits, cost {cost}"
+    return f"judge {spent[0]['judge']}: calls {calls}, cache hits {hits}, cost {cost}"

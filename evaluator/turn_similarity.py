@@ -117,5 +117,5 @@ def _explained(mismatch: Mismatch, path: str) -> Mismatch:
     if mismatch.actual is not ABSENT or not whole:
         return mismatch
     return replace(
-        mismatch, reason=f"not recorded; some instrumentations want {CAPTURE_CONTENT_VARIABLE}=true"
+        mismatch, reason=f"not recorded; many instrumentations want {CAPTURE_CONTENT_VARIABLE}=span_and_event"
     )

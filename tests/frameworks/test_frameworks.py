@@ -189,7 +189,7 @@ async def test_runs_begin_anew_and_do_not_mix(agent):
 async def test_a_kept_run_is_the_session_that_the_frameworks_spans_tell_of(
     kind, request, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "span_and_event")
     if kind == "langgraph":
         request.getfixturevalue("instrumented_langchain")
     db = tmp_path / "spans.duckdb"
