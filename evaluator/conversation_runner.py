@@ -96,7 +96,11 @@ class ConversationRunner:
         said: list[Turn] = [] if self._opening is None else [AgentTurn(self._opening)]
         for number, turn in enumerate(self._expected.turns, 1):
             if isinstance(turn, UserTurn):
-                actual = await self._ask(answer, turn, said, conversation_id, spans)
+                try:
+                    actual = await self._ask(answer, turn, said, conversation_id, spans)
+                except Exception as error:
+                    error.add_note(f"in answer to turn {number} of {self._name}: {turn.text!r}")
+                    raise
                 said += [turn, actual.as_turn()]
                 continue
             similarity = await is_similar_turn(
