@@ -7,11 +7,12 @@ an update of the graph's state with a message in it, and where to go next.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.observation import Observation, count, json_text, text
+from spangrade.converters.observation import Observation, ToolCall, count, json_text, text
 from spangrade.tracer.span import Span
 
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
@@ -22,6 +23,8 @@ _COMMAND = frozenset({"graph", "update", "goto"})
 _PARENT = "__parent__"
 # What LangGraph raises to hand over or to wait for a human: no failure.
 _CONTROL_FLOW = re.compile(r"(?:.*\.)?(?:(?:Parent)?Command|(?:Graph|Node)Interrupt|GraphBubbleUp)(?:\(|$)")
+_CALL_ID = re.compile(r"\btool_call_id='([^'\s]+)'")
+_CONTENT = re.compile(r"\bcontent=('(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
 _REPR = re.compile(r"content=.*\btool_call_id=|Command\(|\[?(?:AI|Human|Tool)Message\(", re.DOTALL)
 
 
@@ -37,8 +40,10 @@ def answer(seen: Observation, value: Any) -> dict[str, Any]:
     That is the message's content as the result, its call id, a failure that its status tells, the state
     that a command writes, and where it hands over to.
     """
-    if isinstance(value, str) and _REPR.match(value):
-        return {"result": None}  # Python's repr of a message
+    if isinstance(value, dict) and value.keys() == {"output"} and isinstance(value["output"], str):
+        value = value["output"]
+    if isinstance(value, str) and _REPR.match(value):  # Python's repr of a message
+        return _answer_of_repr(seen, value)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     changes: dict[str, Any] = {}
@@ -58,8 +63,23 @@ def answer(seen: Observation, value: Any) -> dict[str, Any]:
     return changes
 
 
+def _answer_of_repr(seen: Observation, said: str) -> dict[str, Any]:
+    content = _CONTENT.search(said)
+    about = said[content.end() :] if content else ""
+    ids = _CALL_ID.findall(about)
+    try:
+        result = json_text(ast.literal_eval(content[1])) if content else None
+    except (ValueError, SyntaxError):  # cut short, or no repr after all
+        result = None
+    return {
+        "result": result,
+        "call_id": seen.call_id or (ids[0] if len(ids) == 1 else None),
+        "failed": seen.failed or " status='error'" in about,
+    }
+
+
 def called(value: Any) -> dict[str, Any]:
-    """Return what the output of a model's run tells of the call: its id, cached and reasoning tokens."""
+    """Return what a model's output tells of its run: the call's id, cached and reasoning tokens, tool calls."""
     generations = value.get("generations") if isinstance(value, dict) else None
     while isinstance(generations, list) and generations:
         generations = generations[0]
@@ -67,7 +87,15 @@ def called(value: Any) -> dict[str, Any]:
     if message is None:
         return {}
     about, usage = message.fields.get("response_metadata"), message.fields.get("usage_metadata")
-    changes: dict[str, Any] = {"call_key": text(message.fields.get("id"))}
+    calls = message.fields.get("tool_calls")
+    changes: dict[str, Any] = {
+        "call_key": text(message.fields.get("id")),
+        "tool_calls": tuple(
+            ToolCall(text(call.get("name")), text(call.get("id")), json_text(call.get("args")))
+            for call in (calls if isinstance(calls, list) else ())
+            if isinstance(call, dict)
+        ),
+    }
     if isinstance(about, dict) and text(about.get("id")):
         changes["call_key"] = about["id"]
     for name, details, key in (

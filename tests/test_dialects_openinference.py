@@ -323,6 +323,17 @@ def test_a_tool_message_is_read_however_it_is_serialised(value: dict[str, Any]) 
     }
 
 
+def test_a_model_s_run_tells_what_an_older_instrumentation_does_not_spell_out() -> None:
+    usage = {"input_token_details": {"cache_read": 4}, "output_token_details": {"reasoning": 2}}
+    calls = [{"name": "find", "args": {"at": 1}, "id": "c1", "type": "tool_call"}]
+    fields = {"content": "", "type": "ai", "id": "run-1", "usage_metadata": usage, "tool_calls": calls}
+    made = {"generations": [[{"message": {"lc": 1, "id": ["x", "AIMessage"], "kwargs": fields}}]]}
+    found = oi("LLM", output__value=json.dumps(made), llm__output_messages__0__message__role="assistant")
+    assert (found.call_key, found.cached_input_tokens, found.reasoning_tokens) == ("run-1", 4, 2)
+    assert found.tool_calls == (ToolCall("find", "c1", '{"at":1}'),)
+    assert langchain.called({"generations": [[]]}) == {}
+
+
 def test_a_command_inside_one_graph_hands_nothing_over() -> None:
     command = {"graph": None, "update": None, "resume": None, "goto": "tools"}
     assert langchain.answer(Observation("tool", "a", "b", None, 1, 2), command) == {}
@@ -332,7 +343,13 @@ def test_an_ordinary_answer_stays_as_it_is() -> None:
     plain = Observation("tool", "a", "b", None, 1, 2)
     assert langchain.answer(plain, {"type": "percentage", "content": "x"}) == {}
     assert langchain.answer(plain, {"graph": 1, "update": {}}) == {}
-    assert langchain.answer(plain, "content='ok' name='find' tool_call_id='c1'") == {"result": None}
+    assert langchain.answer(
+        plain, {"output": """content='{"a": "it\\'s"}' tool_call_id='c1' status='error'"""}
+    ) == {
+        "result": '{"a":"it\'s"}',
+        "call_id": "c1",
+        "failed": True,
+    }
 
 
 @pytest.mark.parametrize("kind", ["ParentCommand", "langgraph.errors.GraphInterrupt", "ValueError"])
@@ -405,6 +422,12 @@ def test_older_openllmetry_spells_its_messages_out() -> None:
         tool_calls=(ToolCall("bring", "c2", '{"from":"home"}'),),
         tool_results=(ToolResult(None, "c1", '{"at":"home"}'),),
     )
+
+
+def test_a_conversation_id_is_found_in_langchain_s_callback_payload() -> None:
+    payload = {"inputs": {"messages": []}, "tags": [], "metadata": {"thread_id": "t-1"}}
+    found = seen({"traceloop.span.kind": "workflow", "traceloop.entity.input": json.dumps(payload)})
+    assert (found.kind, found.conversation_id) == ("workflow", "t-1")
 
 
 def test_openllmetry_s_kind_counts_more_than_its_operation() -> None:
@@ -515,6 +538,8 @@ def test_parallel_calls_that_are_recorded_as_bare_values_find_their_own_messages
         ({"at": "42"}, "c1"),
         ({"at": "A"}, "c0"),
     ]
+    (alone,) = stored([spans[0], spans[2]], tmp_path / "alone.duckdb")
+    assert not alone.tool_interactions[0].arguments_known  # whose value 42 is, nothing tells
 
 
 def test_the_reply_is_what_the_run_returned_where_the_model_only_wraps_it(tmp_path: Path) -> None:

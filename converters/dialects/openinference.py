@@ -79,7 +79,8 @@ def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
             changes[name] = tokens
     inputs, outputs = messages(a, "llm.input_messages."), messages(a, "llm.output_messages.")
     if inputs or outputs:
-        changes |= exchange(inputs, outputs, injected=genai.is_context)._asdict()
+        said = exchange(inputs, outputs, injected=genai.is_context)
+        changes |= said._asdict() | {"tool_calls": said.tool_calls or changes.get("tool_calls", ())}
         if seen.conversation_id is None:
             changes["thread"] = thread(inputs, outputs)
     return changes

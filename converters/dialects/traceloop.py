@@ -53,7 +53,7 @@ class Traceloop:
         seen = seen._replace(
             kind=_kind(seen, a),
             agent=agent or seen.agent,
-            conversation_id=seen.conversation_id or next((p for p in map(text, properties) if p), None),
+            conversation_id=seen.conversation_id or next(filter(None, map(text, properties)), None),
         )
         if seen.failed and langchain.control_flow(span):
             seen = seen._replace(failed=False, error=None)
@@ -93,7 +93,11 @@ def _run(span: Span, seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
     topmost = span.parent_span_id is None or a.get("traceloop.span.kind") == "workflow"
     graph = _PROPERTIES + "ls_integration" in a or langchain.holds_messages(answered)
     whole = graph and _PROPERTIES + "langgraph_node" not in a
+    payload = json_value(a.get("traceloop.entity.input"))
+    metadata = payload.get("metadata") if isinstance(payload, dict) else None
+    ids = map(metadata.get, _CONVERSATION_IDS) if isinstance(metadata, dict) else ()
     return {
+        "conversation_id": seen.conversation_id or next(filter(None, map(text, ids)), None),
         "user_input": seen.user_input or runs.asked(asked, topmost=topmost),
         "response": seen.response or runs.answered(answered, topmost=topmost),
         "state": langchain.state(answered, span.end_ns) if whole else seen.state,
@@ -127,7 +131,7 @@ def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
     for name, key in (("input_tokens", "prompt"), ("output_tokens", "completion")):
         if getattr(seen, name) is None:
             changes[name] = count(a.get(f"llm.usage.{key}_tokens"))
-    inputs = [_message(m, "user") for m in numbered(a, "gen_ai.prompt.")]
+    inputs = [_message(m) for m in numbered(a, "gen_ai.prompt.")]
     outputs = [_message(m, "assistant") for m in numbered(a, "gen_ai.completion.")]
     if inputs or outputs:
         changes |= exchange(inputs, outputs, injected=genai.is_context)._asdict()
@@ -136,11 +140,11 @@ def _llm(seen: Observation, a: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _message(m: Mapping[str, Any], role: str) -> dict[str, Any]:
+def _message(m: Mapping[str, Any], role: str | None = None) -> dict[str, Any]:
     content = json_value(m.get("content"))
     return {
         **m,
-        "role": m.get("role", role),
+        "role": role or m.get("role"),
         "content": content if isinstance(content, list) else m.get("content"),
         "tool_calls": [{"type": "function", **call} for call in numbered(m, "tool_calls.")],
     }

@@ -44,18 +44,21 @@ def _has_ids(asked: Iterable[Told]) -> bool:
 
 
 def completed(spans: Sequence[Observation], messages: Sequence[Told]) -> Iterator[Observation]:
-    """Yield one turn's tool spans with what only the messages tell: call id, arguments, result."""
+    """Yield one turn's tool spans with what only the messages tell: call id, arguments, result.
+
+    A bare value is no more than one argument's, of a name that only the messages tell.
+    """
     left = list(messages)
     for seen in spans:
         match = _match(seen, left)
+        whole = seen.arguments is not None and seen.arguments.startswith("{")
         if match is None:
-            yield seen
+            yield seen if whole else seen._replace(arguments=None)
             continue
         left.remove(match)
-        whole = seen.arguments is not None and seen.arguments.startswith("{")
         yield seen._replace(
             call_id=seen.call_id or match.call.call_id,
-            arguments=seen.arguments if whole else match.call.arguments or seen.arguments,
+            arguments=seen.arguments if whole else match.call.arguments,
             result=seen.result or match.result,
         )
 
