@@ -79,7 +79,7 @@ def _answer_of_repr(seen: Observation, said: str) -> dict[str, Any]:
 
 
 def called(value: Any) -> dict[str, Any]:
-    """Return what a model's output tells of its run: the call's id, cached and reasoning tokens, tool calls."""
+    """Return what a model's output tells of its run: the call's id, some token counts, the tool calls."""
     generations = value.get("generations") if isinstance(value, dict) else None
     while isinstance(generations, list) and generations:
         generations = generations[0]
