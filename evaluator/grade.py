@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import traceback
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from enum import StrEnum
-from math import isfinite
 from typing import NamedTuple
 from unicodedata import normalize
 
 from spangrade.evaluator.golden import GoldenDataset, GoldenQuestion
+from spangrade.evaluator.measure import Begun, begin, finish
 from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.outcome import Failure, Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
@@ -34,6 +35,9 @@ REPORTED = (
     "sandbox_usage",
     "cost",
 )
+
+# Sessions begun while an earlier one waits for its judge. It asks 40 questions at once unless told otherwise.
+AHEAD = 64
 
 CONVERSATION = "conversation"  # a gate of every question, whatever is asked for
 
@@ -77,18 +81,21 @@ def grade(
     questions = QuestionIndex(dataset)
     answered: set[str] = set()
     doubtful: set[str] = set()
-    for session in sessions:
-        candidates = questions.find(session)
-        if len(candidates) == 1:
+
+    def begun() -> Iterator[_Begun]:
+        for session in sessions:
+            candidates = questions.find(session)
+            if len(candidates) != 1:
+                doubtful.update(question.id for question in candidates)
+                yield _Begun.of(session, candidates, reported)
+                continue
             (question,) = candidates
             answered.add(question.id)
             had = [gate for gate in gates if question.reference(gate.needs or "") is not None]
-            yield _graded(session, question, (*had, *own.values()), reported)
-        elif candidates:
-            doubtful.update(question.id for question in candidates)
-            yield _ambiguous(session, candidates, reported)
-        else:
-            yield _unmatched(session, reported)
+            meant = [metric for metric in own.values() if _is_for(metric, session, question)]
+            yield _Begun.of(session, candidates, (*had, *meant, *reported))
+
+    yield from map(_graded, _in_order(begun()))
     for question in dataset.golden_questions:
         if question.id not in answered:
             yield _unanswered(question, question.id in doubtful)
@@ -105,36 +112,6 @@ def exit_code(verdicts: Iterable[Verdict]) -> ExitCode:
         if verdict in seen:
             return code
     return ExitCode.PASSED
-
-
-def measure(metric: Metric, session: Session, question: GoldenQuestion | None) -> Outcome:
-    """What a metric says of a session, judged by the metric's threshold if it has one.
-
-    A metric that raises, or returns what is no outcome, is a `Failure`. An inconclusive one whose best
-    possible value misses the threshold is a score that failed: nothing unknown could have saved it.
-    """
-    try:
-        if metric.needs is None:
-            outcome = metric.function(session)
-        elif question is None or question.reference(metric.needs) is None:
-            return Inconclusive(f"the golden question has no {metric.needs}")
-        else:
-            outcome = metric.function(session, question)
-    except Exception as error:  # noqa: BLE001 (a stranger's code runs here)
-        return Failure(_raised(error))
-    if isinstance(outcome, Score):
-        if not isinstance(outcome.value, int | float) or not isfinite(outcome.value):
-            return Failure(f"returned the value {outcome.value!r:.80}; expected a finite number")
-        if metric.threshold is None:
-            return outcome
-        return Score(outcome.value, metric.reaches(outcome.value, metric.threshold), *outcome[2:])
-    if isinstance(outcome, Inconclusive):
-        if metric.threshold is None or outcome.best is None or metric.reaches(outcome.best, metric.threshold):
-            return outcome
-        return Score(outcome.best, False, f"at best {outcome.best:g}: {outcome.reason}")
-    if isinstance(outcome, Failure):
-        return outcome
-    return Failure(f"returned {outcome!r:.80}; expected a Score, Inconclusive or Failure")
 
 
 class QuestionIndex:
@@ -179,41 +156,82 @@ def normal_text(text: str) -> str:
     return text if text.isascii() else normalize("NFC", text)
 
 
-def _graded(
-    session: Session, question: GoldenQuestion, gates: Iterable[Metric], reported: Iterable[Metric]
-) -> Grade:
+class _Begun(NamedTuple):
+    """A session, the questions that it may answer, and what metrics said or will say of it."""
+
+    session: Session
+    candidates: tuple[GoldenQuestion, ...]
+    metrics: tuple[tuple[Metric, Begun], ...]
+
+    @classmethod
+    def of(
+        cls, session: Session, candidates: tuple[GoldenQuestion, ...], metrics: Iterable[Metric]
+    ) -> _Begun:
+        question = candidates[0] if len(candidates) == 1 else None
+        begun = tuple((metric, begin(metric, session, question)) for metric in metrics)
+        return cls(session, candidates, begun)
+
+    @property
+    def answers(self) -> list[Future[Outcome]]:
+        return [said for _, said in self.metrics if isinstance(said, Future)]
+
+
+def _in_order(begun: Iterable[_Begun]) -> Iterator[_Begun]:
+    """Pass sessions on in their order. While the first waits for answers, those behind it are begun."""
+    waiting: deque[_Begun] = deque()
+    try:
+        for one in begun:
+            waiting.append(one)
+            while waiting and (len(waiting) > AHEAD or all(a.done() for a in waiting[0].answers)):
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:  # nobody wants the rest any more: what is not asked yet need not be paid for
+        for one in waiting:
+            for answer in one.answers:
+                answer.cancel()
+
+
+def _is_for(metric: Metric, session: Session, question: GoldenQuestion) -> bool:
+    return not metric.agents or not set(metric.agents).isdisjoint(
+        (*(question.agents_evaluated), *(session.agents or ()))
+    )
+
+
+def _graded(begun: _Begun) -> Grade:
+    session = begun.session
     outcomes: dict[str, Outcome] = {}
     unsettled = []
-    for metric in gates:
-        outcome = outcomes[metric.name] = measure(metric, session, question)
+    for metric, said in begun.metrics:
+        outcome = outcomes[metric.name] = finish(metric, said)
         if metric.threshold is not None and isinstance(outcome, Inconclusive):
             unsettled.append(f"{metric.name}: {outcome.reason}")
-    for metric in reported:
-        outcomes[metric.name] = measure(metric, session, question)
+    if len(begun.candidates) > 1:
+        return _ambiguous(session, begun.candidates, outcomes)
+    if not begun.candidates:
+        return _settled(session, None, Verdict.UNMATCHED, _why_unmatched(session), outcomes)
     failed = [
         f"{name}: {outcome.reason}"
         for name, outcome in outcomes.items()
         if isinstance(outcome, Score) and outcome.passed is False
     ]
     verdict = Verdict.FAILED if failed else Verdict.INCONCLUSIVE if unsettled else Verdict.PASSED
-    return _settled(session, question.id, verdict, "; ".join(failed or unsettled), outcomes)
+    return _settled(session, begun.candidates[0].id, verdict, "; ".join(failed or unsettled), outcomes)
 
 
-def _ambiguous(session: Session, candidates: Iterable[GoldenQuestion], reported: Iterable[Metric]) -> Grade:
+def _ambiguous(session: Session, candidates: Iterable[GoldenQuestion], outcomes: dict[str, Outcome]) -> Grade:
     names = ", ".join(question.id for question in candidates)
     reason = f"it may answer any of the golden questions {names}; {QUESTION_ID} on its spans would tell"
-    outcomes = {CONVERSATION: Inconclusive(reason), **_measured(session, reported)}
+    outcomes = {CONVERSATION: Inconclusive(reason), **outcomes}
     return _settled(session, None, Verdict.INCONCLUSIVE, reason, outcomes)
 
 
-def _unmatched(session: Session, reported: Iterable[Metric]) -> Grade:
+def _why_unmatched(session: Session) -> str:
     if session.question_id is not None:
-        reason = f'no golden question has its question id "{session.question_id}"'
-    elif any(turn.user_input is None for turn in session.turns):
-        reason = "it has no question id, and its user inputs are not recorded"
-    else:
-        reason = "no golden question has its user inputs"
-    return _settled(session, None, Verdict.UNMATCHED, reason, _measured(session, reported))
+        return f'no golden question has its question id "{session.question_id}"'
+    if any(turn.user_input is None for turn in session.turns):
+        return "it has no question id, and its user inputs are not recorded"
+    return "no golden question has its user inputs"
 
 
 def _unanswered(question: GoldenQuestion, doubtful: bool) -> Grade:
@@ -231,12 +249,3 @@ def _settled(
     if broken:
         verdict, reason = Verdict.BROKEN, "; ".join(broken)
     return Grade(session.session_id, question_id, verdict, reason, outcomes)
-
-
-def _measured(session: Session, reported: Iterable[Metric]) -> dict[str, Outcome]:
-    return {metric.name: measure(metric, session, None) for metric in reported}
-
-
-def _raised(error: Exception) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"

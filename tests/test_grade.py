@@ -12,7 +12,8 @@ from made_sessions import llm, question, session, tool
 from rich.console import Console
 
 from spangrade.evaluator.golden import GoldenDataset, GoldenQuestion, load_golden
-from spangrade.evaluator.grade import Grade, Verdict, exit_code, grade, measure, normal_text
+from spangrade.evaluator.grade import Grade, Verdict, exit_code, grade, normal_text
+from spangrade.evaluator.measure import measure
 from spangrade.evaluator.metrics import Metric, parse_metric, parse_metrics
 from spangrade.evaluator.outcome import Failure, Inconclusive, Outcome, Score
 from spangrade.evaluator.report import Report, ScoreRow, grade_json, score_rows, write_results, written

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import functools
 import hashlib
 import json
-import threading
 from collections.abc import Iterable
-from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -25,6 +22,7 @@ from spangrade.evaluator.judge.protocol import (
     Question,
     Verdict,
 )
+from spangrade.evaluator.loop import own_loop
 
 # Beyond this a question is given up, its retries included.
 _QUESTION_TIMEOUT_S = 180.0
@@ -101,7 +99,7 @@ class JudgeRun:
             JudgeError: the judge broke.
             StoreError: the cache cannot be used.
         """
-        future = asyncio.run_coroutine_threadsafe(self._ask(question), _own_loop())
+        future = asyncio.run_coroutine_threadsafe(self._ask(question), own_loop())
         return await asyncio.wrap_future(future)
 
     async def _ask(self, question: Question) -> Verdict:
@@ -221,32 +219,3 @@ def _sum(values: Iterable[_Number | None]) -> _Number | None:
             return None
         total += value
     return total
-
-
-_starting = threading.Lock()
-
-
-def _own_loop() -> asyncio.AbstractEventLoop:
-    with _starting:
-        return _start_loop()
-
-
-@functools.cache
-def _start_loop() -> asyncio.AbstractEventLoop:
-    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-
-    async def until_exit() -> None:
-        at_exit = asyncio.Event()
-        started.set_result((asyncio.get_running_loop(), at_exit))
-        await at_exit.wait()
-
-    thread = threading.Thread(target=asyncio.run, args=(until_exit(),), name="spangrade-judge", daemon=True)
-    thread.start()
-    loop, at_exit = started.result()
-
-    @atexit.register
-    def stop() -> None:
-        loop.call_soon_threadsafe(at_exit.set)
-        thread.join()
-
-    return loop

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 from spangrade.evaluator.outcome import Outcome
 
-Unit = Literal["share", "tokens", "seconds", "USD", "calls", "hand-offs"]
+Function = Callable[..., Outcome | Awaitable[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,28 +18,39 @@ class Metric:
 
     `function(session)` gives the outcome, or `function(session, question)` where `needs` names the part
     of the golden question that is the reference (a key of `reference_data`, custom keys included, or
-    `agents_evaluated`); a question without that part is inconclusive and the function is not called.
+    `agents_evaluated`); a question without that part is inconclusive and the function is not called. An
+    async function (one that asks a judge) is asked of many sessions at once.
 
     `threshold` makes the metric a gate; None reports it only. `higher_is_better` None means that neither
-    is: a threshold says which way it bounds. A `share` lies between 0 and 1, every other unit from 0 up.
+    is: a threshold says which way it bounds. Without a `scale` (the lowest and the highest value that there
+    can be) a `share` lies between 0 and 1, every other unit from 0 up.
+
+    `agents`, where there are any, are those that it is for: it is left out where none of them took part.
 
     `parameter` is the function's keyword for the text after a colon in the name (`tool_recall:exact`);
     with `choices` it is one of these and may be left out, without it is any text and must be given.
     """
 
     name: str
-    function: Callable[..., Outcome]
+    function: Function
     description: str = ""
     needs: str | None = None
     threshold: float | None = None
     higher_is_better: bool | None = True
-    unit: Unit = "share"
+    unit: str = "share"
     parameter: str | None = None
     choices: tuple[str, ...] = ()
+    scale: tuple[float, float] | None = None
+    agents: tuple[str, ...] = ()
 
-    def __call__(self, *args: object, **parameter: str) -> Outcome:
+    def __call__(self, *args: object, **parameter: str) -> Any:
         """What the function says of a session (and its golden question), before any threshold."""
         return self.function(*args, **parameter)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and the highest value that there can be."""
+        return self.scale or (0.0, 1.0 if self.unit == "share" else math.inf)
 
     def reaches(self, value: float, threshold: float) -> bool:
         """Whether a value is on the right side of a threshold, or at it."""
@@ -50,13 +62,14 @@ def metric(
     needs: str | None = None,
     threshold: float | None = None,
     higher_is_better: bool | None = True,
-    unit: Unit = "share",
+    unit: str = "share",
     parameter: str | None = None,
     choices: tuple[str, ...] = (),
-) -> Callable[[Callable[..., Outcome]], Metric]:
+    scale: tuple[float, float] | None = None,
+) -> Callable[[Function], Metric]:
     """Make a function the `Metric` of its name, described by the first line of its docstring."""
 
-    def named(function: Callable[..., Outcome]) -> Metric:
+    def named(function: Function) -> Metric:
         description = (function.__doc__ or "").strip().partition("\n")[0]
         return Metric(
             function.__name__,
@@ -68,6 +81,7 @@ def metric(
             unit,
             parameter,
             choices,
+            scale,
         )
 
     return named

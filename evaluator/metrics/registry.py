@@ -16,7 +16,7 @@ from spangrade.tracer.errors import InputError
 METRICS_GROUP = "spangrade.metrics"
 
 _REQUEST = re.compile(
-    r"(?P<name>\w+)(:(?P<parameter>[^<>=]+?))?\s*((?P<sign>[<>]=?|=+)\s*(?P<threshold>.*))?", re.DOTALL
+    r"(?P<name>\w[\w@.-]*)(:(?P<parameter>[^<>=]+?))?\s*((?P<sign>[<>]=?|=+)\s*(?P<threshold>.*))?", re.DOTALL
 )
 
 
@@ -99,8 +99,8 @@ def _with_threshold(asked: Metric, sign: str, text: str) -> Metric:
         threshold = float(text)
     except ValueError as error:
         raise InputError(f'metric "{asked.name}": expected a number after {sign}, found "{text}"') from error
-    highest = 1.0 if asked.unit == "share" else math.inf
-    if not 0 <= threshold <= highest or threshold == math.inf:
-        bounds = "from 0 to 1" if asked.unit == "share" else "from 0 up"
+    low, high = asked.bounds
+    if not low <= threshold <= high or math.isinf(threshold):
+        bounds = f"from {low:g} up" if math.isinf(high) else f"from {low:g} to {high:g}"
         raise InputError(f'metric "{asked.name}": expected a threshold {bounds}, found {text}')
     return replace(asked, threshold=threshold, higher_is_better=sign == ">=")

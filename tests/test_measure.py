@@ -1,0 +1,110 @@
+"""A metric may be an async function, and is then asked of many sessions at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from made_sessions import question, session
+
+from spangrade.evaluator.golden import GoldenDataset
+from spangrade.evaluator.grade import AHEAD, Verdict, grade
+from spangrade.evaluator.judge import JudgeBudgetExceeded, JudgeError, JudgeUnavailable
+from spangrade.evaluator.measure import measure
+from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.outcome import Failure, Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session
+
+DATASET = GoldenDataset(golden_questions=(question(),))
+
+
+def sessions(number: int) -> Iterator[Session]:
+    return (session(session_id=f"s{index}") for index in range(number))
+
+
+async def test_sessions_are_judged_at_once_and_graded_in_their_order() -> None:
+    under_way, all_there = 0, asyncio.Event()
+
+    async def slow(one: Session) -> Outcome:
+        nonlocal under_way
+        under_way += 1
+        if under_way == AHEAD:
+            all_there.set()
+        await asyncio.wait_for(all_there.wait(), timeout=10)
+        return Score(float(one.session_id[1:]))
+
+    # Called where an event loop runs already, as in an async test.
+    grades = list(grade(sessions(3 * AHEAD), DATASET, [Metric("slow", slow)]))
+    assert [one.outcomes["slow"] for one in grades] == [Score(float(index)) for index in range(3 * AHEAD)]
+
+
+def test_who_stops_reading_grades_stops_the_asking() -> None:
+    asked: list[str] = []
+    stopped: list[str] = []
+
+    async def waiting(one: Session) -> Outcome:
+        asked.append(one.session_id)
+        if one.session_id == "s0":
+            return Score(1)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append(one.session_id)
+        raise AssertionError
+
+    grades = grade(sessions(5), DATASET, [Metric("waiting", waiting)])
+    assert next(grades).outcomes["waiting"] == Score(1)
+    grades.close()
+    measure(Metric("after", said_later), session(), None)  # the loop has been round
+    assert stopped == asked[1:]
+
+
+async def said_later(_: Session) -> Outcome:
+    await asyncio.sleep(0)
+    return Score(1)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (JudgeUnavailable("no key"), Inconclusive("no key")),
+        (JudgeBudgetExceeded("all spent"), Inconclusive("all spent")),
+        (JudgeError("it answered nonsense"), Failure("it answered nonsense")),
+    ],
+)
+@pytest.mark.parametrize("needs", [None, "user_inputs"])
+def test_a_judge_that_cannot_be_asked_is_no_verdict_and_one_that_breaks_is_a_failure(
+    error: Exception, outcome: Outcome, needs: str | None
+) -> None:
+    async def later(*_: object) -> Outcome:
+        raise error
+
+    def at_once(*_: object) -> Outcome:
+        raise error
+
+    for function in (later, at_once):
+        assert measure(Metric("m", function, needs=needs), session(), question()) == outcome
+
+
+def test_what_an_async_metric_raises_or_returns_is_told_like_any_other() -> None:
+    async def broken(_: Session) -> Outcome:
+        raise ZeroDivisionError("by none")
+
+    async def nothing(_: Session) -> None:
+        pass
+
+    (graded,) = grade(sessions(1), DATASET, [Metric("broken", broken), Metric("nothing", nothing)])  # type: ignore[arg-type]
+    assert graded.verdict is Verdict.BROKEN
+    failure = graded.outcomes["broken"]
+    assert isinstance(failure, Failure)
+    assert failure.error.startswith("ZeroDivisionError: by none (")
+    assert graded.outcomes["nothing"] == Failure("returned None; expected a Score, Inconclusive or Failure")
+
+
+def test_a_metric_for_other_agents_is_left_out() -> None:
+    asked = [Metric(name, said_later, agents=(name,), threshold=1.0) for name in ("shop", "cashier")]
+    (graded,) = grade(sessions(1), DATASET, asked)
+    assert "shop" in graded.outcomes
+    assert "cashier" not in graded.outcomes
+    assert graded.verdict is Verdict.PASSED
