@@ -6,8 +6,8 @@ thousand spans a second, one JSON document a batch 30, lists unnested 50 (1 on D
 
 from __future__ import annotations
 
-import re
 import os
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
