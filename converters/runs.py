@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from spangrade.converters import langchain
 from spangrade.converters.observation import Observation, json_text, text
 
 _ASKED = ("input", "question", "query", "user_msg", "user_message", "message", "task", "prompt")
+_CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
+_OBJECT = re.compile(r"[A-Z]\w*\(\w+=")  # Python's repr of an object, which nobody said
 _DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker"})
 _LONGEST = 100_000  # characters of Python's syntax that are parsed: some 10 ms
 _ANSWERED = ("raw", "output", "answer", "response", "result", "content")
@@ -32,8 +35,8 @@ def arguments(value: Any, parameters: Any = None) -> Any:
     if there is just one.
     """
     value = python_value(value)
-    if isinstance(value, dict) and isinstance(value.get("kwargs"), dict) and "args" in value:
-        return None if value["args"] else value["kwargs"]
+    if isinstance(value, dict) and isinstance(value.get("kwargs"), dict) and value.keys() <= _CALL:
+        return None if value.get("args") else value["kwargs"]
     named = parameters.get("properties") if isinstance(parameters, dict) else None
     if value is not None and not isinstance(value, dict) and isinstance(named, dict) and len(named) == 1:
         return {next(iter(named)): value}
@@ -72,4 +75,4 @@ def _told(value: Any, keys: Sequence[str]) -> str | None:
     if isinstance(value, dict):
         named = next((value[key] for key in keys if isinstance(value.get(key), str)), None)
         value = next(iter(value.values())) if named is None and len(value) == 1 else named
-    return text(value)
+    return None if isinstance(value, str) and _OBJECT.match(value) else text(value)

@@ -258,6 +258,7 @@ def test_a_tool_s_arguments_are_told_in_many_ways() -> None:
     assert arguments(input__value='{"order": "7"}') == '{"order":"7"}'
     assert arguments(input__value="{'order': '7', 'now': True}") == '{"now":true,"order":"7"}'
     assert arguments(input__value='{"args": [], "kwargs": {"order": "7"}}') == '{"order":"7"}'
+    assert arguments(input__value='{"kwargs": {"order": "7"}}') == '{"order":"7"}'
     assert arguments(input__value='{"args": ["7"], "kwargs": {}}') is None
     assert arguments(input__value="A-7", tool__parameters=json.dumps(schema)) == '{"order":"A-7"}'
     assert arguments(input__value="A-7") == '"A-7"'
@@ -270,6 +271,7 @@ def test_what_is_no_business_tool_is_none() -> None:
     assert oi("TOOL", "FinalAnswerTool", tool__name="final_answer").kind == "other"
     assert oi("TOOL", "unnamed").kind == "other"
     assert oi("RETRIEVER", "unnamed").kind == "other"
+    assert oi("LLM", "OpenAI._prepare_chat_with_tools").kind == "other"
     delegation = {"coworker": "returns", "task": "do it"}
     crew = oi("TOOL", tool__name="Delegate work to coworker", input__value=json.dumps(delegation))
     assert (crew.kind, crew.handoff_to) == ("tool", "returns")
@@ -295,6 +297,8 @@ def test_only_the_topmost_run_s_plain_input_is_the_user_s() -> None:
     assert seen(said).user_input is None
     several = {"openinference.span.kind": "CHAIN", "input.value": '{"topic": "tea", "year": "2026"}'}
     assert seen(several, parent=None).user_input is None
+    spelled = {"openinference.span.kind": "CHAIN", "output.value": "StopEvent(result=AgentOutput(…"}
+    assert seen(spelled, parent=None).response is None
 
 
 @pytest.mark.parametrize(

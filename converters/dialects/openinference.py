@@ -24,6 +24,8 @@ _CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id")
 _RANDOM_ID = re.compile(r"[0-9a-f-]{16,}")
 # What smolagents' agents are called that have no name.
 _SMOLAGENTS = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
+# LlamaIndex's preparation of a call, which is a method of its models.
+_NO_CALL = re.compile(r"\._prepare_\w+$")
 # A tool by which a model ends its run.
 _NO_TOOLS = frozenset({"final_answer"})
 
@@ -46,7 +48,7 @@ class OpenInference:
         if seen.failed and langchain.control_flow(span):
             seen = seen._replace(failed=False, error=None)
         kind = a[_KIND]
-        if kind == "LLM":
+        if kind == "LLM" and _NO_CALL.search(span.name) is None:
             return seen._replace(**_llm(seen, a))
         if kind == "TOOL" or (kind == "AGENT" and "tool.name" in a):
             return seen._replace(**_tool(span, seen, a))
