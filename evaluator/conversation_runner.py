@@ -121,15 +121,12 @@ class ConversationRunner:
     async def _ask(
         self, answer: Answer, turn: UserTurn, said: Sequence[Turn], conversation_id: str, spans: list[Span]
     ) -> ActualTurn:
-        try:
-            with recorded_turn(conversation_id, turn.text) as recorded:
-                reply = await answer(turn.text, said)
-                actual = actual_turn(recorded.read(), reply)
-                if actual.text is not None:
-                    recorded.root.respond(actual.text)
-            return actual
-        finally:
-            spans += recorded.read()
+        with recorded_turn(conversation_id, turn.text, spans) as recorded:
+            reply = await answer(turn.text, said)
+            actual = actual_turn(recorded.read(), reply)
+            if actual.text is not None:
+                recorded.root.respond(actual.text)
+        return actual
 
     def _message(
         self, number: int, said: Sequence[Turn], similarity: Similarity, conversation_id: str

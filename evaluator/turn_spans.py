@@ -40,24 +40,24 @@ class TurnSpans:
 
 
 @contextmanager
-def recorded_turn(conversation_id: str, text: str) -> Iterator[TurnSpans]:
-    """Open a turn that is a trace of its own, and record the spans of that trace.
+def recorded_turn(conversation_id: str, text: str, spans: list[Span]) -> Iterator[TurnSpans]:
+    """Open a turn that is a trace of its own, and add the spans of that trace to `spans` when it is over.
 
     What flows with OpenTelemetry's context belongs to it, into tasks and `asyncio.to_thread`; turns of
     other tests at the same time do not.
     """
     collected = _collected()
+    turn = TurnSpans(tracer.turn(text))
     trace_id = 0
     token = otel.attach(otel.Context())  # whatever span is around the test is not part of the conversation
     try:
-        with tracer.session(conversation_id):
-            turn = TurnSpans(tracer.turn(text))
-            with turn.root:
-                trace_id = turn.root.span.get_span_context().trace_id
-                collected[trace_id] = turn
-                yield turn
+        with tracer.session(conversation_id), turn.root:
+            trace_id = turn.root.span.get_span_context().trace_id
+            collected[trace_id] = turn
+            yield turn
     finally:
         collected.pop(trace_id, None)
+        spans += turn.read()
         otel.detach(token)
 
 

@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 
 pytest_plugins = ["pytester"]
 
+ROOT = Path(__file__).parents[1]
 EVALS = """
 import pytest
 from spangrade.evaluator.turn import AgentTurn, UserTurn
@@ -245,11 +246,22 @@ def test_a_run_without_evals_is_as_it_was(run):
     assert result.evals == []
 
 
+def test_the_tests_of_the_page_pass_as_they_stand(run, gemini):
+    page = (ROOT / "docs" / "evals_as_unit_tests.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    result = run("\n".join(blocks), "-o", "asyncio_mode=auto")
+    result.assert_outcomes(passed=3)
+    assert [request.criterion for request in gemini.requests] == [
+        "mentions current weather conditions",
+        "mentions the weather",
+    ]
+
+
 def test_dev_brings_the_documents_pytest_plugins():
     """Ensure the following are added as dependencies"""
     document = ["pytest==8.4.2", "pytest-asyncio==1.2.0", "pytest-cov==7.0.0"]
     document += ["pytest-xdist==3.8.0", "pytest-repeat==0.9.4"]
-    project = tomllib.loads(Path(__file__).parent.with_name("pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     dev = {(one := Requirement(text)).name: one for text in project["optional-dependencies"]["dev"]}
     for name, version in (pinned.split("==") for pinned in document):
         assert dev[name].specifier.contains(version)
