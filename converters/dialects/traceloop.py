@@ -19,16 +19,8 @@ from spangrade.converters.observation import Kind, Observation, count, json_text
 from spangrade.converters.threads import thread
 from spangrade.tracer.span import LogRecord, Span
 
-_OWN = frozenset(
-    {
-        "traceloop.span.kind",
-        "llm.request.type",
-        "gen_ai.prompt.0.role",
-        "gen_ai.completion.0.role",
-        "gen_ai.workflow.nodes",
-        "langgraph.command.goto_node",
-    }
-)
+_OWN = {"traceloop.span.kind", "llm.request.type", "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
+_OWN |= {"gen_ai.workflow.nodes", "langgraph.command.goto_node"}
 _SCOPES = frozenset({"opentelemetry.instrumentation.langchain", "opentelemetry.instrumentation.crewai"})
 _KINDS: dict[Any, Kind] = {"workflow": "workflow", "agent": "agent", "task": "other", "tool": "tool"}
 _PROPERTIES = "traceloop.association.properties."
