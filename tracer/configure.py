@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
+    from spangrade.tracer.redaction import Redaction
+
 DB_VARIABLE = "SPANGRADE_DB"
 DEFAULT_DB = "spangrade.duckdb"
 
@@ -31,6 +33,7 @@ def configure(
     *,
     endpoint: str | None = None,
     capture_content: bool | None = None,
+    redact: str | Redaction | None = None,
 ) -> TracerProvider:
     """Send spans to `db`, to the OTLP `endpoint`, or to both, and return the tracer provider.
 
@@ -40,9 +43,11 @@ def configure(
 
     A provider that the application has set is extended and keeps its resource; else one is made, set,
     and flushed at exit. Calling it again adds only what is new. With OTEL_SDK_DISABLED nothing is sent.
-    `capture_content` overrides OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT.
+    `capture_content` overrides OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. `redact` ("off", "mask",
+    "hash", or a Redaction; else $SPANGRADE_REDACT) is for the database: what goes to an endpoint is redacted
+    there.
 
-    Raises InputError for a protocol nobody knows, or a provider that cannot be extended.
+    Raises InputError for a protocol or a redaction nobody knows, or a provider that cannot be extended.
     """
     # Imported here for `import spangrade.tracer` to stay quick in a process that only reads.
     from spangrade.tracer._capture import set_content_capture
@@ -51,20 +56,26 @@ def configure(
         set_content_capture(capture_content)
     with _configuring:
         disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-        exporters = [] if disabled else _exporters(db, endpoint)
+        exporters = [] if disabled else _exporters(db, endpoint, redact)
         provider = _provider(service_name)
         if exporters:
             _extend(provider, exporters)
     return provider
 
 
-def _exporters(db: str | Path | None, endpoint: str | None) -> list[SpanExporter]:
+def _exporters(
+    db: str | Path | None, endpoint: str | None, redact: str | Redaction | None
+) -> list[SpanExporter]:
     from spangrade.tracer.exporter import DuckDBSpanExporter
 
     db = db or os.environ.get(DB_VARIABLE)
     to_collector = bool(endpoint or any(map(os.environ.get, _ENDPOINT_VARIABLES)))
     collector = [_otlp_exporter(endpoint)] if to_collector else []
-    return [DuckDBSpanExporter(db or DEFAULT_DB), *collector] if db or not to_collector else collector
+    if to_collector and redact not in (None, "off"):
+        _log.warning("spans go to the OTLP endpoint as they are: have the receiver redact them")
+    if to_collector and not db:
+        return collector
+    return [DuckDBSpanExporter(db or DEFAULT_DB, redact=redact), *collector]
 
 
 def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:

@@ -20,6 +20,7 @@ from spangrade.tracer import semconv, spool
 from spangrade.tracer._capture import json_value
 from spangrade.tracer._operation import session_attributes
 from spangrade.tracer.errors import StoreError, StoreLockedError
+from spangrade.tracer.redaction import Redaction, redaction
 from spangrade.tracer.span import Attributes, Span
 from spangrade.tracer.store import Store, rows_of
 
@@ -45,10 +46,15 @@ class DuckDBSpanExporter(SpanExporter):
     beside it, for whoever writes next; after a wait in vain the next ones try once, until one gets through.
     A batch that cannot be written at all is dropped, counted in `dropped` and warned of on the logger
     "spangrade", at most once a minute. `export` never raises.
+
+    `redact` is what `redaction()` takes. Raises InputError where that is nothing it knows.
     """
 
-    def __init__(self, db: str | Path, *, lock_timeout_s: float = 1.0) -> None:
+    def __init__(
+        self, db: str | Path, *, lock_timeout_s: float = 1.0, redact: str | Redaction | None = None
+    ) -> None:
         self.db = Path(db).expanduser().absolute()
+        self._redact = redaction(redact)
         self._lock_timeout_s = lock_timeout_s
         self._patience_s = lock_timeout_s
         self._dropped = 0
@@ -64,7 +70,8 @@ class DuckDBSpanExporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Stores the spans; FAILURE where they were dropped."""
         try:
-            self._write(stored_spans(spans))
+            stored = stored_spans(spans)
+            self._write([self._redact(span) for span in stored] if self._redact else stored)
         except Exception as error:  # noqa: BLE001 (we are guests in the agent's process: it goes on)
             self._drop(len(spans), error)
             return SpanExportResult.FAILURE

@@ -137,6 +137,14 @@ def collect(
     spool_mb: Annotated[
         int, typer.Option(min=1, help="How much may wait on disk while the database is in use, in MiB.")
     ] = 1024,
+    redact: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPANGRADE_REDACT",
+            metavar="off|mask|hash[:KEYS]",
+            help="Take e-mail addresses, card and phone numbers, secrets, and the values of KEYS out.",
+        ),
+    ] = None,
 ) -> None:
     """Receive spans and logs over OTLP, from any number of processes and machines, into one database.
 
@@ -154,6 +162,7 @@ def collect(
         certificate=tls_cert,
         key=tls_key,
         spool_mb=spool_mb,
+        redact=redact,
     )
 
 

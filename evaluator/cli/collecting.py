@@ -8,6 +8,7 @@ from pathlib import Path
 
 from spangrade.evaluator.cli.output import warn
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.redaction import redaction
 
 
 def run(
@@ -21,6 +22,7 @@ def run(
     certificate: Path | None,
     key: Path | None,
     spool_mb: int,
+    redact: str | None,
 ) -> None:
     """Receive spans and logs until the process is told to stop."""
     try:
@@ -39,6 +41,7 @@ def run(
         certificate=certificate,
         key=key,
         limits=Limits(spool_bytes=spool_mb * 2**20),
+        redact=redaction(redact),
     )
     if token and not is_loopback(host) and certificate is None:
         warn("the token and the spans go over the network in the clear: give --tls-cert and --tls-key")
