@@ -30,7 +30,7 @@ def assemble(
     state: Iterable[tuple[int, Mapping[str, Any]]] = (),
 ) -> Session:
     """Return the session that observations (and a session log's `state`, by time in ns) tell of."""
-    tree = Tree(_one_call_each(Tree(observations)))
+    tree = _one_call_each(Tree(observations))
     groups = grouped(tree)
     turns = tuple(turn_of(index, group) for index, group in enumerate(groups, 1))
     tool_seen = _tools(groups, tree)
@@ -61,14 +61,15 @@ def assemble(
     )
 
 
-def _one_call_each(tree: Tree) -> Iterable[Observation]:
-    """Yield the observations with each call of a model or a tool told once.
+def _one_call_each(tree: Tree) -> Tree:
+    """Return the tree with each call of a model or a tool told once.
 
     Two instrumentations (or one, twice) put a span inside another for one call, or side by side: the outer
     is kept, else the earlier, with what only the other knows.
     """
     kept = {(o.trace_id, o.span_id): o for o in tree.ordered}
     keyed: dict[str, Observation] = {}
+    twice = False
     for seen in tree.ordered:
         if seen.kind not in {"llm", "tool"}:
             continue
@@ -80,10 +81,11 @@ def _one_call_each(tree: Tree) -> Iterable[Observation]:
             outer = keyed.setdefault(seen.call_key, seen)
             same = outer is not seen and seen.start_ns < outer.end_ns
         if outer is not None and same:
+            twice = True
             above = (outer.trace_id, outer.span_id)
             kept[above] = _filled(kept[above], seen)
             kept[seen.trace_id, seen.span_id] = seen._replace(kind="other")
-    return kept.values()
+    return Tree(kept.values()) if twice else tree
 
 
 def _same(outer: Observation, inner: Observation) -> bool:

@@ -20,7 +20,7 @@ class Tree:
         by_node = {(o.trace_id, o.span_id): o for o in observations}
         self._by_node = by_node
         self._depth: dict[Node, int] = {}
-        for node in by_node:
+        for node in sorted(by_node):  # where spans name each other as parents, the first id stands above
             self._measure(node)
         self.ordered: Sequence[Observation] = sorted(
             by_node.values(), key=lambda o: (o.start_ns, self._depth[o.trace_id, o.span_id], o.span_id)
@@ -63,9 +63,9 @@ class Tree:
     def nearest(self, observation: Observation) -> Observation | None:
         """Return the nearest ancestor that says something of an agent."""
         node = (observation.trace_id, observation.span_id)
-        if node in self._nearest:
-            return self._nearest[node]
-        above = self.parent(observation)
-        found = above if above is None or above.kind != "other" else self.nearest(above)
-        self._nearest[node] = found
-        return found
+        if node not in self._nearest:
+            above = self.parent(observation)
+            while above is not None and above.kind == "other":
+                above = self.parent(above)
+            self._nearest[node] = above
+        return self._nearest[node]
