@@ -102,6 +102,7 @@ def test_patterns_of_keys_can_be_added() -> None:
     [
         '{"a": "bob\\u0040example.com"}',
         '{"a": "bob\\u0040example.com", "b": ',  # cut short: no JSON any more
+        '{"a": "bob\\u00f6@ex\\u00e4mple.com", "b": ',
         '{"a":"bob@example.com","a":1}',
         '"{\\"a\\":\\"{\\\\\\"b\\\\\\":\\\\\\"bob\\\\\\\\u0040example.com\\\\\\"}\\"}"',
         '[NaN, "bob@example.com"]',

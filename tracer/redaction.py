@@ -60,7 +60,7 @@ _PHONE = re.compile(
 )
 _CARD = re.compile(r"[0-9](?<![\d.][0-9])(?:[ \-\xa0]?[0-9]){12,}+(?!\.\d)")
 _GROUP = re.compile(r"\d+")
-_ESCAPE = re.compile(r"\\u00([2-7][0-9a-fA-F])")
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _IDENTIFIER = re.compile(r"(?:.*[._-])?id|.*[a-z]Id", re.DOTALL)
 _DEPTH = 100
 _MOST_KEYS = 10_000  # remembered
@@ -98,12 +98,12 @@ class Redaction:
         """Return the record without what is to be redacted; ids and times stay."""
         if isinstance(record, Span):
             return record._replace(
-                name=self._text(record.name),
+                name=self._words(record.name),
                 status_message=self._optional(record.status_message),
                 attributes=self._attributes(record.attributes),
                 events=[
                     part
-                    | {"name": self._text(part["name"]), "attributes": self._attributes(part["attributes"])}
+                    | {"name": self._words(part["name"]), "attributes": self._attributes(part["attributes"])}
                     for part in record.events
                 ],
                 links=[part | {"attributes": self._attributes(part["attributes"])} for part in record.links],
@@ -117,8 +117,11 @@ class Redaction:
             resource=self._shared(record.resource),
         )
 
+    def _words(self, text: str) -> str:
+        return self._content(text, _DEPTH, False)
+
     def _optional(self, text: str | None) -> str | None:
-        return text and self._text(text)
+        return text and self._words(text)
 
     def _shared(self, resource: Attributes) -> Attributes:
         # One object for all spans of a request stays one: it is written once.
@@ -189,13 +192,14 @@ class Redaction:
         for kind, marks, pattern in _PATTERNS:
             for mark in marks:
                 if mark in redacted:
-                    redacted = pattern.sub(
-                        lambda found, k=kind: self._replaced(k, found[0], identifier), redacted
-                    )
+                    redacted = self._without(kind, pattern, redacted, identifier)
                     break
         redacted = self._cards(redacted, identifier)
-        redacted = _PHONE.sub(lambda found: self._replaced("phone", found[0], identifier), redacted)
+        redacted = self._without("phone", _PHONE, redacted, identifier)
         return text if redacted == plain else redacted
+
+    def _without(self, kind: str, pattern: re.Pattern[str], text: str, identifier: bool) -> str:
+        return pattern.sub(lambda found: self._replaced(kind, found[0], identifier), text)
 
     def _cards(self, text: str, identifier: bool) -> str:
         return _CARD.sub(lambda found: self._card(found[0], identifier), text)
@@ -216,7 +220,7 @@ class Redaction:
 
     def _of_key(self, key: str) -> _Key:
         secret, identifier = self._keys.match(key.lower()), _IDENTIFIER.fullmatch(key)
-        known = _Key(self._text(key), bool(secret), bool(identifier))
+        known = _Key(self._words(key), bool(secret), bool(identifier))
         if len(self._known) < _MOST_KEYS:
             self._known[key] = known
         return known
@@ -256,4 +260,4 @@ def _luhn(digits: str) -> bool:
 
 def _unescaped(escape: str, digits: str) -> str:
     letter = chr(int(digits, 16))
-    return escape if letter in '"\\' else letter
+    return letter if letter.isprintable() and letter not in '"\\' else escape
