@@ -283,14 +283,13 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(spangrade: Spangrad
     assert done.out == [f"3 sessions converted to {out}; 9 left out"]
     at = [f"spangrade: {history / f'{number}.evalset_result.json'}: " for number in range(6)]
     events = 'eval_case_results[0] (id "cart_only_wrong_expectation").session_details.events'
+    without, untold = "missing; without", "nothing tells what the agent did"
     assert done.err[:5] == [
-        f'{at[1]}eval_case_results[0] (id "discount_then_return").session_details: '
-        "missing; without it nothing tells what the agent did",
+        f'{at[1]}eval_case_results[0] (id "discount_then_return").session_details: {without} it {untold}',
         f"{at[1]}eval_case_results[1].eval_id: missing; right is a text",
         f"{at[2]}{events}[1].timestamp: not a number of seconds since 1970",
         f"{at[2]}{events}[2].invocation_id: missing",
-        f'{at[2]}eval_case_results[1] (id "e").session_details.events: '
-        "missing; without them nothing tells what the agent did",
+        f'{at[2]}eval_case_results[1] (id "e").session_details.events: {without} them {untold}',
     ]
     assert done.err[5].startswith(f"spangrade: {history / '3.evalset_result.json'}: not JSON: line 1")
     assert done.err[6] == f"{at[4]}eval_case_results: missing; right is a list"

@@ -59,7 +59,10 @@ def session(
     ],
     db: DB = DEFAULT_DB,
     question_id: Annotated[
-        str | None, typer.Option("--id", help="The question's id; without, the session's.")
+        str | None,
+        typer.Option(
+            "--id", help="The question's id; without, the one that the session answers, or the session's own."
+        ),
     ] = None,
     wildcards: Annotated[
         bool, typer.Option("--wildcards", help="Expect no value that looks generated: ids, timestamps.")
@@ -75,9 +78,10 @@ def session(
 
     with up_to_date(db) as store:
         stored = next(load(store, found(store, session_id)))
-    question, volatile = question_of(stored, question_id or stored.session_id, wildcards=wildcards)
+    name = question_id or stored.question_id or stored.session_id
+    question, volatile = question_of(stored, name, wildcards=wildcards)
     added, problems = append(output, [question])
     for where in volatile:
         done = "any value will do" if wildcards else "--wildcards leaves it free"
         warn(f"{where}: looks generated; {done}")
-    finish(f"{added} question of {len(stored.turns)} turns added to {output}", problems)
+    finish(f"{added} question added to {output}", problems)
