@@ -43,7 +43,8 @@ def llm(
     model: str | None = "gpt-4o", tokens: tuple[int | None, int | None] = (64, 16), **changes: Any
 ) -> LLMCall:
     """A model call of one second for a cent."""
-    call = LLMCall(0, 1, "shop", None, model, *tokens, 32, 4, None, None, 0.01, 0, SECOND_NS, 1.0, "t1", "llm")
+    known = (*tokens, 32, 4, None, None, 0.01, 0, SECOND_NS, 1.0)
+    call = LLMCall(0, 1, "shop", None, model, *known, "t1", "llm")
     return call._replace(**changes)
 
 

@@ -44,6 +44,8 @@ QUESTION_ID = "spangrade.question_id"  # the golden question that a session answ
 TURN = "spangrade.turn"  # on a span that stands for one user message and all that follows: true
 TURN_INPUT = "spangrade.turn.input"  # what the user said
 TURN_OUTPUT = "spangrade.turn.output"  # what the agent answered
-DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end or later, nobody recorded when
+DURATION_UNKNOWN = (
+    "spangrade.duration_unknown"  # true: the span ended at its end or later, nobody recorded when
+)
 
 CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
