@@ -28,6 +28,14 @@ class Format(StrEnum):
     JSON = "json"
 
 
+MetricsFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--metrics-file",
+        metavar="FILE",
+        help="Metrics of your own: definitions.json, a query.sql, module.py.",
+    ),
+]
 OutputFormat = Annotated[Format, typer.Option("--format", help="A table, or JSON alone on standard output.")]
 
 
@@ -75,6 +83,7 @@ def grade(
         list[str] | None,
         typer.Option(metavar="NAME[>=T]", help="A metric to grade by; with a threshold it is a gate."),
     ] = None,
+    metrics_file: MetricsFiles = None,
     out: Annotated[Path | None, typer.Option(help="A folder for results.json and sessions.jsonl.")] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002
 ) -> None:
@@ -84,7 +93,15 @@ def grade(
     """
     from spangrade.evaluator.cli.grading import run
 
-    run(dataset, db, spans or [], metric or [], out, as_json=format is Format.JSON)
+    run(
+        dataset,
+        db,
+        spans or [],
+        metric or [],
+        out,
+        metrics_files=metrics_file or [],
+        as_json=format is Format.JSON,
+    )
 
 
 @app.command()
@@ -137,6 +154,9 @@ def collect(
     spool_mb: Annotated[
         int, typer.Option(min=1, help="How much may wait on disk while the database is in use, in MiB.")
     ] = 1024,
+    retention: Annotated[
+        str | None, typer.Option(metavar="30d", help="Delete sessions that ended longer ago, once a day.")
+    ] = None,
     redact: Annotated[
         str | None,
         typer.Option(
@@ -163,6 +183,7 @@ def collect(
         key=tls_key,
         spool_mb=spool_mb,
         redact=redact,
+        retention=retention,
     )
 
 
@@ -184,8 +205,28 @@ def schema(
 
 
 @app.command()
-def metrics(format: OutputFormat = Format.TABLE) -> None:  # noqa: A002
-    """List the metrics."""
+def delete(
+    db: DB = DEFAULT_DB,
+    session: Annotated[list[str] | None, typer.Option(help="The session of this id.")] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Sessions that ended before 2026-01-31, or 30d ago.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Sessions in which this user.id is named.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing, only count.")] = False,
+    format: OutputFormat = Format.TABLE,  # noqa: A002
+) -> None:
+    """Delete sessions for good: spans, logs, what is derived, scores; the file becomes smaller."""
+    from spangrade.evaluator.cli.deleting import run
+
+    run(db, session or [], before, user, dry_run=dry_run, as_json=format is Format.JSON)
+
+
+@app.command()
+def metrics(
+    metrics_file: MetricsFiles = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002
+) -> None:
+    """List the metrics, and those of files beside them."""
     from spangrade.evaluator.cli.showing import list_metrics
 
-    list_metrics(as_json=format is Format.JSON)
+    list_metrics(metrics_file or [], as_json=format is Format.JSON)

@@ -17,7 +17,8 @@ from spangrade.evaluator.dataset_formats import Dataset, read_dataset
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.golden import find_dataset
 from spangrade.evaluator.grade import Grade, grade
-from spangrade.evaluator.metrics import parse_metrics
+from spangrade.evaluator.metrics.files import requested
+from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.report import Report, ScoreRow, score_rows, write_results, written
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.jsontext import canonical
@@ -32,7 +33,14 @@ _TYPES = {
 
 
 def run(
-    dataset: Path, db: Path, spans: Sequence[Path], metrics: Sequence[str], out: Path | None, *, as_json: bool
+    dataset: Path,
+    db: Path,
+    spans: Sequence[Path],
+    metrics: Sequence[str],
+    out: Path | None,
+    *,
+    metrics_files: Sequence[Path] = (),
+    as_json: bool,
 ) -> None:
     """Grade, keep the scores in the database, and print what came of it."""
     recordings = list(spans)
@@ -42,7 +50,7 @@ def run(
     read = read_dataset(dataset)
     if recordings and read.spans is not None:
         raise InputError(f"{dataset}: it brings its own sessions; right is without --spans")
-    asked = parse_metrics(metrics)
+    asked = requested(metrics, metrics_files)
     lost = _problems(read)
     with Store.open(db, wait_s=WAIT_S) as store:
         only: set[str] | None = None
@@ -56,6 +64,9 @@ def run(
         else:
             drain(store)
             update(store)
+        for metric in asked:
+            if isinstance(metric.function, Query):
+                metric.function.run(store)
         sessions = (s for s in load(store) if only is None or s.session_id in only)
         grades: Iterable[Grade] = grade(sessions, read.questions, asked)
         if out is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from rich.markup import escape
 from spangrade.evaluator.cli.opening import up_to_date
 from spangrade.evaluator.cli.output import cell, console, print_json, print_table
 from spangrade.evaluator.derive import load
+from spangrade.evaluator.metrics.metric import Metric
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -167,21 +170,36 @@ def _or_unknown(value: float | None) -> str:
     return "unknown" if value is None else f"{value:g}"
 
 
-def list_metrics(*, as_json: bool) -> None:
-    """Print the installed metrics."""
-    from spangrade.evaluator.metrics import load_metrics
+def list_metrics(files: Sequence[Path] = (), *, as_json: bool) -> None:
+    """Print the installed metrics and those of files."""
+    from spangrade.evaluator.metrics.files import with_files
 
+    metrics = with_files(files)[0].values()
+    if as_json:
+        print_json([_metric_json(m) for m in metrics])
+        return
     rows = [
         {
-            "name": m.name,
-            "unit": m.unit,
-            "needs": m.needs,
-            "better": {True: "higher", False: "lower", None: None}[m.higher_is_better],
-            "description": m.description,
+            **_metric_json(m),
+            "unit": m.unit if m.scale is None else f"{m.unit} {m.scale[0]:g} to {m.scale[1]:g}",
+            "parameter": "|".join(m.choices) or m.parameter,
         }
-        for m in load_metrics().values()
+        for m in metrics
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, ("name", "unit", "better", "needs", "description"))
+    print_table(rows, ("name", "unit", "better", "threshold", "needs", "parameter", "description"))
+
+
+def _metric_json(m: Metric) -> dict[str, Any]:
+    return {
+        "name": m.name,
+        "unit": m.unit,
+        "lowest": m.bounds[0] if isfinite(m.bounds[0]) else None,
+        "highest": m.bounds[1] if isfinite(m.bounds[1]) else None,
+        "better": {True: "higher", False: "lower", None: None}[m.higher_is_better],
+        "threshold": m.threshold,
+        "needs": m.needs,
+        "parameter": m.parameter,
+        "choices": m.choices,
+        "agents": m.agents,
+        "description": m.description,
+    }

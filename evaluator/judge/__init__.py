@@ -12,6 +12,7 @@ from spangrade.evaluator.judge.protocol import (
     Question,
     Verdict,
     rate,
+    rate_by,
     same_meaning,
     satisfies,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "default_judge",
     "load_judge",
     "rate",
+    "rate_by",
     "same_meaning",
     "satisfies",
     "use_judge",

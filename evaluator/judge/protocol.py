@@ -100,7 +100,12 @@ def rate(
     lines = [instruction]
     lines += ["", "Criteria:", *(f"- {name}: {text}" for name, text in criteria.items())] if criteria else []
     lines += ["", "Scores:", *(f"- {score:g}: {ratings[score]}" for score in sorted(ratings))]
-    return _question("rate", "\n".join(lines), material, (min(ratings), max(ratings)))
+    return rate_by(material, "\n".join(lines), (min(ratings), max(ratings)))
+
+
+def rate_by(material: Mapping[str, str], rubric: str, scale: tuple[float, float]) -> Question:
+    """Ask for a score from the lowest to the highest of `scale`, by a rubric that says what they mean."""
+    return _question("rate", rubric, material, scale)
 
 
 def _question(

@@ -96,7 +96,8 @@ def tool_usage_accuracy(
     session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
 ) -> Outcome:
     """The share of the reference's calls, which must happen, that were made: `tool_recall`."""
-    return tool_recall(session, question, matcher=matcher)
+    outcome: Outcome = tool_recall(session, question, matcher=matcher)
+    return outcome
 
 
 METRICS = (

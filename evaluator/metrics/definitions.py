@@ -1,0 +1,223 @@
+"""Metric definition files: judged metrics that people describe in JSON, one object a metric.
+
+Keys that begin with `_` are notes, at every level. Whatever else is not of the format is kept and not read,
+except what all but spells one of its keys: a rubric that is silently not read would grade by another.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictStr, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from spangrade.converters.golden import MAX_PROBLEMS, load_json
+from spangrade.evaluator.columns import COLUMNS
+from spangrade.tracer.errors import InputError
+
+NAME = re.compile(r"\w[\w@.-]*")
+_PLACEHOLDER = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
+# `Score: [1-5]`: the scale in the words of a template, where no key has it.
+_SCALE_IN_WORDS = re.compile(
+    r"score:?\s*\[(-?\d+(?:\.\d+)?)\s*(?:-|–|to)\s*(-?\d+(?:\.\d+)?)\]", re.IGNORECASE
+)
+_VERSION = re.compile(r"_V\d+$")
+
+Text = Annotated[StrictStr, Field(min_length=1)]
+Scale = tuple[float, float]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_notes(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        for key in value.keys() - cls.model_fields.keys():
+            near = get_close_matches(key.lower().replace("-", "_"), cls.model_fields, n=1, cutoff=0.85)
+            if near and not key.startswith("_"):
+                raise PydanticCustomError(
+                    "wrong_key", 'unknown key "{key}"; did you mean "{near}"?', {"key": key, "near": near[0]}
+                )
+        return value
+
+
+class Source(_Model):
+    """Where a material comes from: a column, or `column:path.in.it`."""
+
+    source_column: Text
+
+    @model_validator(mode="after")
+    def _of_a_column(self) -> Self:
+        name = self.source_column.partition(":")[0]
+        if name not in COLUMNS:
+            near = get_close_matches(name, COLUMNS, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(COLUMNS)}"
+            raise PydanticCustomError("no_column", 'no column "{name}"; {hint}', {"name": name, "hint": hint})
+        return self
+
+
+class ScoreRange(_Model):
+    """The lowest and the highest score."""
+
+    min: FiniteFloat
+    max: FiniteFloat
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if self.min >= self.max:
+            raise PydanticCustomError("empty_range", "min must be below max", {})
+        return self
+
+
+class Definition(_Model):
+    """One judged metric: a rubric in parts, a rubric as a template, or a managed metric's name."""
+
+    metric_type: Literal["llm"] = "llm"
+    is_managed: bool = False
+    managed_metric_name: Text | None = None
+    description: StrictStr = ""
+    agents: tuple[StrictStr, ...] = ()
+    dataset_mapping: dict[str, Source] = Field(default_factory=dict)
+    instruction: Text | None = None
+    criteria: dict[str, StrictStr] = Field(default_factory=dict)
+    rating_scores: dict[FiniteFloat, StrictStr] = Field(default_factory=dict)
+    template: Text | None = None
+    score_range: ScoreRange | None = None
+    metric_prefix: StrictStr = ""
+    natural_language_guidelines: StrictStr | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_notes_inside(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: _noted(item) if key in ("criteria", "rating_scores", "dataset_mapping") else item
+            for key, item in value.items()
+        }
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.is_managed:
+            if self.managed_metric_name is None:
+                raise _problem("is_managed: a managed metric needs a managed_metric_name")
+            if self.managed_name not in MANAGED:
+                near = get_close_matches(self.managed_name, MANAGED, n=1)
+                hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(sorted(MANAGED))}"
+                raise _problem(f'managed_metric_name: "{self.managed_metric_name}" is not known; {hint}')
+        elif self.template is not None:
+            for name in self.placeholders:
+                if name not in self.sources:
+                    raise _problem(f'template: "{{{name}}}" is neither in dataset_mapping nor a column')
+            if self.scale is None:
+                raise _problem('template: no scale; add a score_range, or "Score: [1-5]" to its text')
+        elif self.instruction is None:
+            raise _problem("nothing to judge by; right is a template, an instruction, or is_managed")
+        elif len(self.rating_scores) < 2:
+            raise _problem("rating_scores: expected two scores or more, each with its meaning")
+        elif not self.dataset_mapping:
+            raise _problem("dataset_mapping: missing; it says what the judge is shown")
+        return self
+
+    @property
+    def managed_name(self) -> str:
+        """The managed metric's name without its version: `general_quality_v1` is `GENERAL_QUALITY`."""
+        return _VERSION.sub("", (self.managed_metric_name or "").upper())
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The names in braces of the template."""
+        return tuple(dict.fromkeys(_PLACEHOLDER.findall(self.template or "")))
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """What the judge is shown: the material's name to its column. Of a template, what it names."""
+        mapped = {name: source.source_column for name, source in self.dataset_mapping.items()}
+        if self.template is None or self.is_managed:
+            return mapped
+        columns = {name: name for name in self.placeholders if name in COLUMNS}
+        return {name: source for name, source in (columns | mapped).items() if name in self.placeholders}
+
+    @property
+    def scale(self) -> Scale | None:
+        """The rubric's own range, None where it has none (a managed metric's goes from 0 to 1)."""
+        if self.rating_scores:
+            return min(self.rating_scores), max(self.rating_scores)
+        if self.score_range is not None:
+            return self.score_range.min, self.score_range.max
+        told = _SCALE_IN_WORDS.search(self.template or "")
+        low, high = map(float, told.groups()) if told else (0.0, 0.0)
+        return (low, high) if low < high else None
+
+    @property
+    def rubric(self) -> str:
+        """A template's text, with the name of a material where it is to be put in: it stays a material."""
+        return _PLACEHOLDER.sub(r'(the material "\1")', self.template or "")
+
+
+class Definitions(_Model):
+    """A definitions file."""
+
+    metric_prefix: StrictStr = ""
+    metrics: dict[str, Definition]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_noted_metrics(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "metrics" in value:
+            return {**value, "metrics": _noted(value["metrics"])}
+        return value
+
+    def named(self) -> dict[str, Definition]:
+        """The definitions by the metrics' names, prefix included: a metric's own, or the file's."""
+        return {
+            (definition.metric_prefix or self.metric_prefix) + name: definition
+            for name, definition in self.metrics.items()
+        }
+
+
+def _noted(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: item for key, item in value.items() if not str(key).startswith("_")}
+
+
+def _problem(message: str) -> PydanticCustomError:
+    return PydanticCustomError("definition", "{message}", {"message": message})
+
+
+# The managed metrics that there are; on what each is judged without Vertex is in rubrics.json.
+MANAGED: frozenset[str] = frozenset(
+    _noted(orjson.loads(resources.files(__package__).joinpath("rubrics.json").read_bytes())["metrics"])
+)
+
+
+def load_definitions(path: Path) -> dict[str, Definition]:
+    """The definitions in a file by the metrics' names. Raises `InputError`, a line for each thing wrong."""
+    return definitions_of(load_json(path), str(path))
+
+
+def definitions_of(document: Any, where: str) -> dict[str, Definition]:
+    """The definitions that a JSON value holds. Raises `InputError`, a line for each thing wrong."""
+    try:
+        found = Definitions.model_validate(document).named()
+    except ValidationError as error:
+        lines = [
+            f"{where}: {'.'.join(map(str, detail['loc']))}{': ' if detail['loc'] else ''}{detail['msg']}"
+            for detail in error.errors(include_url=False)[:MAX_PROBLEMS]
+        ]
+        raise InputError("\n".join(lines)) from error
+    for name in found:
+        if not NAME.fullmatch(name):
+            raise InputError(
+                f'{where}: metrics: "{name}" is no name of a metric: letters, digits, _, -, . and @ make one'
+            )
+    return found

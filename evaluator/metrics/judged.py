@@ -1,0 +1,117 @@
+"""Judged metrics: a definition's rubric put to the judge, over the columns that it maps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import orjson
+
+from spangrade.evaluator.columns import OF_THE_QUESTION, column
+from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.evaluator.judge import Question, default_judge, rate, rate_by
+from spangrade.evaluator.metrics.definitions import Definition, Scale, definitions_of, load_definitions
+from spangrade.evaluator.metrics.metric import Metric
+from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session
+from spangrade.tracer.jsontext import dumps
+
+RUBRICS_VERSION = (
+    1  # raised with every change of rubrics.json: scores by different rubrics are not comparable
+)
+_ZERO_TO_ONE = (0.0, 1.0)
+
+
+def load_judged(path: Path) -> tuple[Metric, ...]:
+    """The metrics of a definitions file. Raises `InputError` for one that is not valid."""
+    return tuple(judged(name, definition) for name, definition in load_definitions(path).items())
+
+
+def judged(name: str, definition: Definition) -> Metric:
+    """A metric that asks the judge (`default_judge`) to rate a session by a definition.
+
+    Its value is in the rubric's own range. A material that was not recorded makes it inconclusive.
+    """
+    rubric = None
+    if definition.is_managed:
+        rubric = f"spangrade/{definition.managed_name} v{RUBRICS_VERSION}"
+        definition = _by_our_rubric(definition)
+    sources = definition.sources
+
+    async def ask(session: Session, question: GoldenQuestion | None = None) -> Outcome:
+        material = {}
+        for key, source in sources.items():
+            value = column(source, session, question)
+            if value is None:
+                return Inconclusive(f"{source} is not recorded")
+            material[key] = value if isinstance(value, str) else dumps(value)
+        judge = default_judge()
+        verdict = await judge.ask(_question(definition, material))
+        if verdict.score is None:
+            return Inconclusive(f"judge {judge.name} gave no score")
+        reason = f"{verdict.reason} (rubric {rubric})" if rubric else verdict.reason
+        details = {"judge": judge.name, **({"rubric": rubric} if rubric else {})}
+        return Score(verdict.score, None, reason, (), details)
+
+    return Metric(
+        name,
+        ask,
+        definition.description or _first_line(definition.instruction or definition.template or ""),
+        needs=_needed(sources),
+        unit="rating",
+        scale=definition.scale,
+        agents=definition.agents,
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _question(definition: Definition, material: Mapping[str, str]) -> Question:
+    if definition.template is not None and definition.scale is not None:
+        return rate_by(material, definition.rubric, definition.scale)
+    return rate(material, definition.instruction or "", definition.rating_scores, definition.criteria)
+
+
+def _needed(sources: Mapping[str, str]) -> str | None:
+    """The part of the golden question without which the judge cannot be asked; None if it is not needed."""
+    paths = [source.partition(":") for source in sources.values()]
+    parts = {path.partition(".")[0] for name, _, path in paths if name == "reference_data" and path}
+    if len(parts) == 1:
+        return parts.pop()
+    return "user_inputs" if any(name in OF_THE_QUESTION for name, _, _ in paths) else None
+
+
+def _by_our_rubric(definition: Definition) -> Definition:
+    """A managed metric as our rubric of its name, on the range and over the columns that it asks for."""
+    ours = _rubrics()[definition.managed_name]
+    scale = definition.scale or _ZERO_TO_ONE
+    guidelines = definition.natural_language_guidelines
+    return ours.model_copy(
+        update={
+            "description": definition.description,
+            "agents": definition.agents,
+            "dataset_mapping": definition.dataset_mapping or ours.dataset_mapping,
+            "instruction": f"{ours.instruction}\n\n{guidelines}" if guidelines else ours.instruction,
+            "rating_scores": {_on(scale, score): text for score, text in ours.rating_scores.items()},
+        }
+    )
+
+
+def _on(scale: Scale, share: float) -> float:
+    return scale[0] + share * (scale[1] - scale[0])
+
+
+@cache
+def _rubrics() -> Mapping[str, Definition]:
+    return _shipped("rubrics.json")
+
+
+def _shipped(name: str) -> dict[str, Definition]:
+    return definitions_of(orjson.loads(resources.files(__package__).joinpath(name).read_bytes()), name)
+
+
+METRICS = tuple(judged(name, definition) for name, definition in _shipped("judged.json").items())
