@@ -71,7 +71,7 @@ def test_an_eval_is_repeated_on_all_workers_and_its_pass_rate_told(run, gemini):
     result.assert_outcomes(passed=8)
     rate, judge = result.evals
     assert rate == "test_it.py::test_greets: 8 of 8 passed, 100% (95% interval 68% to 100%)"
-    assert re.fullmatch(r"judge gemini/\S+: calls 1, cache hits 7, cost \$0\.\d{6}", judge)
+    assert re.fullmatch(r"judge gemini/\S+: calls 1, cache hits 7, cost (\$0\.\d{6}|unknown)", judge)
     assert gemini.calls == 1
 
 
@@ -258,7 +258,7 @@ def test_the_tests_of_the_page_pass_as_they_stand(run, gemini):
 
 
 def test_dev_brings_the_documents_pytest_plugins():
-    """Ensure the following are added as dependencies"""
+    """Installs dev pytest dependencies; ensure the following are added as dependencies"""
     document = ["pytest==8.4.2", "pytest-asyncio==1.2.0", "pytest-cov==7.0.0"]
     document += ["pytest-xdist==3.8.0", "pytest-repeat==0.9.4"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -37,10 +37,11 @@ def _opening(turn: Turn) -> Any:
 
 def _calls(result: Any) -> list[ToolCall]:
     """Return the tool calls that this run's messages tell of: an agent emits no spans unless instrumented."""
+    output_tool = getattr(result, "_output_tool_name", None)  # no public name tells it from the other tools
     parts = [part for message in result.new_messages() for part in message.parts]
     results = {part.tool_call_id: part.content for part in parts if part.part_kind == "tool-return"}
     return [
         ToolCall(part.tool_name, plain(part.args_as_dict()), plain(results[part.tool_call_id]))
         for part in parts
-        if part.part_kind == "tool-call" and part.tool_call_id in results
+        if part.part_kind == "tool-call" and part.tool_call_id in results and part.tool_name != output_tool
     ]

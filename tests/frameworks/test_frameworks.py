@@ -1,6 +1,7 @@
 """The same conversation with agents of real frameworks, whose models are scripted, and with a function."""
 
 import asyncio
+import json
 
 import pytest
 from weather import FAILURES, HELD, OPENING, expected, get_weather, script
@@ -8,7 +9,7 @@ from weather import FAILURES, HELD, OPENING, expected, get_weather, script
 from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.judge import Verdict
-from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
 from spangrade.tracer.store import Store
 
 
@@ -207,3 +208,45 @@ async def test_a_kept_run_is_the_session_that_the_frameworks_spans_tell_of(
         for turn, answer in enumerate((now, tomorrow), 1)
         for call in answer.tool_calls
     ]
+
+
+@pytest.mark.parametrize("instrument", [True, False])
+async def test_pydantic_ais_output_tool_is_the_answer_and_no_tool_call(instrument):
+    pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed: the group `frameworks` has it")
+    from pydantic_ai import Agent
+    from pydantic_ai.models.test import TestModel
+
+    agent = Agent(TestModel(), output_type=dict[str, int], tools=[get_weather])
+    agent.instrument = instrument
+    _, answer = await ConversationRunner(agent, [*expected()[:1], AgentTurn("*")]).run()
+    assert [call.name for call in answer.tool_calls] == ["get_weather"]
+    assert isinstance(json.loads(answer.text), dict)
+
+
+@pytest.mark.parametrize("capture", ["no_content", "span_and_event"])
+async def test_adks_hand_off_to_another_agent_is_no_tool_call_unless_it_is_expected(capture, monkeypatch):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", capture)
+    pytest.importorskip("google.adk", reason="google-adk is not installed: the group `frameworks` has it")
+    from google.adk.agents import LlmAgent
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    class Front(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):
+            to = {"agent_name": "back"}
+            part = types.Part.from_function_call(name="transfer_to_agent", args=to)
+            yield LlmResponse(content=types.ModelContent(part))
+
+    class Back(BaseLlm):
+        async def generate_content_async(self, llm_request, stream=False):
+            yield LlmResponse(content=types.ModelContent("Back here."))
+
+    def runner():
+        back = LlmAgent(name="back", model=Back(model="scripted"))
+        front = LlmAgent(name="front", model=Front(model="scripted"), sub_agents=[back])
+        return InMemoryRunner(agent=front, app_name="office")
+
+    transfer = ToolCall("transfer_to_agent", {"agent_name": "back"})
+    for calls in ([], [transfer]):
+        await ConversationRunner(runner(), [UserTurn("Hello"), AgentTurn("Back here.", calls)]).run()
