@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from spangrade.evaluator.cli.deleting import AGE
 from spangrade.evaluator.cli.output import warn
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.redaction import redaction
 
 
@@ -23,6 +26,7 @@ def run(
     key: Path | None,
     spool_mb: int,
     redact: str | None,
+    retention: str | None,
 ) -> None:
     """Receive spans and logs until the process is told to stop."""
     try:
@@ -42,6 +46,7 @@ def run(
         key=key,
         limits=Limits(spool_bytes=spool_mb * 2**20),
         redact=redaction(redact),
+        chore=_deletion(retention) if retention else None,
     )
     if token and not is_loopback(host) and certificate is None:
         warn("the token and the spans go over the network in the clear: give --tls-cert and --tls-key")
@@ -54,3 +59,26 @@ def run(
         )
 
     collect(settings, ready)
+
+
+def _deletion(age: str) -> Callable[[Path], None]:
+    """Return what deletes the sessions that are older, in a process of its own: it derives them first."""
+    if not AGE.fullmatch(age):
+        raise InputError(f"--retention {age!r}: write an age such as 30d or 12h")
+
+    def delete(db: Path) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "spangrade.evaluator.cli",
+            "delete",
+            "--db",
+            str(db),
+            "--before",
+            age,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (our own)
+        if done.returncode:
+            raise StoreError(f"retention: {done.stderr.strip()}")
+
+    return delete

@@ -18,6 +18,7 @@ from spangrade.tracer.store import Store
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
+_CHORE_EVERY_S = 86_400.0
 _TROUBLE = (SpangradeError, duckdb.Error, OSError)  # what waits in the spool is tried again
 
 
@@ -25,7 +26,7 @@ class Loader(threading.Thread):
     """Opens the database `every_s` seconds if there is something for it, for `window_s` seconds at most.
 
     While another process has it, the spool grows. `chore`, if given, is called with the database's path
-    between two windows, once an hour.
+    between two windows, at the start and once a day.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Loader(threading.Thread):
         while not self._stopping.wait(self._every_s):
             self._once()
             if self._chore and time.monotonic() >= self._chore_due_s:
-                self._chore_due_s = time.monotonic() + 3600
+                self._chore_due_s = time.monotonic() + _CHORE_EVERY_S
                 self._attempt(lambda: self._chore and self._chore(self._db))
 
     def _once(self) -> None:

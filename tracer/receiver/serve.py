@@ -43,7 +43,7 @@ class Settings:
     key: Path | None = None
     limits: Limits = field(default_factory=Limits)
     redact: Callable[[Record], Record] | None = None
-    chore: Callable[[Path], None] | None = None  # once an hour, between two windows of the loader
+    chore: Callable[[Path], None] | None = None  # once a day, between two windows of the loader
 
     def check(self) -> None:
         """Raise InputError for settings that cannot be meant."""

@@ -1,0 +1,14 @@
+-- Sessions whose last span and last log lie before a time. A trace of no session stands for itself.
+INSERT INTO doomed
+SELECT session_id
+FROM (
+    SELECT coalesce(traces.session_id, spans.trace_id) AS session_id, greatest(spans.start_ns, spans.end_ns) AS last_ns
+    FROM spans LEFT JOIN derived.traces ON traces.trace_id = spans.trace_id
+    UNION ALL
+    SELECT
+        coalesce(traces.session_id, logs.trace_id, logs.attributes->>'$."gen_ai.conversation.id"'),
+        logs.time_ns
+    FROM logs LEFT JOIN derived.traces ON traces.trace_id = logs.trace_id
+)
+GROUP BY session_id
+HAVING session_id IS NOT NULL AND max(last_ns) < $before
