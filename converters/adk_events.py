@@ -99,7 +99,11 @@ def state_of(session: Mapping[str, Any]) -> dict[str, Any] | None:
 def invocations(session: Mapping[str, Any], where: str) -> Iterator[Invocation | Problem]:
     """Yield the turns of a session record, and a Problem for each event that cannot be used."""
     found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-    for position, event in enumerate(session.get("events") or ()):
+    recorded = session.get("events") or []
+    if not isinstance(recorded, list):
+        yield Problem(f"{where}.events", "not a list")
+        return
+    for position, event in enumerate(recorded):
         at = f"{where}.events[{position}]"
         invocation_id, seconds = either(event, "invocation_id"), either(event, "timestamp")
         if not isinstance(event, dict) or not isinstance(invocation_id, str) or not invocation_id:

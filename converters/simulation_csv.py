@@ -236,15 +236,22 @@ def spans_in(row: Row) -> Iterator[Span | Problem]:
 
 def _debug_spans(records: Sequence[Any], where: str) -> tuple[list[Span], list[Problem]]:
     numbered = [
-        {
-            k: int(v) if k.endswith("_id") and isinstance(v, str) and v.isdecimal() else v
-            for k, v in record.items()
-        }
-        for record in objects(records)
+        {key: _number(value) if key.endswith("_id") else value for key, value in record.items()}
+        if isinstance(record, dict)
+        else record
+        for record in records
     ]
-    found = list(read_trace(numbered) or ())
+    read = read_trace(numbered)
+    if records and read is None:
+        return [], [Problem(where, "not spans as ADK's debug API has them")]
+    found = list(read or ())
     problems = [p._replace(where=f"{where} {p.where}".rstrip()) for p in found if isinstance(p, Problem)]
     return [span for span in found if isinstance(span, Span)], problems
+
+
+def _number(value: Any) -> Any:
+    """Return an id that is written as text as the number that it is; anything else as it is."""
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 40 else value
 
 
 def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
@@ -285,10 +292,11 @@ def _with_arguments(turns: Sequence[Invocation], row: Row) -> Iterator[Invocatio
 
     In the session records of such files the keys inside arguments are in camelCase, whatever they were.
     """
+    attributes = [span.get("attributes") for span in objects(row.values.get("session_trace"))]
     told = [
-        (attributes.get(semconv.TOOL_NAME), _json(attributes.get("gcp.vertex.agent.tool_call_args")))
-        for span in objects(row.values.get("session_trace"))
-        if "gcp.vertex.agent.tool_call_args" in (attributes := span.get("attributes") or {})
+        (a.get(semconv.TOOL_NAME), _json(a["gcp.vertex.agent.tool_call_args"]))
+        for a in attributes
+        if isinstance(a, dict) and "gcp.vertex.agent.tool_call_args" in a
     ] or [
         (call.get("tool_name"), call.get("input_arguments"))
         for call in objects((row.values.get("extracted_data") or {}).get("tool_interactions"))

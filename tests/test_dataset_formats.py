@@ -151,10 +151,11 @@ def test_what_cannot_be_used_is_named_and_the_rest_graded(spangrade: Spangrade, 
             whole[1] | {"question_id": "discount_then_return"},
             whole[1] | {"question_id": "q6", "reference_data": '{"reference_trajectory": "shop"}'},
             whole[1] | {"question_id": "q7", "session_trace": "[]"},
+            whole[1] | {"question_id": "q8", "session_trace": '[{"span": 1}]'},
         ],
     )
     done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
-    at = [f"spangrade: {file}: row {number}" for number in range(8)]
+    at = [f"spangrade: {file}: row {number}" for number in range(9)]
     cart, first = '(id "cart_only_wrong_expectation")', '(id "discount_then_return")'
     assert done.err == [
         f"{at[2]} {cart}: user_inputs: not JSON at character 5: unexpected end of data",
@@ -164,8 +165,12 @@ def test_what_cannot_be_used_is_named_and_the_rest_graded(spangrade: Spangrade, 
         f'{at[5]} {first}: id: "discount_then_return" is taken by a question of other content',
         f'{at[6]} (id "q6"): reference_data.reference_trajectory: expected a list of strings, found a string',
         f'{at[7]} (id "q7"): session_trace: missing or empty',
+        f'{at[8]} (id "q8"): session_trace: not spans as ADK\'s debug API has them',
     ]
-    assert (done.code, done.out[-1]) == (2, "2 sessions: 1 passed, 1 unmatched; 1 golden question unanswered")
+    assert (done.code, done.out[-1]) == (
+        2,
+        "2 sessions: 1 passed, 1 unmatched; 2 golden questions unanswered",
+    )
 
 
 def test_lines_that_are_no_interactions_are_named(spangrade: Spangrade, tmp_path: Path) -> None:
