@@ -267,3 +267,24 @@ def test_the_schema_names_every_field_that_the_readme_does(spangrade: Spangrade)
     listed = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
     parts = ("GoldenQuestion", "ReferenceData")
     assert listed == {field for part in parts for field in schema["$defs"][part]["properties"]}
+
+
+@captured
+def test_the_captured_simulation_has_the_tokens_that_its_own_summary_counts(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    summary = json.loads((SIMULATION / "eval_summary.json").read_bytes())
+    counted = summary["overall_summary"]["deterministic_metrics"]
+    db = tmp_path / "s.duckdb"
+    spangrade("grade", SIMULATION / "processed_interaction_sim.jsonl", "--db", db)
+    averages = ("llm_calls", "input_tokens", "output_tokens", "cached_input_tokens")
+    query = f"SELECT {', '.join(f'avg({name}) AS {name}' for name in averages)} FROM sessions"
+    (found,) = json.loads("\n".join(spangrade("sql", query, "--db", db, "--format", "json").out))
+    assert found == {
+        "llm_calls": counted["token_usage.llm_calls"],
+        "input_tokens": counted["token_usage.prompt_tokens"],
+        "output_tokens": pytest.approx(
+            counted["token_usage.completion_tokens"] + counted["thinking_metrics.total_thinking_tokens"]
+        ),
+        "cached_input_tokens": counted["token_usage.cached_tokens"],
+    }
