@@ -5,6 +5,7 @@ A column is a JSON value; None is unknown. `a:b.c` is what stands at `b`, then `
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -55,13 +56,16 @@ def trace_summary(session: Session) -> str:
 
 
 def _lines(session: Session) -> Iterator[str]:
-    calls = {(call.start_ns, call.tool_name): call for call in reversed(session.tool_interactions)}
+    calls: dict[str, deque[ToolInteraction]] = {}
+    for made in sorted(session.tool_interactions, key=lambda call: call.start_ns):
+        calls.setdefault(made.tool_name, deque()).append(made)
     for turn in session.turns:
         yield f"User: {_or_unknown(turn.user_input)}"
         for step in session.trajectory:
             if step.turn != turn.turn:
                 continue
-            call = calls.get((step.start_ns, step.name)) if step.kind == "tool" else None
+            started = calls.get(step.name) if step.kind == "tool" else None
+            call = started.popleft() if started else None
             arguments = f" {dumps(call.input_arguments)}" if call and call.arguments_known else ""
             yield f"[{step.kind}] {step.name}{arguments}"
         yield f"{_speaker(session, turn.turn) or 'Agent'}: {_or_unknown(turn.final_response)}"
