@@ -124,7 +124,11 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One conversation. `session_id_source` is "trace" where no conversation id was recorded."""
+    """One conversation. `session_id_source` is "trace" where no conversation id was recorded.
+
+    `missing_spans` are those that must have been there (recorded spans beneath an agent's run name them as
+    parents) and are not: what the rest tells is then not the whole.
+    """
 
     session_id: str
     session_id_source: Literal["conversation", "trace"]
@@ -142,3 +146,4 @@ class Session:
     cost_unknown: str | None
     latency: Latency
     errors: tuple[Error, ...]
+    missing_spans: int = 0

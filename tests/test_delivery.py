@@ -1,4 +1,4 @@
-"""However a recording is delivered (in any order, twice, in portions, logs before spans), it derives the same."""
+"""However a recording is delivered (in any order, twice, in portions, logs first), it derives the same."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from spangrade.converters.observation import Observation
 from spangrade.evaluator.derive import tools
 from spangrade.evaluator.derive.intervals import Interval, length_s, seconds, without
+from spangrade.evaluator.derive.missing import missing_spans
 from spangrade.evaluator.derive.prices import price
 from spangrade.evaluator.derive.tree import Tree
 from spangrade.evaluator.derive.turns import Group, grouped, turn_of
@@ -58,6 +59,7 @@ def assemble(
         cost_unknown=", ".join(unpriced) or None,
         latency=_latency(tree, groups, turns, calls, interactions),
         errors=_errors(tree, interactions),
+        missing_spans=missing_spans(tree),
     )
 
 

@@ -47,6 +47,7 @@ _SESSION_COLUMNS = {
     "first_response_s": na.float64(),
     "state": na.string(),
     "errors": na.int64(),
+    "missing_spans": na.int64(),
 }
 _KEY = {"batch": na.int64(), "session_id": na.string()}
 
@@ -133,6 +134,7 @@ def _session_row(s: Session) -> Row:
         t.first_response_s,
         _json(s.state_variables),
         len(s.errors),
+        s.missing_spans,
     )
 
 
@@ -194,6 +196,7 @@ def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
             r[16],
             Latency(*r[17:22]),
             tuple(errors.get(session_id, ())),
+            r[24],
         )
 
 

@@ -53,7 +53,8 @@ CREATE TABLE derived.sessions (
     framework_s          DOUBLE,
     first_response_s     DOUBLE,
     state                VARCHAR,          -- JSON object, NULL: none was recorded
-    errors               BIGINT NOT NULL
+    errors               BIGINT NOT NULL,
+    missing_spans        BIGINT NOT NULL   -- parents that recorded spans name beneath an agent's run
 );
 
 CREATE TABLE derived.turns (

@@ -23,7 +23,8 @@ SELECT
     llm_s,
     tool_s,
     framework_s,
-    first_response_s
+    first_response_s,
+    missing_spans                              -- above 0 it is not the whole session that is recorded
 FROM derived.sessions;
 
 CREATE OR REPLACE VIEW turns AS
