@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +15,11 @@ import pytest
 from gemini_standin import gemini_standin
 
 from spangrade.evaluator.cli.importing import take_in
+from spangrade.evaluator.columns import COLUMNS
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.measure import measure
 from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics.definitions import MANAGED
 from spangrade.evaluator.metrics.files import requested, with_files
 from spangrade.evaluator.metrics.queries import Query, load_query
 from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
@@ -281,3 +285,36 @@ def test_a_wrong_file_is_bad_input_to_the_command_line(file: Any, tmp_path: Path
     done = spangrade("grade", DATASET, "--metrics-file", "m.sql", cwd=tmp_path)
     assert done.returncode == 2
     assert "m.sql: Parser Error" in done.stderr
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
+
+
+def shown(language: str) -> list[str]:
+    page = PAGE.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+
+
+def test_the_files_that_the_documentation_shows_are_metrics(file: Any, store: Store) -> None:
+    (definitions,), (query,), modules = shown("json"), shown("sql"), shown("python")
+    paths = [file("m.json", definitions), file("slow_tools.sql", query), file("m.py", "\n".join(modules))]
+    _, own = with_files(paths)
+    assert [(metric.name, metric.bounds, metric.needs, metric.threshold) for metric in own] == [
+        ("helpfulness", (1, 5), None, None),
+        ("brevity", (0, 10), None, None),
+        ("safety", (0, 1), None, None),
+        ("slowest_tool_s", (-math.inf, math.inf), None, 2),
+        ("tone_kept", (0, 1), "tone", 1),
+        ("apologises", (0, 1), None, None),
+    ]
+    slowest = answers(own[3], store)
+    assert {
+        one.session_id: max(call.latency_s or 0 for call in one.tool_interactions)
+        for one in load(store)
+        if one.tool_interactions
+    } == {key: one.value for key, one in slowest.items() if isinstance(one, Score)}
+
+
+def test_every_column_and_managed_metric_is_documented() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert {name for name in (*COLUMNS, *MANAGED) if f"`{name}`" not in page} == set()
