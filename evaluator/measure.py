@@ -26,7 +26,10 @@ def measure(metric: Metric, session: Session, question: GoldenQuestion | None) -
 
 
 def begin(metric: Metric, session: Session, question: GoldenQuestion | None) -> Begun:
-    """Ask a metric of a session. What it says is known at once, or, of an async function, comes later."""
+    """Ask a metric of a session. What it says is known at once, or, of an async function, comes later.
+
+    Of a session with missing spans no score holds: it is inconclusive, and an async function is not awaited.
+    """
     try:
         if metric.needs is None:
             said = metric.function(session)
@@ -34,6 +37,8 @@ def begin(metric: Metric, session: Session, question: GoldenQuestion | None) -> 
             return Inconclusive(f"the golden question has no {metric.needs}")
         else:
             said = metric.function(session, question)
+        if session.missing_spans:
+            said = _of_a_part(metric, said, session.missing_spans)
         if inspect.iscoroutine(said):
             return asyncio.run_coroutine_threadsafe(said, own_loop())
     except Exception as error:  # noqa: BLE001 (a stranger's code runs here)
@@ -50,7 +55,7 @@ def finish(metric: Metric, begun: Begun) -> Outcome:
     """
     outcome = _awaited(begun) if isinstance(begun, Future) else begun
     if isinstance(outcome, Score):
-        if not isinstance(outcome.value, int | float) or not isfinite(outcome.value):
+        if not _is_number(outcome.value):
             return Failure(f"returned the value {outcome.value!r:.80}; expected a finite number")
         if metric.threshold is None:
             return outcome
@@ -62,12 +67,34 @@ def finish(metric: Metric, begun: Begun) -> Outcome:
     return outcome
 
 
+def _of_a_part(metric: Metric, said: Any, missing: int) -> Any:
+    """What a metric said of the recorded part of a session, as far as it holds of the whole.
+
+    A value that only grows is at least that: a limit that it is beyond is missed whatever the rest was.
+    """
+    parts = [f"{missing} {'span is' if missing == 1 else 'spans are'} missing from the recording"]
+    if inspect.iscoroutine(said):
+        said.close()
+    elif not isinstance(said, Score) or not _is_number(said.value):
+        return said
+    elif said.reason:
+        parts.append(f"of the rest: {said.reason}")
+    best = (
+        said.value if isinstance(said, Score) and metric.grows and metric.higher_is_better is False else None
+    )
+    return Inconclusive("; ".join(parts), best)
+
+
 def _awaited(begun: Future[Outcome]) -> Outcome:
     try:
         said: Any = begun.result()
     except (Exception, CancelledError) as error:  # noqa: BLE001 (a stranger's code ran there)
         return _outcome_of(error)
     return said if isinstance(said, Outcome) else _no_outcome(said)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
 
 
 def _no_outcome(said: Any) -> Failure:

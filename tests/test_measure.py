@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from made_sessions import question, session
+from made_sessions import llm, question, session, tool
 
 from spangrade.evaluator.golden import GoldenDataset
 from spangrade.evaluator.grade import AHEAD, Verdict, grade
 from spangrade.evaluator.judge import JudgeBudgetExceeded, JudgeError, JudgeUnavailable
 from spangrade.evaluator.measure import measure
-from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics import Metric, parse_metric
 from spangrade.evaluator.outcome import Failure, Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
 
@@ -108,3 +108,42 @@ def test_a_metric_for_other_agents_is_left_out() -> None:
     assert "shop" in graded.outcomes
     assert "cashier" not in graded.outcomes
     assert graded.verdict is Verdict.PASSED
+
+
+def test_what_is_not_wholly_recorded_neither_passes_nor_fails_for_what_may_be_missing() -> None:
+    asked = question(tools=["find", "pay"])
+    whole = session([("hi", [tool("find"), tool("pay")])], missing_spans=2)
+    part = session([("hi", [tool("find")])], missing_spans=1)
+    recall = parse_metric("tool_recall")
+    assert measure(recall, whole, asked) == Inconclusive(
+        "2 spans are missing from the recording; of the rest: as expected"
+    )
+    assert measure(recall, part, asked) == Inconclusive(
+        "1 span is missing from the recording; of the rest: missing: pay"
+    )
+    dataset = GoldenDataset(golden_questions=(asked,))
+    assert [one.verdict for one in grade([whole, part], dataset)] == [Verdict.INCONCLUSIVE] * 2
+    reported = next(iter(grade([whole], dataset))).outcomes
+    assert not [name for name, outcome in reported.items() if isinstance(outcome, Score)]
+
+
+def test_a_limit_that_the_recorded_part_is_beyond_is_missed() -> None:
+    dear = session(llm_calls=(llm(),), cost_usd=0.01, missing_spans=1)
+    assert measure(parse_metric("cost<=0.005"), dear, None) == Score(
+        0.01, False, "at best 0.01: 1 span is missing from the recording; of the rest: 1 model calls"
+    )
+    assert isinstance(measure(parse_metric("cost<=0.02"), dear, None), Inconclusive)
+    assert isinstance(measure(parse_metric("tool_utilization>=1"), dear, None), Inconclusive)
+
+
+def test_no_judge_is_asked_about_a_session_with_missing_spans() -> None:
+    asked = []
+
+    async def judged(one: Session) -> Outcome:
+        asked.append(one)
+        return Score(1.0)
+
+    assert measure(Metric("judged", judged), session(missing_spans=1), None) == Inconclusive(
+        "1 span is missing from the recording"
+    )
+    assert asked == []

@@ -9,7 +9,7 @@ from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
 
 
-@metric(unit="calls", higher_is_better=None)
+@metric(unit="calls", higher_is_better=None, grows=True)
 def tool_utilization(session: Session) -> Outcome:
     """How many tool calls were made, hand-offs left out."""
     counts = Counter(call.tool_name for call in session.tool_interactions if not call.handoff)
@@ -34,7 +34,7 @@ def tool_success_rate(session: Session) -> Outcome:
     return Score(rate, None, reason, spans, {"tool_calls": len(calls), "failed_tool_calls": len(failed)})
 
 
-@metric(unit="hand-offs", higher_is_better=None)
+@metric(unit="hand-offs", higher_is_better=None, grows=True)
 def agent_handoffs(session: Session) -> Outcome:
     """How often one agent handed over to another."""
     if session.handoffs is None:
@@ -62,7 +62,7 @@ def grounding_utilization(session: Session) -> Outcome:
     return Score(len(grounded) / len(chunks), None, reason, tuple(grounded), details)
 
 
-@metric(unit="calls", higher_is_better=None)
+@metric(unit="calls", higher_is_better=None, grows=True)
 def sandbox_usage(session: Session) -> Outcome:
     """How often code ran in a model's own sandbox."""
     runs = [call.code_executions for call in session.llm_calls]

@@ -15,7 +15,7 @@ def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
     return ordered[max(ceil(share * len(ordered)), 1) - 1] if ordered else None
 
 
-@metric(unit="seconds", higher_is_better=False)
+@metric(unit="seconds", higher_is_better=False, grows=True)
 def latency_metrics(session: Session) -> Outcome:
     """The seconds that the turns took, added up; the user's thinking time is not in it."""
     if not session.turns:

@@ -29,6 +29,8 @@ class Metric:
 
     `parameter` is the function's keyword for the text after a colon in the name (`tool_recall:exact`);
     with `choices` it is one of these and may be left out, without it is any text and must be given.
+
+    `grows` says that what is not recorded could only have raised the value, as of a sum.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Metric:
     choices: tuple[str, ...] = ()
     scale: tuple[float, float] | None = None
     agents: tuple[str, ...] = ()
+    grows: bool = False
 
     def __call__(self, *args: object, **parameter: str) -> Any:
         """What the function says of a session (and its golden question), before any threshold."""
@@ -66,6 +69,7 @@ def metric(
     parameter: str | None = None,
     choices: tuple[str, ...] = (),
     scale: tuple[float, float] | None = None,
+    grows: bool = False,
 ) -> Callable[[Function], Metric]:
     """Make a function the `Metric` of its name, described by the first line of its docstring."""
 
@@ -82,6 +86,7 @@ def metric(
             parameter,
             choices,
             scale,
+            grows=grows,
         )
 
     return named

@@ -13,7 +13,7 @@ _NO_CALLS = "no model call is recorded"
 _NO_TOKENS = "not every model call recorded its tokens"
 
 
-@metric(unit="tokens", higher_is_better=False)
+@metric(unit="tokens", higher_is_better=False, grows=True)
 def token_usage(session: Session) -> Outcome:
     """Input and output tokens of all model calls, added up."""
     usage = session.usage
@@ -33,7 +33,7 @@ def token_usage(session: Session) -> Outcome:
     return Score(float(total), None, f"{usage.input_tokens} in, {usage.output_tokens} out", (), details)
 
 
-@metric(unit="USD", higher_is_better=False)
+@metric(unit="USD", higher_is_better=False, grows=True)
 def cost(session: Session) -> Outcome:
     """What the model calls cost, in US dollars, each at its model's price when it was made."""
     if session.cost_usd is None:
@@ -68,7 +68,7 @@ def output_density(session: Session) -> Outcome:
     return Score(value, None, f"{usage.output_tokens} tokens in {usage.llm_calls} model calls")
 
 
-@metric(higher_is_better=False)
+@metric(higher_is_better=False, grows=True)
 def context_saturation(session: Session) -> Outcome:
     """The fullest that a model's context window got: the greatest input tokens / context window of a call."""
     unknown = None
