@@ -12,6 +12,9 @@ import pytest
 from gemini_standin import decision, gemini_standin
 from packaging.requirements import Requirement
 
+# Imported before the runs inside this process, which forget what they import: DuckDB cannot be loaded twice.
+import spangrade.evaluator.conversation_runner  # noqa: F401
+
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[1]
@@ -209,7 +212,8 @@ async def test_names(conversation, name):
 def test_the_judges_model_is_an_option(run, gemini):
     result = run(EVALS, "--judge-model", "gemini-x", "--judge-max-cost", "1")
     assert result.evals[1] == "judge gemini/gemini-x: calls 1, cache hits 0, cost unknown"
-    assert [request.path for request in gemini.requests] == ["/v1beta/models/gemini-x:generateContent"]
+    [request] = gemini.requests
+    assert request.path.endswith("/models/gemini-x:generateContent")
 
 
 def test_the_plugin_needs_no_other_plugin(run, gemini):
