@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from receiving import receiver
 
 from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.spool import folder_of
 from spangrade.tracer.store import Store
 
 SENDERS = 4
@@ -77,12 +78,14 @@ def encoded(url: str, sender: int, until_s: float, results: multiprocessing.Queu
         began = time.perf_counter()
         connection.request("POST", "/v1/traces", fresh, {"Content-Type": "application/x-protobuf"})
         answer = connection.getresponse()
-        answer.read()
+        said = answer.read()
         if answer.status == 200:
             latencies.append(time.perf_counter() - began)
             sent += BATCH
         else:
             waited += 1
+            if waited == 1:
+                print(answer.status, said, file=sys.stderr)
             time.sleep(0.2)
     results.put((sent, waited, latencies))
 
@@ -176,6 +179,7 @@ def main(kind: str, seconds: float) -> None:
         outcomes = [results.get(timeout=60) for _ in senders]
         took = time.time() - began
         cpu = spent(running.process.pid)[0] - cpu_before
+        waiting_mb = sum(path.stat().st_size for path in folder_of(running.db).glob("*")) >> 20
         stop.set()
         reader.join()
         for sender in senders:
@@ -198,8 +202,8 @@ def main(kind: str, seconds: float) -> None:
             f"{len(refused)} of {len(reads) + len(refused)} refused"
         )
         print(
-            f"stop: {drained:.1f} s, exit code {code}; stored {rows}, once each {distinct}, "
-            f"file {running.db.stat().st_size / rows:.0f} bytes a span"
+            f"stop: {drained:.1f} s for {waiting_mb} MiB, exit code {code}; "
+            f"stored {rows}, once each {distinct}, file {running.db.stat().st_size / rows:.0f} bytes a span"
         )
 
 

@@ -18,12 +18,13 @@ from spangrade.tracer.store import Store
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
+_REST_S = 0.25  # after a window that did not take all in: who waits for the file tries every 0.05 s
 _CHORE_EVERY_S = 86_400.0
 _TROUBLE = (SpangradeError, duckdb.Error, OSError)  # what waits in the spool is tried again
 
 
 class Loader(threading.Thread):
-    """Opens the database `every_s` seconds if there is something for it, for `window_s` seconds at most.
+    """Opens the database every `every_s` seconds if there is something for it, for `window_s` and a segment.
 
     While another process has it, the spool grows. `chore`, if given, is called with the database's path
     between two windows, at the start and once a day.
@@ -36,7 +37,7 @@ class Loader(threading.Thread):
         counters: Counters,
         *,
         every_s: float = 1.0,
-        window_s: float = 1.0,
+        window_s: float = 0.5,
         chore: Callable[[Path], None] | None = None,
     ) -> None:
         super().__init__(name="loader", daemon=True)
@@ -53,7 +54,7 @@ class Loader(threading.Thread):
 
     def run(self) -> None:
         """Load until `stop`."""
-        while not self._stopping.wait(self._every_s):
+        while not self._stopping.wait(_REST_S if waiting(self._db) else self._every_s):
             self._once()
             if self._chore and time.monotonic() >= self._chore_due_s:
                 self._chore_due_s = time.monotonic() + _CHORE_EVERY_S

@@ -1,0 +1,70 @@
+"""Where the receiver's time goes, a span: each step by itself, in one thread.
+
+Run: `uv run --extra dev python tests/benchmarks/collect_parts.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.collect import ATTRIBUTES, BATCH
+from receiving import request
+
+from spangrade.tracer import otlp_proto
+from spangrade.tracer.redaction import Redaction
+from spangrade.tracer.spool import Segment, drain, folder_of, framed
+from spangrade.tracer.store import Store, rows_of
+
+REQUESTS = 120
+
+
+def main() -> None:
+    """Run each step over the same requests."""
+    bodies = []
+    for number in range(REQUESTS):
+        message = request(number * BATCH, BATCH)
+        for span in message.resource_spans[0].scope_spans[0].spans:
+            for key, value in ATTRIBUTES.items():
+                into = span.attributes.add(key=key).value
+                if isinstance(value, int):
+                    into.int_value = value
+                else:
+                    into.string_value = value
+        bodies.append(message.SerializeToString())
+
+    def timed(name: str, step: Callable[[], list]) -> list:
+        began, cpu = time.perf_counter(), time.process_time()
+        done = step()
+        spans = REQUESTS * BATCH / 1e6
+        took, used = time.perf_counter() - began, time.process_time() - cpu
+        print(f"{name:32} {took / spans:6.1f} µs, {used / spans:6.1f} µs CPU")
+        return done
+
+    messages = timed("parse", lambda: [ExportTraceServiceRequest.FromString(body) for body in bodies])
+    records = timed("decode", lambda: [list(otlp_proto.decode(message)) for message in messages])
+    redact = Redaction("mask")
+    timed("redact (off by default)", lambda: [[redact(span) for span in spans] for spans in records])
+    rows = timed("to rows", lambda: [rows_of(spans) for spans in records])
+    frames = timed("to frames", lambda: [framed(tables) for tables in rows])
+    with tempfile.TemporaryDirectory() as folder:
+        db = Path(folder) / "s.duckdb"
+        segment = Segment(folder_of(db))
+        timed("to disk, a sync each request", lambda: [segment.append([frame]) for frame in frames])
+        segment.close()
+
+        def load() -> list:
+            with Store.open(db) as store:
+                return [drain(store)]
+
+        timed("to the database, and close it", load)
+
+
+if __name__ == "__main__":
+    main()
