@@ -55,6 +55,14 @@ def import_(
     paths: Annotated[list[Path], typer.Argument(help="Recorded spans, logs, or sessions; .gz too.")],
     db: DB = DEFAULT_DB,
     strict: Annotated[bool, typer.Option(help="Import nothing if anything cannot be read.")] = False,
+    session_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ATTRIBUTE",
+            help="A span or resource attribute that holds the session's id, before any other; kept in the "
+            "database, an empty one takes it back.",
+        ),
+    ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Import recorded spans and logs, and derive sessions from them.
@@ -63,7 +71,7 @@ def import_(
     """
     from spangrade.evaluator.cli.importing import run
 
-    run(paths, db, strict=strict, as_json=format is Format.JSON)
+    run(paths, db, session_from or [], strict=strict, as_json=format is Format.JSON)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from pathlib import Path
 from spangrade.evaluator.cli.opening import WAIT_S
 from spangrade.evaluator.cli.output import print_json, progress, warn
 from spangrade.evaluator.derive import update
+from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.readers import read
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -77,12 +78,18 @@ def take_in(store: Store, paths: Sequence[Path]) -> tuple[Added, Intake]:
     return added, intake
 
 
-def run(paths: Sequence[Path], db: Path, *, strict: bool, as_json: bool) -> None:
-    """Import files into a database and say what came of it."""
+def run(paths: Sequence[Path], db: Path, session_from: Sequence[str], *, strict: bool, as_json: bool) -> None:
+    """Import files into a database and say what came of it.
+
+    `session_from` are attributes that hold a session's id; none leaves those of the database as they are, an
+    empty one takes them back.
+    """
     if strict:
         check(paths)
     with Store.open(db, wait_s=WAIT_S) as store:
         before = _sessions(store)
+        if session_from:
+            set_session_from(store, filter(None, session_from))
         added, intake = take_in(store, paths)
         sessions = _sessions(store)
     result = {

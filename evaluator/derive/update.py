@@ -20,6 +20,7 @@ from spangrade.evaluator.derive import sql
 from spangrade.evaluator.derive.assemble import assemble
 from spangrade.evaluator.derive.link import linked, place_of
 from spangrade.evaluator.derive.rows import REACHED, TABLES, TRACES, Row, rows_of
+from spangrade.evaluator.derive.session_from import own_id, session_from, with_own_ids
 from spangrade.evaluator.derive.tree import Tree
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord, Span
@@ -184,10 +185,15 @@ def _observations(store: Store, traces: Sequence[Trace]) -> dict[str, list[Obser
         return {}
     logs = _logs(store, traces)
     found: dict[str, list[Observation]] = {trace.trace_id: [] for trace in traces}
+    attributes = session_from(store)
+    ids: dict[str, dict[str, str]] = {}
     for spans in _spans(store, traces):
         for seen in observe(spans, logs):
             found[seen.trace_id].append(seen)
-    return found
+        for span in spans if attributes else ():
+            if own := own_id(span, attributes):
+                ids.setdefault(span.trace_id, {})[span.span_id] = own
+    return found | {trace_id: with_own_ids(found[trace_id], own) for trace_id, own in ids.items()}
 
 
 def _spans(store: Store, traces: Sequence[Trace]) -> Iterator[list[Span]]:

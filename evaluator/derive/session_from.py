@@ -1,0 +1,47 @@
+"""Conversation ids in attributes of people's own: which attributes these are is a setting of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from spangrade.converters.observation import Observation
+from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
+
+
+def session_from(store: Store) -> tuple[str, ...]:
+    """Return the names of the attributes that hold a session's id, the first to be asked first."""
+    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'session_from'"):
+        return ()
+    return tuple(name for (name,) in store.query("SELECT attribute FROM session_from ORDER BY position"))
+
+
+def set_session_from(store: Store, attributes: Iterable[str]) -> None:
+    """Keep the names of the attributes that hold a session's id; new ones derive everything again."""
+    names = tuple(dict.fromkeys(attributes))
+    if names == session_from(store):
+        return
+    with store.transaction():
+        store.query(
+            "CREATE OR REPLACE TABLE session_from (position INTEGER NOT NULL, attribute VARCHAR NOT NULL)"
+        )
+        for position, name in enumerate(names):
+            store.query(
+                "INSERT INTO session_from VALUES ($position, $name)", {"position": position, "name": name}
+            )
+        if store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived'"):
+            store.query("UPDATE derived.progress SET rules = 0")
+
+
+def own_id(span: Span, attributes: Iterable[str]) -> str | None:
+    """Return the session id in the first of the attributes that a span, or else its resource, has."""
+    for name in attributes:
+        value = span.attributes.get(name, span.resource.get(name))
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            return str(value)
+    return None
+
+
+def with_own_ids(observations: Sequence[Observation], ids: Mapping[str, str]) -> list[Observation]:
+    """Return a trace's observations with the ids of people's own, by span id, in place of any other."""
+    return [seen._replace(conversation_id=ids.get(seen.span_id)) for seen in observations]
