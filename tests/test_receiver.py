@@ -7,11 +7,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import grpc
 import pytest
 import requests
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import NameOID
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
@@ -154,6 +161,12 @@ def test_a_span_that_cannot_be_read_is_counted_and_the_others_are_kept(tmp_path:
             {"Content-Encoding": "gzip"},
         ),
         (413, "more than 20000 records in one request: ", request(0, 20_001).SerializeToString(), {}),
+        (
+            413,
+            "more than 20000 records",
+            b'{"resourceSpans":[{"scopeSpans":[{"spans":[%s0]}]}]}' % (b"0," * 20_000),
+            JSON,
+        ),
         (413, "the body is 16777217 bytes: ", bytes(2**24 + 1), {}),
         (415, "content type 'text/plain': send ", b"", {"Content-Type": "text/plain"}),
         (415, "content encoding 'br': send gzip", b"", {"Content-Encoding": "br"}),
@@ -212,6 +225,62 @@ def test_a_token_is_asked_for_on_every_path_but_healthz(tmp_path: Path) -> None:
             with pytest.raises(grpc.RpcError) as refused:
                 export(request(0, 1))
     assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    pem = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(signed.public_bytes(pem))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_tls_is_spoken_over_both_protocols(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    with receiver(tmp_path / "s.duckdb", "--tls-cert", str(cert), "--tls-key", str(key)) as secure:
+        assert secure.http.startswith("https://")
+        body = request(0, 1).SerializeToString()
+        answer = requests.post(
+            secure.http + "/v1/traces", data=body, headers=PROTOBUF, verify=str(cert), timeout=20
+        )
+        assert answer.status_code == 200
+        credentials = grpc.ssl_channel_credentials(cert.read_bytes())
+        with grpc.secure_channel(secure.grpc, credentials) as channel:
+            TraceServiceStub(channel).Export(request(1, 1))
+        secure.stop()
+    assert stored(tmp_path / "s.duckdb") == 2
+
+
+def test_half_of_a_key_pair_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--tls-cert and --tls-key belong together"):
+        Settings(tmp_path / "s.duckdb", certificate=tmp_path / "cert.pem").check()
+
+
+def test_a_bomb_over_grpc_is_refused(running: Receiver) -> None:
+    bomb = request(0, 1, text="x" * 2**26)
+    with grpc.insecure_channel(running.grpc) as channel, pytest.raises(grpc.RpcError) as refused:
+        TraceServiceStub(channel).Export(bomb, compression=grpc.Compression.Gzip)
+    assert refused.value.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT)
 
 
 def test_a_full_spool_asks_to_send_again_and_loses_nothing(tmp_path: Path) -> None:

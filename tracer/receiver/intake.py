@@ -93,13 +93,14 @@ def decode(
     rejected = 0
     check = len(body) > limits.value_chars
     for record in found:
+        only_odd = isinstance(record, Problem) and not record.dropped  # the record itself came before it
+        if len(records) + rejected == limits.records and not only_odd:
+            raise too_large(f"more than {limits.records} records in one request: send smaller batches")
         if isinstance(record, Problem):
             rejected += record.dropped
             if len(reasons) < _MOST_SAID:
                 reasons.append(f"{record.where}: {record.message}")
             continue
-        if len(records) == limits.records:
-            raise too_large(f"more than {limits.records} records in one request: send smaller batches")
         if check and (reason := too_long(record, limits.value_chars)):
             rejected += 1
             if len(reasons) < _MOST_SAID:
