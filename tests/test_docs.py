@@ -50,6 +50,18 @@ def test_the_readmes_agent_is_graded_by_the_readmes_dataset(tmp_path: Path) -> N
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 session: 1 passed")
 
 
+def test_the_readmes_eval_passes_and_fails_another_agent(tmp_path: Path) -> None:
+    page = "\n".join(blocks(ROOT / "README.md", "python"))
+    held = "import asyncio\nasyncio.run(test_where_is_my_order())\n"
+    for name, text, code in (
+        ("passes.py", page, 0),
+        ("fails.py", page.replace('"shipped"}\n', '"lost"}\n'), 1),
+    ):
+        (tmp_path / name).write_text(f"{text}\n{held}", encoding="utf-8")
+        done = subprocess.run([sys.executable, name], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+
+
 def test_the_readmes_queries_run_on_the_readmes_dataset(tmp_path: Path) -> None:
     graded = spangrade("grade", str(DATASET), folder=tmp_path)
     assert (graded.returncode, graded.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
