@@ -143,7 +143,7 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
         tool_calls=said.tool_calls if said else (),
         tool_results=said.tool_results if said else (),
         state=_state(span, a),
-        timed=not a.get(semconv.DURATION_UNKNOWN),
+        timed=span.end_ns >= span.start_ns and not a.get(semconv.DURATION_UNKNOWN),
         thread=thread(inputs, outputs) if kind == "llm" and conversation is None else None,
         **(_usage(a) if kind in {"llm", "other"} else {}),
     )
