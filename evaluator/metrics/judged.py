@@ -12,7 +12,9 @@ import orjson
 from spangrade.evaluator.columns import OF_THE_QUESTION, column
 from spangrade.evaluator.golden import GoldenQuestion
 from spangrade.evaluator.judge import Question, default_judge, rate, rate_by
+from spangrade.evaluator.judge.vertex import VertexEvaluation, vertex_evaluation
 from spangrade.evaluator.metrics.definitions import Definition, Scale, definitions_of, load_definitions
+from spangrade.evaluator.metrics.managed import ask_vertex
 from spangrade.evaluator.metrics.metric import Metric
 from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
@@ -26,21 +28,26 @@ _ZERO_TO_ONE = (0.0, 1.0)
 
 def load_judged(path: Path) -> tuple[Metric, ...]:
     """The metrics of a definitions file. Raises `InputError` for one that is not valid."""
-    return tuple(judged(name, definition) for name, definition in load_definitions(path).items())
+    vertex = vertex_evaluation()
+    return tuple(judged(name, definition, vertex) for name, definition in load_definitions(path).items())
 
 
-def judged(name: str, definition: Definition) -> Metric:
+def judged(name: str, definition: Definition, vertex: VertexEvaluation | None = None) -> Metric:
     """A metric that asks the judge (`default_judge`) to rate a session by a definition.
 
-    Its value is in the rubric's own range. A material that was not recorded makes it inconclusive.
+    A managed metric is asked of Vertex, where that is given, by Google's rubric. The value is in the rubric's
+    own range. A material that was not recorded makes it inconclusive.
     """
     rubric = None
+    managed = definition
     if definition.is_managed:
         rubric = f"spangrade/{definition.managed_name} v{RUBRICS_VERSION}"
         definition = _by_our_rubric(definition)
     sources = definition.sources
 
     async def ask(session: Session, question: GoldenQuestion | None = None) -> Outcome:
+        if managed.is_managed and vertex is not None:
+            return await ask_vertex(vertex, managed, definition.scale or _ZERO_TO_ONE, session, question)
         material = {}
         for key, source in sources.items():
             value = column(source, session, question)

@@ -1,0 +1,99 @@
+"""Managed metrics on Vertex AI: what its evaluation service is shown of a session."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from spangrade.evaluator.columns import column
+from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.evaluator.judge.vertex import VertexEvaluation
+from spangrade.evaluator.metrics.definitions import Definition, Scale
+from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session, Turn
+from spangrade.tracer.jsontext import dumps
+
+# These judge by what the tools were asked and answered, too.
+_BY_TOOLS = frozenset(
+    {
+        "GROUNDING",
+        "HALLUCINATION",
+        "TOOL_USE_QUALITY",
+        "FINAL_RESPONSE_QUALITY",
+        "MULTI_TURN_TOOL_USE_QUALITY",
+        "MULTI_TURN_TRAJECTORY_QUALITY",
+        "MULTI_TURN_TASK_SUCCESS",
+    }
+)
+_VERSIONED = re.compile(r"_v\d+$")
+
+
+async def ask_vertex(
+    evaluation: VertexEvaluation,
+    definition: Definition,
+    scale: Scale,
+    session: Session,
+    question: GoldenQuestion | None,
+) -> Outcome:
+    """What the service says of a session, its 0 to 1 put on the range that the definition asks for.
+
+    Without a version in the managed metric's name it is the first, which every version of the client knows.
+    """
+    sources = {"prompt": "user_inputs", "response": "final_response"} | definition.sources
+    material = {name: column(sources[name], session, question) for name in ("prompt", "response")}
+    for name, value in material.items():
+        if value is None:
+            return Inconclusive(f"{sources[name]} is not recorded")
+    metric = (definition.managed_metric_name or "").lower()
+    metric = metric if _VERSIONED.search(metric) else f"{metric}_v1"
+    instance: dict[str, Any] = {name: {"text": _text(value)} for name, value in material.items()}
+    if definition.managed_name.startswith("MULTI_TURN"):
+        said = [_said(*pair) for turn in session.turns for pair in _pairs(turn)]
+        instance["prompt"] = {"contents": {"contents": said[:-1]}}
+    if definition.managed_name in _BY_TOOLS:
+        instance["agent_data"] = {"turns": [_turn(session, turn) for turn in session.turns]}
+    verdict = await evaluation.rate(metric, instance, definition.natural_language_guidelines)
+    value = scale[0] + (verdict.score or 0.0) * (scale[1] - scale[0])
+    return Score(
+        value, None, f"{verdict.reason} (rubric vertex/{metric})", (), {"rubric": f"vertex/{metric}"}
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "\n".join(value)
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _pairs(turn: Turn) -> list[tuple[str, str]]:
+    pairs = (("user", turn.user_input), ("model", turn.final_response))
+    return [(role, text) for role, text in pairs if text is not None]
+
+
+def _said(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"text": text}]}
+
+
+def _turn(session: Session, turn: Turn) -> dict[str, Any]:
+    events: list[tuple[str, dict[str, Any]]] = []
+    for call in session.tool_interactions:
+        if call.turn == turn.turn:
+            agent, named = call.agent or "agent", {"name": call.tool_name}
+            asked = {"function_call": {**named, "args": _object(call.input_arguments)}}
+            answered = {"function_response": {**named, "response": _object(call.output)}}
+            events.append((agent, {"role": "model", "parts": [asked]}))
+            if call.output_known:
+                events.append((agent, {"role": "user", "parts": [answered]}))
+    if turn.user_input is not None:
+        events.insert(0, ("user", _said("user", turn.user_input)))
+    if turn.final_response is not None:
+        events.append(("agent", _said("model", turn.final_response)))
+    return {
+        "turn_index": turn.turn - 1,
+        "turn_id": str(turn.turn),
+        "events": [{"author": author, "content": content} for author, content in events],
+    }
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {"result": value}
