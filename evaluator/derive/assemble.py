@@ -233,7 +233,7 @@ def _handoffs(
         for o in tree.ordered
         if o.kind == "handoff" and (not agents or not o.handoff_to or tools.spelt(o.handoff_to) in agents)
     ]
-    if not transfers:
+    if not transfers and len(agents) > 1:
         transfers = [
             (o.start_ns, o.trace_id, _agent_of(o, tree), name)
             for o in tree.ordered
@@ -319,6 +319,8 @@ def _latency(
 
 def _errors(tree: Tree, interactions: Sequence[ToolInteraction]) -> tuple[Error, ...]:
     """Return each failure where it began: a span that only repeats what failed inside it is left out."""
+    if not any(t.ok is False for t in interactions) and not any(o.failed for o in tree.ordered):
+        return ()
     found = [
         (t.start_ns, Error(f"tool {t.tool_name}", t.error, t.trace_id, t.span_id))
         for t in interactions

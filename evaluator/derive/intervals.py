@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 Interval = tuple[int, int]
 
@@ -18,8 +18,10 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
     return merged
 
 
-def without(interval: Interval, holes: Iterable[Interval]) -> list[Interval]:
+def without(interval: Interval, holes: Sequence[Interval]) -> list[Interval]:
     """Return what is left of an interval without the holes."""
+    if not holes:
+        return [interval]
     start, end = interval
     left: list[Interval] = []
     for hole_start, hole_end in union(holes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -130,6 +131,7 @@ def is_named(name: str, arguments: str | None, agent: str) -> bool:
     return target is not None and spelt(target) == spelt(agent)
 
 
+@lru_cache(maxsize=4096)  # the same few names in every session
 def spelt(name: str) -> str:
     """Return an agent's name as the names of tools spell it."""
     return "".join(c if c.isalnum() else "_" for c in name.lower())
