@@ -133,6 +133,21 @@ def show(
 
 
 @app.command()
+def lint(
+    session: Annotated[str | None, typer.Argument(help="A session's id, or the beginning of one.")] = None,
+    db: DB = DEFAULT_DB,
+    format: OutputFormat = Format.TABLE,  # noqa: A002
+) -> None:
+    """Say what recordings lack, which metrics that makes inconclusive, and what would mend it.
+
+    Exit codes: 0 all well, 2 bad input, 4 a metric is inconclusive for what could be mended.
+    """
+    from spangrade.evaluator.cli.linting import run
+
+    run(session, db, as_json=format is Format.JSON)
+
+
+@app.command()
 def sql(
     query: Annotated[str, typer.Argument(help="A query over spans, logs and the derived views.")],
     db: DB = DEFAULT_DB,

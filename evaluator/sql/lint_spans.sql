@@ -1,0 +1,24 @@
+-- What is odd about the spans of sessions, counted by session, or by one; a parent is looked for in its own trace.
+SELECT
+    traces.session_id,
+    count(*) FILTER (spans.parent_span_id IS NOT NULL AND parents.span_id IS NULL) AS orphans,
+    count(DISTINCT spans.trace_id)
+        - count(DISTINCT spans.trace_id) FILTER (spans.parent_span_id IS NULL) AS without_root,
+    count(*) FILTER (spans.end_ns < spans.start_ns) AS unfinished,
+    count(*) FILTER (
+        spans.end_ns >= spans.start_ns AND parents.end_ns >= parents.start_ns AND (
+            spans.start_ns < parents.start_ns - $tolerance_ns
+            OR spans.end_ns > parents.end_ns + $tolerance_ns
+        )
+    ) AS skewed,
+    -- https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
+    count(DISTINCT spans.trace_id) FILTER (
+        regexp_matches(spans.trace_state, '(^|,)\s*ot=([^,]*;)?th:0*[1-9a-f]')
+    ) AS sampled
+FROM spans
+JOIN derived.traces USING (trace_id)
+LEFT JOIN spans AS parents
+    ON parents.trace_id = spans.trace_id AND parents.span_id = spans.parent_span_id
+WHERE $session IS NULL OR traces.session_id = $session
+GROUP BY traces.session_id
+HAVING orphans + without_root + unfinished + skewed + sampled > 0
