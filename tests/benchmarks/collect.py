@@ -47,7 +47,7 @@ ATTRIBUTES = {
 
 
 def encoded(url: str, sender: int, until_s: float, results: multiprocessing.Queue) -> None:
-    """Send one prepared request again and again, with other ids each time."""
+    """Send one prepared request again and again, with other ids and times each time."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     message = ExportTraceServiceRequest()
@@ -60,7 +60,7 @@ def encoded(url: str, sender: int, until_s: float, results: multiprocessing.Queu
             trace_id=b"TRACE" + bytes([sender + 1]) * 3 + (number // 16).to_bytes(8, "big"),
             span_id=b"SPAN" + bytes([sender + 1]) * 2 + number.to_bytes(2, "big"),
             name="chat gemini-2.5-flash",
-            start_time_unix_nano=began_ns + number,
+            start_time_unix_nano=began_ns,
             end_time_unix_nano=began_ns + 10**9,
         )
         for key, value in ATTRIBUTES.items():
@@ -75,6 +75,7 @@ def encoded(url: str, sender: int, until_s: float, results: multiprocessing.Queu
     mark = b"SPAN" + bytes([sender + 1]) * 2
     while time.time() < until_s:
         fresh = body.replace(mark, sent.to_bytes(6, "big")[2:] + bytes([sender + 1, 7]))
+        fresh = fresh.replace(began_ns.to_bytes(8, "little"), time.time_ns().to_bytes(8, "little"))
         began = time.perf_counter()
         connection.request("POST", "/v1/traces", fresh, {"Content-Type": "application/x-protobuf"})
         answer = connection.getresponse()
@@ -173,7 +174,7 @@ def main(kind: str, seconds: float) -> None:
             sender.start()
         reader.start()
         memory = []
-        while time.time() < until_s:
+        for _ in range(6):
             time.sleep(seconds / 6)
             memory.append(spent(running.process.pid)[1] >> 20)
         outcomes = [results.get(timeout=60) for _ in senders]
