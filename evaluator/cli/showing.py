@@ -181,7 +181,9 @@ def list_metrics(files: Sequence[Path] = (), *, as_json: bool) -> None:
     rows = [
         {
             **_metric_json(m),
-            "unit": m.unit if m.scale is None else f"{m.unit} {m.scale[0]:g} to {m.scale[1]:g}",
+            "unit": f"{m.unit} {m.scale[0]:g} to {m.scale[1]:g}"
+            if m.scale and isfinite(m.scale[1])
+            else m.unit,
             "parameter": "|".join(m.choices) or m.parameter,
         }
         for m in metrics
