@@ -1,6 +1,6 @@
 """What would mend a recording: the settings by which each family of instrumentations records more.
 
-Each was looked up in the instrumentation's own documentation: the links are in docs/dialects.md.
+Each was looked up in the instrumentation's own documentation or source: the links are in docs/dialects.md.
 """
 
 from __future__ import annotations
