@@ -135,7 +135,7 @@ def _lacks(s: Session) -> Iterator[_Lack]:
         yield _Lack("no_response", "turns without the agent's answer", len(unsaid), (), model)
     if s.agents is None:
         metrics = (*_TRAJECTORY, "agent_routing", "agent_handoffs")
-        yield _Lack("no_agents", "no agent is named", 1, metrics, first)
+        yield _Lack("no_agents", "no agent is named", 1, metrics)
     if bare := [tool for tool in tools if not tool.arguments_known]:
         at = (bare[0].trace_id, bare[0].span_id)
         yield _Lack("no_tool_arguments", "tool calls without their arguments", len(bare), _TOOLS, at)
@@ -151,14 +151,14 @@ def _lacks(s: Session) -> Iterator[_Lack]:
     if not calls:
         yield _Lack("no_model_calls", "no model call is recorded", 1, _OF_CALLS)
         return
-    untold = [call for call in calls if call.input_tokens is None or call.output_tokens is None]
-    if untold:
-        yield _Lack("no_tokens", "model calls without their tokens", len(untold), _OF_TOKENS)
+    counted = [call for call in calls if call.input_tokens is not None and call.output_tokens is not None]
+    if untold := len(calls) - len(counted):
+        yield _Lack("no_tokens", "model calls without their tokens", untold, _OF_TOKENS)
     if s.usage.cached_input_tokens is None:
         yield _Lack("no_cached_tokens", "no model call tells cached tokens", 1, ("cache_efficiency",))
     if s.usage.reasoning_tokens is None:
         yield _Lack("no_reasoning_tokens", "no model call tells reasoning tokens", 1, ("thinking_metrics",))
-    if unpriced := [call for call in calls if call.cost_usd is None and call not in untold]:
+    if unpriced := [call for call in counted if call.cost_usd is None]:
         models = ", ".join(sorted({call.model or "a model without a name" for call in unpriced}))
         metrics = ("cost", "context_saturation")
         yield _Lack("unknown_price", f"model calls without a known price: {models}", len(unpriced), metrics)
