@@ -150,7 +150,6 @@ def unwrapped(result: Any) -> Any:
 def exchange(
     inputs: Any,
     outputs: Any,
-    read: Callable[[Any], Message | None] = message_of,
     *,
     injected: Callable[[str], bool] = lambda _: False,
 ) -> Exchange:
@@ -166,7 +165,7 @@ def exchange(
     results: list[ToolResult] = []
     fresh = True
     for raw in reversed(inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()):
-        message = read(raw)
+        message = message_of(raw)
         if message is None or message.role == "system":
             continue
         if message.role == "assistant":
@@ -180,7 +179,9 @@ def exchange(
             break
         if continues is None and message.tool_results:
             continues = True
-    answers = [m for m in map(read, outputs if isinstance(outputs, list) else [outputs]) if m is not None]
+    answers = [
+        m for m in map(message_of, outputs if isinstance(outputs, list) else [outputs]) if m is not None
+    ]
     texts: list[str] = []
     for message in answers:
         if message.tool_results:  # an agent's whole turn: the answer is what follows its last tool

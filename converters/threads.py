@@ -6,7 +6,6 @@ the calls of a client that records no conversation id.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -14,14 +13,14 @@ from spangrade.converters.messages import Message, message_of
 from spangrade.converters.observation import Thread
 
 
-def thread(inputs: Any, outputs: Any, read: Callable[[Any], Message | None] = message_of) -> Thread | None:
+def thread(inputs: Any, outputs: Any) -> Thread | None:
     """Return where a call with these messages stands; None if it has no input messages.
 
     A message differs a little between an answer and its repetition in the next request, so only what was
     said counts: texts without white space, and after the last text the model's tool calls. What tools
     were called before, and what they returned, some clients leave out and some clear later on.
     """
-    heard = _read(inputs, read)
+    heard = _read(inputs)
     if not heard:
         return None
     last = max((i for i, message in enumerate(heard) if message.role == "assistant"), default=-1)
@@ -32,17 +31,17 @@ def thread(inputs: Any, outputs: Any, read: Callable[[Any], Message | None] = me
     for message in heard[last + 1 :]:
         said.add(message)
     asked = said.key(*(str(r.result) for message in heard[last + 1 :] for r in message.tool_results))
-    answers = [message for message in _read(outputs, read) if message.role == "assistant"]
+    answers = [message for message in _read(outputs) if message.role == "assistant"]
     for message in answers:
         said.add(message)
     return Thread(history, asked, said.key() if answers else None)
 
 
-def _read(messages: Any, read: Callable[[Any], Message | None]) -> list[Message]:
+def _read(messages: Any) -> list[Message]:
     listed = messages if isinstance(messages, list) else [messages]
     return [
         message
-        for message in map(read, listed)
+        for message in map(message_of, listed)
         if message is not None and message.role != "system" and any(message[1:])
     ]
 

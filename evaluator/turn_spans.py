@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,14 +12,12 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 from spangrade import tracer
-from spangrade.tracer.errors import StoreLockedError
 from spangrade.tracer.exporter import stored_spans
 from spangrade.tracer.instrument import Turn
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
 _LOCK_PATIENCE_S = 30.0  # for all the workers of a test run write to one file
-_RETRY_EVERY_S = 0.05
 
 
 class TurnSpans:
@@ -98,13 +95,5 @@ def keep(spans: Sequence[Span], db: str | Path) -> None:
     Raises:
         StoreError: the database cannot be used, or not within 30 s.
     """
-    give_up_s = time.monotonic() + _LOCK_PATIENCE_S
-    while True:
-        try:
-            with Store.open(db) as store:
-                store.add(spans)
-            return
-        except StoreLockedError:
-            if time.monotonic() > give_up_s:
-                raise
-        time.sleep(_RETRY_EVERY_S)
+    with Store.open(db, wait_s=_LOCK_PATIENCE_S) as store:
+        store.add(spans)

@@ -108,6 +108,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "cost_unknown",
         "latency",
         "errors",
+        "missing_spans",
     ]
     assert list(shown["turns"][0]) == ["index", "user_input", "final_response", "latency_s", "trace_ids"]
     assert shown["session_id"] == listed[0]["session_id"]

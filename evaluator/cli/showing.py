@@ -111,6 +111,7 @@ def session_json(s: Session) -> dict[str, Any]:
         "cost_unknown": s.cost_unknown,
         "latency": s.latency,
         "errors": [{"where": e.where, "message": e.message} for e in s.errors],
+        "missing_spans": s.missing_spans,
     }
 
 
