@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -428,7 +427,7 @@ async def test_a_cache_that_is_no_database_is_an_error_that_names_the_file(gemin
 # --- within limits
 
 
-async def test_200_comparisons_of_200_ms_take_less_than_5_s_and_the_second_time_no_call(gemini, tmp_path):
+async def test_200_comparisons_are_asked_40_at_once_and_the_second_time_not_at_all(gemini, tmp_path):
     gemini.delay_s = 0.2
     gemini.answer = knows(*((f"expected {i}", f"actual {i}") for i in range(0, 200, 2)))
     pairs = [(f"actual {i}", f"expected {i}") for i in range(200)]
@@ -438,9 +437,8 @@ async def test_200_comparisons_of_200_ms_take_less_than_5_s_and_the_second_time_
         found = await asyncio.gather(*(is_similar_text(*pair, judge=run) for pair in pairs))
         return [bool(one) for one in found]
 
-    started = time.monotonic()
     assert await compare_all() == [True, False] * 100
-    assert time.monotonic() - started < 5
+    assert 20 < gemini.busiest <= 40  # at 40, 200 of 200 ms take a second and what the client adds
     assert await compare_all() == [True, False] * 100
     assert gemini.calls == 200
 

@@ -73,7 +73,7 @@ def test_many_orphans_beside_many_runs_take_no_quadratic_time() -> None:
     tree = Tree(many)
     started = time.perf_counter()
     assert missing_spans(tree) < len(many)
-    assert time.perf_counter() - started < 2
+    assert time.perf_counter() - started < 20  # quadratic, it would take minutes
 
 
 @pytest.mark.parametrize("name", NAMES)
