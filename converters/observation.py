@@ -90,6 +90,7 @@ class Observation(NamedTuple):
     handoff_to: str | None = None
     thread: Thread | None = None
     timed: bool = True
+    sampled: bool = False
 
 
 def plain(span: Span) -> Observation:

@@ -116,6 +116,7 @@ def _unmeasured(session: Session, metrics: Mapping[str, Metric]) -> set[str]:
         name
         for name, metric in metrics.items()
         if session.missing_spans
+        or session.sampled
         or metric.needs is not None
         or (name in _REPORTED and isinstance(metric(session), Inconclusive))
     }
@@ -187,7 +188,7 @@ def _oddities(odd: _Odd, metrics: Iterable[str], s: Session) -> Iterator[_Lack]:
         yield _Lack("clock_skew", "spans that start before their parent or end after it", odd.skewed)
     if odd.sampled:
         what = "traces sampled with a probability: others of the conversation may have been dropped"
-        yield _Lack("sampled", what, odd.sampled)
+        yield _Lack("sampled", what, odd.sampled, tuple(metrics))
 
 
 _OF_TOKENS = ("token_usage", "cost", "output_density", "context_saturation")

@@ -28,7 +28,8 @@ def measure(metric: Metric, session: Session, question: GoldenQuestion | None) -
 def begin(metric: Metric, session: Session, question: GoldenQuestion | None) -> Begun:
     """Ask a metric of a session. What it says is known at once, or, of an async function, comes later.
 
-    Of a session with missing spans no score holds: it is inconclusive, and an async function is not awaited.
+    Of a session that may not be recorded whole no score holds: it is inconclusive, and an async function is
+    not awaited.
     """
     try:
         if metric.needs is None:
@@ -37,8 +38,8 @@ def begin(metric: Metric, session: Session, question: GoldenQuestion | None) -> 
             return Inconclusive(f"the golden question has no {metric.needs}")
         else:
             said = metric.function(session, question)
-        if session.missing_spans:
-            said = _of_a_part(metric, said, session.missing_spans)
+        if why := _not_whole(session):
+            said = _of_a_part(metric, said, why)
         if inspect.iscoroutine(said):
             return asyncio.run_coroutine_threadsafe(said, own_loop())
     except Exception as error:  # noqa: BLE001 (a stranger's code runs here)
@@ -67,12 +68,19 @@ def finish(metric: Metric, begun: Begun) -> Outcome:
     return outcome
 
 
-def _of_a_part(metric: Metric, said: Any, missing: int) -> Any:
+def _not_whole(session: Session) -> str | None:
+    """Why what is recorded of a session may not be the whole of it."""
+    if missing := session.missing_spans:
+        return f"{missing} {'span is' if missing == 1 else 'spans are'} missing from the recording"
+    return "traces were sampled: some of the session may have been dropped" if session.sampled else None
+
+
+def _of_a_part(metric: Metric, said: Any, why: str) -> Any:
     """What a metric said of the recorded part of a session, as far as it holds of the whole.
 
     A value that only grows is at least that: a limit that it is beyond is missed whatever the rest was.
     """
-    parts = [f"{missing} {'span is' if missing == 1 else 'spans are'} missing from the recording"]
+    parts = [why]
     if inspect.iscoroutine(said):
         said.close()
     elif not isinstance(said, Score) or not _is_number(said.value):

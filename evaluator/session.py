@@ -127,7 +127,8 @@ class Session:
     """One conversation. `session_id_source` is "trace" where no conversation id was recorded.
 
     `missing_spans` are those that must have been there (recorded spans beneath an agent's run name them as
-    parents) and are not: what the rest tells is then not the whole.
+    parents) and are not; of a `sampled` one whole traces may have been dropped. What is recorded is then not,
+    or may not be, the whole.
     """
 
     session_id: str
@@ -147,3 +148,4 @@ class Session:
     latency: Latency
     errors: tuple[Error, ...]
     missing_spans: int = 0
+    sampled: bool = False

@@ -109,6 +109,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "latency",
         "errors",
         "missing_spans",
+        "sampled",
     ]
     assert list(shown["turns"][0]) == ["index", "user_input", "final_response", "latency_s", "trace_ids"]
     assert shown["session_id"] == listed[0]["session_id"]

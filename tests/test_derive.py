@@ -303,3 +303,11 @@ def test_the_views_tell_what_the_model_tells(tmp_path: Path) -> None:
         "state_variables": sum(len(s.state_variables or ()) for s in sessions),
         "errors": sum(len(s.errors) for s in sessions),
     }
+
+
+@pytest.mark.parametrize(
+    ("state", "sampled"), [("ot=th:c", True), ("a=b,ot=p:8;th:08", True), ("ot=th:0", False), ("a=b", False)]
+)
+def test_a_session_whose_traces_were_sampled_is_told(state: str, sampled: bool, tmp_path: Path) -> None:
+    (session,) = derived([agent("a", 1, None, "x", 0, 1)._replace(trace_state=state)], tmp_path / "s.duckdb")
+    assert session.sampled is sampled

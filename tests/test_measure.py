@@ -147,3 +147,11 @@ def test_no_judge_is_asked_about_a_session_with_missing_spans() -> None:
         "1 span is missing from the recording"
     )
     assert asked == []
+
+
+def test_no_score_holds_of_a_session_whose_traces_were_sampled() -> None:
+    stopped = session([("hi", [tool("find")])], sampled=True)
+    dataset = GoldenDataset(golden_questions=(question("hi", "bye"),))
+    (grade_,) = [one for one in grade([stopped], dataset) if one.session_id]
+    assert grade_.verdict is Verdict.INCONCLUSIVE
+    assert "traces were sampled: some of the session may have been dropped" in grade_.reason

@@ -7,6 +7,7 @@ reads it, and what none claims is read by the GenAI conventions. They are found 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
@@ -17,6 +18,9 @@ from spangrade.tracer.errors import SpangradeError
 from spangrade.tracer.span import LogRecord, Span
 
 FALLBACK = "genai"
+
+# https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
+_SAMPLED = re.compile(r"(^|,)\s*ot=([^,]*;)?th:0*[1-9a-f]")
 
 
 @runtime_checkable
@@ -52,6 +56,8 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
     for span in spans:
         for dialect in asked:
             if dialect.claims(span):
-                observations.append(dialect.read(span, logs.get((span.trace_id, span.span_id), ())))
+                seen = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
+                sampled = span.trace_state is not None and _SAMPLED.search(span.trace_state)
+                observations.append(seen._replace(sampled=True) if sampled else seen)
                 break
     return observations

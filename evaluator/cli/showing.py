@@ -112,6 +112,7 @@ def session_json(s: Session) -> dict[str, Any]:
         "latency": s.latency,
         "errors": [{"where": e.where, "message": e.message} for e in s.errors],
         "missing_spans": s.missing_spans,
+        "sampled": s.sampled,
     }
 
 

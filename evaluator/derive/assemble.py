@@ -60,6 +60,7 @@ def assemble(
         latency=_latency(tree, groups, turns, calls, interactions),
         errors=_errors(tree, interactions),
         missing_spans=missing_spans(tree),
+        sampled=any(o.sampled for o in tree.ordered),
     )
 
 

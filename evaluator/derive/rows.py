@@ -48,6 +48,7 @@ _SESSION_COLUMNS = {
     "state": na.string(),
     "errors": na.int64(),
     "missing_spans": na.int64(),
+    "sampled": na.bool_(),
 }
 _KEY = {"batch": na.int64(), "session_id": na.string()}
 
@@ -135,6 +136,7 @@ def _session_row(s: Session) -> Row:
         _json(s.state_variables),
         len(s.errors),
         s.missing_spans,
+        s.sampled,
     )
 
 
@@ -197,6 +199,7 @@ def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
             Latency(*r[17:22]),
             tuple(errors.get(session_id, ())),
             r[24],
+            r[25],
         )
 
 

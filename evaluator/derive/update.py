@@ -27,7 +27,7 @@ from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.sql import statement
 from spangrade.tracer.store import Store, arrow_rows
 
-RULES = 6  # raised with every change of a derivation rule: databases derived by older ones are derived again
+RULES = 7  # raised with every change of a derivation rule: databases derived by older ones are derived again
 
 SLICE = 16_384  # spans; what is kept of them while their sessions are assembled is some 20 MB
 _FETCH = 1_024

@@ -54,7 +54,8 @@ CREATE TABLE derived.sessions (
     first_response_s     DOUBLE,
     state                VARCHAR,          -- JSON object, NULL: none was recorded
     errors               BIGINT NOT NULL,
-    missing_spans        BIGINT NOT NULL   -- parents that recorded spans name beneath an agent's run
+    missing_spans        BIGINT NOT NULL,  -- parents that recorded spans name beneath an agent's run
+    sampled              BOOLEAN NOT NULL  -- whole traces of it may have been dropped
 );
 
 CREATE TABLE derived.turns (

@@ -24,7 +24,8 @@ SELECT
     tool_s,
     framework_s,
     first_response_s,
-    missing_spans                              -- above 0 it is not the whole session that is recorded
+    missing_spans,                             -- above 0 it is not the whole session that is recorded
+    sampled                                    -- it may not be the whole session that is recorded
 FROM derived.sessions;
 
 CREATE OR REPLACE VIEW turns AS
