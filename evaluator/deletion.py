@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import nanoarrow as na
-
 from spangrade.evaluator import sql
 from spangrade.evaluator.derive import update
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.shrinking import shrink
 from spangrade.tracer.spool import drain
 from spangrade.tracer.sql import statement
-from spangrade.tracer.store import Store, arrow_rows
+from spangrade.tracer.store import Store, arrow_column
 
 _SPANS = "trace_id IN (FROM doomed_traces)"
 # A log of no trace and no session goes by its own time.
@@ -74,7 +72,7 @@ def _doom(store: Store, sessions: Sequence[str], before_ns: int | None, user: st
     """Make the temporary tables `doomed`, of session ids, and `doomed_traces`."""
     store.query("CREATE TEMP TABLE doomed (session_id VARCHAR)")
     if sessions:
-        named = arrow_rows([(session,) for session in dict.fromkeys(sessions)], {"session_id": na.string()})
+        named = arrow_column("session_id", dict.fromkeys(sessions))
         unknown = store.query(
             "SELECT session_id FROM named ANTI JOIN derived.sessions USING (session_id)", named=named
         )

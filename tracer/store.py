@@ -221,6 +221,11 @@ def rows_of(records: Iterable[Span | LogRecord]) -> dict[Table, na.Array]:
     return tables
 
 
+def arrow_column(name: str, texts: Iterable[str]) -> na.Array:
+    """Return an Arrow table of one column of text, for a statement to look rows up by."""
+    return arrow_rows([(text,) for text in texts], {name: _TEXT})
+
+
 def arrow_rows(rows: Sequence[tuple[Any, ...]], types: dict[str, Any]) -> na.Array:
     """Return rows as an Arrow table for DuckDB; `types` names the columns in the rows' order.
 

@@ -24,7 +24,7 @@ from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.jsontext import canonical
 from spangrade.tracer.spool import drain
 from spangrade.tracer.sql import statement
-from spangrade.tracer.store import Store, arrow_rows
+from spangrade.tracer.store import Store, arrow_column, arrow_rows
 
 _BATCH = 16_384  # rows of scores
 _TYPES = {
@@ -91,7 +91,7 @@ def _problems(read: Dataset) -> ExitCode:
 
 
 def _sessions_of(store: Store, traces: set[str]) -> set[str]:
-    wanted = arrow_rows([(trace_id,) for trace_id in traces], {"trace_id": na.string()})
+    wanted = arrow_column("trace_id", traces)
     rows = store.query(
         "SELECT DISTINCT session_id FROM derived.traces SEMI JOIN wanted USING (trace_id)", wanted=wanted
     )

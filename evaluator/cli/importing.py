@@ -20,10 +20,9 @@ MOST_LISTED = 20  # problems a person reads; the rest is counted
 
 @dataclass(slots=True)
 class Intake:
-    """What came of reading files: the traces and sessions in them, and what could not be read."""
+    """What came of reading files: the traces in them, and what could not be read."""
 
     traces: set[str] = field(default_factory=set)
-    sessions: set[str] = field(default_factory=set)
     lost: int = 0
     problems: int = 0
     bad_files: int = 0
@@ -38,8 +37,6 @@ class Intake:
                         continue
                     if record.trace_id is not None:
                         self.traces.add(record.trace_id)
-                    elif session_id := record.attributes.get("gen_ai.conversation.id"):
-                        self.sessions.add(str(session_id))
                     yield record
             except InputError as error:
                 self.bad_files += 1

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import nanoarrow as na
-
 from spangrade.converters.observation import Observation
-from spangrade.tracer.store import Store, arrow_rows
+from spangrade.tracer.store import Store, arrow_column
 
 
 class Place(NamedTuple):
@@ -107,7 +105,7 @@ def _stored(
         "(SELECT list(key) FROM derived.reached WHERE reached.trace_id = traces.trace_id) "
         f"FROM derived.traces SEMI JOIN wanted USING ({column}) WHERE asked IS NOT NULL AND {where}",
         {} if after is None else {"after": after},
-        wanted=_column(column, wanted),
+        wanted=arrow_column(column, wanted),
     )
     return {row[0]: (row[1], Place(row[2], row[3], row[4], frozenset(row[5] or ()))) for row in rows}
 
@@ -129,26 +127,22 @@ def _around(
             reached.setdefault(key, []).append((place.start_ns, trace_id, trace_id))
         if place.history in histories and place.history and place.asked:
             asked.setdefault(place.history, set()).add(place.asked)
-    known = _column("trace_id", sorted({*fresh, *places}))
+    known = arrow_column("trace_id", sorted({*fresh, *places}))
     for key, session_id, start_ns in store.query(
         "SELECT key, session_id, min(start_ns) FROM derived.reached "
         "SEMI JOIN wanted USING (key) ANTI JOIN known USING (trace_id) GROUP BY key, session_id "
         "QUALIFY row_number() OVER (PARTITION BY key ORDER BY min(start_ns)) <= 2",
-        wanted=_column("key", sorted(histories)),
+        wanted=arrow_column("key", sorted(histories)),
         known=known,
     ):
         reached.setdefault(key, []).append((start_ns, "", session_id))
     for history, *two in store.query(
         "SELECT history, min(asked), max(asked) FROM derived.traces "
         "SEMI JOIN wanted USING (history) ANTI JOIN known USING (trace_id) GROUP BY history",
-        wanted=_column("history", sorted(histories)),
+        wanted=arrow_column("history", sorted(histories)),
         known=known,
     ):
         asked.setdefault(history, set()).update(two)
     for entries in reached.values():
         entries.sort()
     return reached, asked
-
-
-def _column(name: str, values: Iterable[str]) -> na.Array:
-    return arrow_rows([(value,) for value in values], {name: na.string()})

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import nanoarrow as na
 import orjson
 from duckdb import DuckDBPyConnection
 
@@ -25,7 +24,7 @@ from spangrade.evaluator.derive.tree import Tree
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.sql import statement
-from spangrade.tracer.store import Store, arrow_rows
+from spangrade.tracer.store import Store, arrow_column, arrow_rows
 
 RULES = 7  # raised with every change of a derivation rule: databases derived by older ones are derived again
 
@@ -47,9 +46,12 @@ def update(store: Store) -> int:
     A second call with nothing new does nothing. Interrupted, it starts again where it stood: sessions are
     replaced in one transaction a slice.
     """
-    done = _progress(store)
-    newest = _scalar(store, "SELECT greatest((SELECT max(seq) FROM spans), (SELECT max(seq) FROM logs))")
-    if newest is None or newest <= done:
+    done = _done(store)
+    if done is None:
+        _create(store)
+        done = 0
+    newest = _newest(store)
+    if newest <= done:
         return 0
     derived: set[str] = set()
     pending = store.query(_sql("pending"), {"seq": done})
@@ -70,20 +72,22 @@ def rebuild(store: Store) -> int:
 
 def stale(store: Store) -> bool:
     """Tell whether the derived tables are missing, of other rules, or behind what came in."""
+    done = _done(store)
+    return done is None or _newest(store) > done
+
+
+def _done(store: Store) -> int | None:
+    """Return the arrival up to which is derived; None if nothing is, or by other rules."""
     if not _scalar(store, "SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'derived'"):
-        return True
-    row = next(iter(store.query("SELECT rules, seq FROM derived.progress")), None)
-    newest = _scalar(store, "SELECT greatest((SELECT max(seq) FROM spans), (SELECT max(seq) FROM logs))")
-    return row is None or row[0] != RULES or (newest or 0) > row[1]
+        return None
+    rows = store.query("SELECT seq FROM derived.progress WHERE rules = $rules", {"rules": RULES})
+    return int(rows[0][0]) if rows else None
 
 
-def _progress(store: Store) -> int:
-    has = _scalar(store, "SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'derived'")
-    row = next(iter(store.query("SELECT rules, seq FROM derived.progress")), None) if has else None
-    if row is None or row[0] != RULES:
-        _create(store)
-        return 0
-    return int(row[1])
+def _newest(store: Store) -> int:
+    """Return the newest arrival, 0 if nothing has come in."""
+    newest = "SELECT greatest((SELECT max(seq) FROM spans), (SELECT max(seq) FROM logs))"
+    return _scalar(store, newest) or 0
 
 
 def _create(store: Store) -> None:
@@ -231,7 +235,7 @@ def _logs(store: Store, traces: Sequence[Trace]) -> Mapping[tuple[str, str], lis
 
 def _select(store: Store, table: str, columns: Sequence[str], traces: Sequence[Trace]) -> DuckDBPyConnection:
     """Start to read the rows of traces; they are not all in memory at once."""
-    wanted = _column("trace_id", [trace.trace_id for trace in traces])
+    wanted = arrow_column("trace_id", [trace.trace_id for trace in traces])
     store.query("CREATE OR REPLACE TEMP TABLE sought AS FROM incoming", incoming=wanted)
     return store.connection.execute(
         f"SELECT {', '.join(columns)} FROM {table} SEMI JOIN sought USING (trace_id) "  # noqa: S608 (our own names)
@@ -244,7 +248,7 @@ def _known(store: Store, values: Sequence[str], column: str) -> list[tuple[str, 
     return store.query(
         "SELECT trace_id, session_id, first_seq, last_seq FROM derived.traces "  # noqa: S608 (our own names)
         f"SEMI JOIN wanted USING ({column})",
-        wanted=_column(column, values),
+        wanted=arrow_column(column, values),
     )
 
 
@@ -258,7 +262,7 @@ def _state(store: Store, session_ids: Iterable[str]) -> Mapping[str, list[tuple[
     rows = store.query(
         f"SELECT * FROM ({_sql('session_logs')}) SEMI JOIN wanted USING (session_id)",  # noqa: S608 (our own text)
         {"seq": 0},
-        wanted=_column("session_id", list(session_ids)),
+        wanted=arrow_column("session_id", list(session_ids)),
     )
     found: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for session_id, time_ns, text in rows:
@@ -283,17 +287,13 @@ def _write(
             if replaced:
                 store.query(
                     f"DELETE FROM derived.{table} WHERE session_id IN (FROM gone)",  # noqa: S608 (our own names)
-                    gone=_column("session_id", list(replaced)),
+                    gone=arrow_column("session_id", list(replaced)),
                 )
             if found:
                 store.query(
                     f"INSERT INTO derived.{table} BY NAME FROM incoming",
                     incoming=arrow_rows(found, types),
                 )
-
-
-def _column(name: str, values: Sequence[str]) -> na.Array:
-    return arrow_rows([(value,) for value in values], {name: na.string()})
 
 
 def _scalar(store: Store, query: str) -> int | None:
