@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spangrade.converters.command import finish, run_script, sorted_out
+from spangrade.converters.datasets.command import finish, run_script, sorted_out
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
 
 if TYPE_CHECKING:
-    from spangrade.converters.adk_history import EvalCase
-    from spangrade.converters.golden import GoldenQuestion
+    from spangrade.converters.datasets.adk_history import EvalCase
+    from spangrade.converters.datasets.golden import GoldenQuestion
 
 
 def convert(
@@ -34,11 +34,11 @@ def convert(
 
     What cannot be used is named and left out, and the exit code is then 2.
     """
-    from spangrade.converters.adk_events import spans_of
-    from spangrade.converters.adk_history import read_folder
-    from spangrade.converters.golden_file import replace
-    from spangrade.converters.simulation_csv import csv_text, is_simulation_csv
-    from spangrade.tracer.store import Store
+    from spangrade.converters.datasets.adk_events import spans_of
+    from spangrade.converters.datasets.adk_history import read_folder
+    from spangrade.converters.datasets.golden_file import replace
+    from spangrade.converters.datasets.simulation_csv import csv_text, is_simulation_csv
+    from spangrade.tracer.store.store import Store
 
     path = output or Path(f"run_{datetime.now():%Y%m%d_%H%M%S}.csv")
     if path.exists() and not is_simulation_csv(path):
@@ -68,7 +68,7 @@ def convert(
 
 def _questions(golden: Path | None) -> Callable[[EvalCase], GoldenQuestion | None]:
     """Return what finds the golden question of a case: by the case's id, else by what the user said."""
-    from spangrade.converters.golden import load_golden
+    from spangrade.converters.datasets.golden import load_golden
 
     questions = load_golden(golden).golden_questions if golden else ()
     by_id = {question.id: question for question in questions}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spangrade.converters.command import finish, run_script, sorted_out, tags
+from spangrade.converters.datasets.command import finish, run_script, sorted_out, tags
 
 
 def convert(
@@ -31,9 +31,9 @@ def convert(
 
     What cannot be used is named and left out, and the exit code is then 2.
     """
-    from spangrade.converters.golden import load_json
-    from spangrade.converters.golden_file import append, existing
-    from spangrade.converters.test_to_golden import question_of
+    from spangrade.converters.datasets.conversation_log import question_of
+    from spangrade.converters.datasets.golden import load_json
+    from spangrade.converters.datasets.golden_file import append, existing
 
     _, dataset = existing(output)
     taken = [question.id for question in dataset.golden_questions] if dataset else []

@@ -8,13 +8,13 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from spangrade.evaluator.actual_turn import ActualTurn, actual_turn
-from spangrade.evaluator.agents import Answer, converse
+from spangrade.evaluator.conversation.agents import Answer, converse
+from spangrade.evaluator.conversation.capture import keep, recorded_turn
+from spangrade.evaluator.conversation.observed import ActualTurn, actual_turn
+from spangrade.evaluator.conversation.turn_similarity import is_similar_turn
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
-from spangrade.evaluator.turn_similarity import is_similar_turn
-from spangrade.evaluator.turn_spans import keep, recorded_turn
 from spangrade.tracer.span import Span
 
 

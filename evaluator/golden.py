@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spangrade.converters.golden import (
+from spangrade.converters.datasets.golden import (
     GoldenDataset,
     GoldenQuestion,
     ReferenceData,

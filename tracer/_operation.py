@@ -20,7 +20,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from spangrade.tracer import semconv
-from spangrade.tracer._capture import content_captured, json_text, plain_text
+from spangrade.tracer._content import content_captured, json_text, plain_text
 from spangrade.tracer._wrap import wrapped
 
 _log = logging.getLogger("spangrade")

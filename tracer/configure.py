@@ -50,7 +50,7 @@ def configure(
     Raises InputError for a protocol or a redaction nobody knows, or a provider that cannot be extended.
     """
     # Imported here for `import spangrade.tracer` to stay quick in a process that only reads.
-    from spangrade.tracer._capture import set_content_capture
+    from spangrade.tracer._content import set_content_capture
 
     if capture_content is not None:
         set_content_capture(capture_content)

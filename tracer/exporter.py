@@ -16,13 +16,14 @@ from opentelemetry.sdk.trace import Span as SDKSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanContext, get_current_span
 
-from spangrade.tracer import semconv, spool
-from spangrade.tracer._capture import json_value
+from spangrade.tracer import semconv
+from spangrade.tracer._content import json_value
 from spangrade.tracer._operation import session_attributes
 from spangrade.tracer.errors import StoreError, StoreLockedError
 from spangrade.tracer.redaction import Redaction, redaction
 from spangrade.tracer.span import Attributes, Span
-from spangrade.tracer.store import Store, rows_of
+from spangrade.tracer.store import spool
+from spangrade.tracer.store.store import Store, rows_of
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0

@@ -15,7 +15,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
 from spangrade.tracer import semconv
-from spangrade.tracer._capture import content_captured, json_text, json_value, plain_text
+from spangrade.tracer._content import content_captured, json_text, json_value, plain_text
 from spangrade.tracer._operation import Operation, Session, current, never_raising
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
 
+from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.jsontext import dumps
 from spangrade.tracer.span import Attributes, LogRecord, Span
 
 Mode = Literal["mask", "hash"]

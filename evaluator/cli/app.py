@@ -221,7 +221,7 @@ def schema(
     of: Annotated[Schema, typer.Argument(help="What to print the schema of.")],  # noqa: ARG001 (there is one)
 ) -> None:
     """Print the JSON Schema of a golden dataset file."""
-    from spangrade.converters.golden import GoldenDataset
+    from spangrade.converters.datasets.golden import GoldenDataset
     from spangrade.evaluator.cli.output import print_json
 
     print_json(GoldenDataset.model_json_schema())

@@ -31,7 +31,7 @@ def run(
     """Receive spans and logs until the process is told to stop."""
     try:
         from spangrade.tracer.receiver.limits import Limits
-        from spangrade.tracer.receiver.serve import Settings, collect, is_loopback
+        from spangrade.tracer.receiver.server import Settings, collect, is_loopback
     except ModuleNotFoundError as error:
         raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)

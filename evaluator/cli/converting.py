@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
-from spangrade.converters.command import finish, sorted_out
+from spangrade.converters.datasets.command import finish, sorted_out
 from spangrade.evaluator.cli.options import DB, DEFAULT_DB
 
 app = typer.Typer(
@@ -35,9 +35,9 @@ def evalset(
 
     What cannot be used is named and left out, and the exit code is then 2.
     """
-    from spangrade.converters.adk_evalset import evalset_of, is_evalset, questions_of
-    from spangrade.converters.golden import golden_of, load_json
-    from spangrade.converters.golden_file import append, write_new
+    from spangrade.converters.datasets.adk_evalset import evalset_of, is_evalset, questions_of
+    from spangrade.converters.datasets.golden import golden_of, load_json
+    from spangrade.converters.datasets.golden_file import append, write_new
 
     document = load_json(source)
     if is_evalset(document):
@@ -69,12 +69,12 @@ def session(
     ] = False,
 ) -> None:
     """Make a stored session a golden question: what it did is what is expected from then on."""
-    from spangrade.converters.golden_file import append
+    from spangrade.converters.datasets.golden_file import append
     from spangrade.evaluator.cli.opening import up_to_date
     from spangrade.evaluator.cli.output import warn
     from spangrade.evaluator.cli.showing import found
     from spangrade.evaluator.derive import load
-    from spangrade.evaluator.session_to_golden import question_of
+    from spangrade.evaluator.maintenance.session_to_golden import question_of
 
     with up_to_date(db) as store:
         stored = next(load(store, found(store, session_id)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spangrade.evaluator.cli.opening import WAIT_S
 from spangrade.evaluator.cli.output import print_json
-from spangrade.evaluator.deletion import delete
+from spangrade.evaluator.maintenance.delete import delete
 from spangrade.tracer.errors import InputError
 
 AGE = re.compile(r"(\d{1,6})([mhdw])")

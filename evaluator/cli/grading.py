@@ -9,22 +9,21 @@ from typing import Any
 
 import nanoarrow as na
 
-from spangrade.evaluator import sql
+from spangrade.converters.datasets.formats import Dataset, read_dataset
 from spangrade.evaluator.cli.importing import take_in
 from spangrade.evaluator.cli.opening import WAIT_S
 from spangrade.evaluator.cli.output import console, print_json, progress, warn
-from spangrade.evaluator.dataset_formats import Dataset, read_dataset
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.golden import find_dataset
-from spangrade.evaluator.grade import Grade, grade
+from spangrade.evaluator.grading.grade import Grade, grade
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
-from spangrade.evaluator.report import Report, ScoreRow, score_rows, write_results, written
+from spangrade.evaluator.reports.tables import Report, ScoreRow, score_rows, write_results, written
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import ExitCode, InputError
-from spangrade.tracer.jsontext import canonical
-from spangrade.tracer.spool import drain
-from spangrade.tracer.sql import statement
-from spangrade.tracer.store import Store, arrow_column, arrow_rows
+from spangrade.tracer.store.spool import drain
+from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.store import Store, arrow_column, arrow_rows
 
 _BATCH = 16_384  # rows of scores
 _TYPES = {
@@ -107,7 +106,7 @@ def _counted(grades: Iterable[Grade], report: Report) -> Iterator[Grade]:
 def _keep(store: Store, dataset: Path, metrics: Sequence[str], grades: Iterable[Grade]) -> None:
     """Write the scores as they come, some thousands at a time: all of a run, or none."""
     run_id = uuid.uuid4().hex
-    store.query(statement("scores", sql.__name__))
+    store.query(statement("scores", "spangrade.evaluator.grading"))
     with store.transaction():
         rows: list[tuple[Any, ...]] = []
         for one in grades:

@@ -9,7 +9,7 @@ from typing import Any
 from spangrade.evaluator.cli.opening import up_to_date
 from spangrade.evaluator.cli.output import print_json, print_table
 from spangrade.evaluator.cli.showing import found
-from spangrade.evaluator.lint import Finding, lint
+from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.tracer.errors import ExitCode
 
 

@@ -1,6 +1,6 @@
 """Derivation: from stored spans to sessions, kept in the database and derivable again."""
 
-from spangrade.evaluator.derive.rows import load
-from spangrade.evaluator.derive.update import rebuild, stale, update
+from spangrade.evaluator.derive.schema import load
+from spangrade.evaluator.derive.sync import rebuild, stale, update
 
 __all__ = ["load", "rebuild", "stale", "update"]

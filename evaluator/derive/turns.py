@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spangrade.converters.observation import Observation
-from spangrade.evaluator.derive.intervals import Interval, length_s
-from spangrade.evaluator.derive.tree import Tree
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.span_tree import Tree
+from spangrade.evaluator.derive.timing import Interval, length_s
 from spangrade.evaluator.session import Turn
 
 _STARTS_A_TURN = frozenset({"turn", "workflow", "agent", "llm"})

@@ -2,8 +2,8 @@
 
 from spangrade.evaluator.judge.cache import VerdictCache, default_cache_path
 from spangrade.evaluator.judge.choice import default_judge, load_judge, use_judge
-from spangrade.evaluator.judge.gemini import GeminiJudge
-from spangrade.evaluator.judge.openai_compatible import OpenAICompatibleJudge
+from spangrade.evaluator.judge.models.gemini import GeminiJudge
+from spangrade.evaluator.judge.models.openai_compatible import OpenAICompatibleJudge
 from spangrade.evaluator.judge.protocol import (
     Judge,
     JudgeBudgetExceeded,

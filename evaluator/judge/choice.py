@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from spangrade.evaluator.judge.cache import default_cache_path
-from spangrade.evaluator.judge.gemini import DEFAULT_MODEL, GeminiJudge
+from spangrade.evaluator.judge.models.gemini import DEFAULT_MODEL, GeminiJudge
 from spangrade.evaluator.judge.protocol import Judge
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.tracer.errors import InputError

@@ -13,6 +13,7 @@ from statistics import median
 from typing import TypeVar
 
 from spangrade.evaluator.judge.cache import VerdictCache
+from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.prompts import prompt_version
 from spangrade.evaluator.judge.protocol import (
     Judge,
@@ -22,7 +23,6 @@ from spangrade.evaluator.judge.protocol import (
     Question,
     Verdict,
 )
-from spangrade.evaluator.loop import own_loop
 
 # Beyond this a question is given up, its retries included.
 _QUESTION_TIMEOUT_S = 180.0

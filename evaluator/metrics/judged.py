@@ -9,16 +9,16 @@ from pathlib import Path
 
 import orjson
 
-from spangrade.evaluator.columns import OF_THE_QUESTION, column
 from spangrade.evaluator.golden import GoldenQuestion
 from spangrade.evaluator.judge import Question, default_judge, rate, rate_by
-from spangrade.evaluator.judge.vertex import VertexEvaluation, vertex_evaluation
+from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
+from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column
 from spangrade.evaluator.metrics.definitions import Definition, Scale, definitions_of, load_definitions
 from spangrade.evaluator.metrics.managed import ask_vertex
 from spangrade.evaluator.metrics.metric import Metric
-from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
-from spangrade.tracer.jsontext import dumps
+from spangrade.tracer.canonical_json import dumps
 
 RUBRICS_VERSION = (
     1  # raised with every change of rubrics.json: scores by different rubrics are not comparable

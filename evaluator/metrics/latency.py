@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from spangrade.evaluator.metrics.metric import metric
-from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from spangrade.evaluator.columns import column
 from spangrade.evaluator.golden import GoldenQuestion
-from spangrade.evaluator.judge.vertex import VertexEvaluation
+from spangrade.evaluator.judge.models.vertex import VertexEvaluation
+from spangrade.evaluator.metrics.columns import column
 from spangrade.evaluator.metrics.definitions import Definition, Scale
-from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session, Turn
-from spangrade.tracer.jsontext import dumps
+from spangrade.tracer.canonical_json import dumps
 
 # These judge by what the tools were asked and answered, too.
 _BY_TOOLS = frozenset(

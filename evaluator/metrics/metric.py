@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from spangrade.evaluator.outcome import Outcome
+from spangrade.evaluator.metrics.outcome import Outcome
 
 Function = Callable[..., Outcome | Awaitable[Outcome]]
 

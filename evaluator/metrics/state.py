@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spangrade.evaluator.golden import GoldenQuestion
-from spangrade.evaluator.matching import json_equal
+from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.metrics.metric import metric
+from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.metrics.shares import recall
-from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
 
 

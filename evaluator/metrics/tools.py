@@ -12,10 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.golden import GoldenQuestion, ReferenceToolInteraction
-from spangrade.evaluator.matching import ArgumentMatcher, arguments_match, is_subsequence, maximum_matching
+from spangrade.evaluator.metrics.matching import (
+    ArgumentMatcher,
+    arguments_match,
+    is_subsequence,
+    maximum_matching,
+)
 from spangrade.evaluator.metrics.metric import metric
+from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.metrics.shares import precision, recall
-from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session, ToolInteraction
 
 _MATCHERS = ("subset", "exact", "ignore")

@@ -8,10 +8,10 @@ from itertools import groupby
 from operator import eq
 
 from spangrade.evaluator.golden import GoldenQuestion
-from spangrade.evaluator.matching import common_length, is_subsequence
+from spangrade.evaluator.metrics.matching import common_length, is_subsequence
 from spangrade.evaluator.metrics.metric import metric
+from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.metrics.shares import precision, recall
-from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session, Step
 
 _UNKNOWN = Inconclusive("which agents took part is not recorded")

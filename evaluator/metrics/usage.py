@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import itemgetter
 
 from spangrade.evaluator.metrics.metric import metric
-from spangrade.evaluator.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
 
 _NO_CALLS = "no model call is recorded"

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.collect import ATTRIBUTES, BATCH
 from receiving import request
 
-from spangrade.tracer import otlp_proto
+from spangrade.tracer.otlp import protobuf as otlp_proto
 from spangrade.tracer.redaction import Redaction
-from spangrade.tracer.spool import Segment, drain, folder_of, framed
-from spangrade.tracer.store import Store, rows_of
+from spangrade.tracer.store.spool import Segment, drain, folder_of, framed
+from spangrade.tracer.store.store import Store, rows_of
 
 REQUESTS = 120
 

@@ -1,0 +1,1 @@
+"""Datasets of other projects: read, written and converted into golden questions and sessions."""

@@ -1,0 +1,156 @@
+"""What Google ADK's debug API gives: the spans of a session as a JSON list, and the session's own record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from spangrade.tracer.canonical_json import encodable
+from spangrade.tracer.otlp.common import (
+    INT64,
+    NESTING,
+    Group,
+    MalformedError,
+    checked_time,
+    decoded,
+    log_oddities,
+    not_finite,
+    span_oddities,
+)
+from spangrade.tracer.semconv import CONVERSATION_ID, STATE
+from spangrade.tracer.span import LogRecord, Problem, Span
+
+_SCOPE = "gcp.vertex.agent"
+_SPAN_KEYS = frozenset({"name", "span_id", "trace_id", "start_time", "end_time"})
+_APP_KEYS = frozenset({"appName", "app_name"})
+
+
+def read_trace(document: Any) -> Iterator[Span | Problem] | None:
+    """Return the spans of `/debug/trace/session/…`, or None if the document is something else.
+
+    ADK writes ids as integers and attributes as JSON; kind, status, events and resource are not recorded.
+    """
+    match document:
+        case [dict() as first, *_] if first.keys() >= _SPAN_KEYS:
+            return decoded([Group("", document, {}, _SCOPE, None)], _span, span_oddities)
+    return None
+
+
+def read_session(document: Any) -> Iterator[LogRecord | Problem] | None:
+    """Return a session of ADK's session service as one log record, or None if it is something else.
+
+    The record brings the session's state: `state`, or else what the events' state deltas come to. Keys may
+    be in camelCase or snake_case.
+    """
+    match document:
+        case {"id": _, "events": _} if not _APP_KEYS.isdisjoint(document):
+            return _session(document)
+    return None
+
+
+def _span(item: Any, group: Group) -> Span:
+    if not isinstance(item, dict) or not item.keys() >= _SPAN_KEYS:
+        raise MalformedError(f"not a span; right is a JSON object with {', '.join(sorted(_SPAN_KEYS))}")
+    name, attributes, parent = item["name"], item.get("attributes") or {}, item.get("parent_span_id")
+    if not isinstance(name, str) or not isinstance(attributes, dict):
+        raise MalformedError("not a span; right is a text as its name and a JSON object as its attributes")
+    return Span(
+        trace_id=_id(item["trace_id"], 16, "trace_id"),
+        span_id=_id(item["span_id"], 8, "span_id"),
+        parent_span_id=_id(parent, 8, "parent_span_id") if parent else None,
+        name=encodable(name),
+        kind="INTERNAL",
+        start_ns=_time(item["start_time"], "start_time"),
+        end_ns=_time(item["end_time"], "end_time"),
+        attributes=_plain(attributes, NESTING),
+        scope_name=group.scope_name,
+    )
+
+
+def _session(document: Mapping[str, Any]) -> Iterator[LogRecord | Problem]:
+    try:
+        log = _session_log(document)
+    except MalformedError as error:
+        yield Problem("", str(error))
+        return
+    yield log
+    for oddity in log_oddities(log):
+        yield Problem("", oddity, dropped=False)
+
+
+def _session_log(document: Mapping[str, Any]) -> LogRecord:
+    session_id, user_id, state = document["id"], _either(document, "userId", "user_id"), _state(document)
+    if not isinstance(session_id, str) or not session_id:
+        raise MalformedError("the session's id is not text")
+    attributes = {CONVERSATION_ID: session_id, "user.id": user_id, STATE: state}
+    return LogRecord(
+        trace_id=None,
+        span_id=None,
+        time_ns=_last_update_ns(document),
+        event_name="spangrade.session",
+        attributes=_plain({key: value for key, value in attributes.items() if value is not None}, NESTING),
+        scope_name=_SCOPE,
+    )
+
+
+def _state(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    state = document.get("state")
+    if state is None:
+        actions = _objects([event.get("actions") or {} for event in _objects(document["events"])])
+        deltas = _objects([_either(action, "stateDelta", "state_delta") or {} for action in actions])
+        state = {key: value for delta in deltas for key, value in delta.items()} or None
+    if not isinstance(state, dict | None):
+        raise MalformedError("the session's state is not a JSON object")
+    return state
+
+
+def _last_update_ns(document: Mapping[str, Any]) -> int:
+    seconds = _either(document, "lastUpdateTime", "last_update_time")
+    if seconds is None:
+        seconds = next((event.get("timestamp") for event in reversed(_objects(document["events"]))), None)
+    if seconds is None:
+        return 0
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 2**33:
+        raise MalformedError("the session's lastUpdateTime is not a number of seconds since 1970")
+    return round(seconds * 1e6) * 1000  # a float of today's seconds holds microseconds, no more
+
+
+def _either(record: Mapping[str, Any], camel: str, snake: str) -> Any:
+    value = record.get(camel)
+    return record.get(snake) if value is None else value
+
+
+def _objects(items: Any) -> list[dict[str, Any]]:
+    if isinstance(items, list) and all(isinstance(item, dict) for item in items):
+        return items
+    raise MalformedError("a session whose events, actions or state deltas are not JSON objects")
+
+
+def _id(number: Any, size: int, what: str) -> str:
+    if type(number) is int and 0 < number < 1 << 8 * size:
+        return f"{number:0{2 * size}x}"
+    raise MalformedError(f"{what} is not an integer of {8 * size} bits, above zero")
+
+
+def _time(number: Any, what: str) -> int:
+    if type(number) is not int:
+        raise MalformedError(f"{what} is not an integer of nanoseconds since 1970")
+    return checked_time(number, what)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """Return a JSON value as spans hold it: no half surrogate pair, no NaN, no integer beyond 64 bits."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return not_finite(value)
+    if isinstance(value, int) and value not in INT64:
+        raise MalformedError("an attribute is an integer beyond 64 bits")
+    if isinstance(value, dict | list) and not depth:
+        raise MalformedError(f"a value nested deeper than {NESTING} levels")
+    if isinstance(value, dict):
+        return {encodable(key): _plain(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, depth - 1) for item in value]
+    return value

@@ -1,0 +1,295 @@
+"""A session of ADK as its events tell it: by turn, and as spans.
+
+Events have one time each: that of a model's answer is when the call began, that of a tool's response is when
+the tool was done. How long a call or a turn took is not in them, so the spans say that it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from spangrade.converters.spans.observation import count
+from spangrade.tracer import semconv
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.span import Attributes, Problem, Span
+
+SCOPE = "gcp.vertex.agent"
+_LEAKED = frozenset({"__llm_request_key__"})  # `adk eval` keeps a key of its own in the session's state
+
+
+class Call(NamedTuple):
+    """A tool call: the model asked for it in one event, the response is in another; None if it is in none."""
+
+    name: str
+    call_id: str | None
+    arguments: dict[str, Any]
+    response: Any = None
+    responded_ns: int | None = None
+
+
+class Event(NamedTuple):
+    """One event of an agent. `inference` tells whether it is what a call of a model came to."""
+
+    author: str
+    time_ns: int
+    text: str | None
+    calls: tuple[Call, ...]
+    inference: bool
+    model: str | None
+    usage: Mapping[str, Any]
+    error: str | None
+
+
+class Invocation(NamedTuple):
+    """One user message and the events that followed."""
+
+    invocation_id: str
+    time_ns: int
+    user_input: str | None
+    events: tuple[Event, ...]
+
+    @property
+    def response(self) -> str | None:
+        """The last text that an agent said."""
+        return next((event.text for event in reversed(self.events) if event.text), None)
+
+    @property
+    def calls(self) -> list[Call]:
+        """The tool calls, in order."""
+        return [call for event in self.events for call in event.calls]
+
+
+def either(record: Any, name: str) -> Any:
+    """Return what a record has under a name in snake_case or in camelCase; None if it has neither."""
+    if not isinstance(record, dict):
+        return None
+    value = record.get(name)
+    first, *rest = name.split("_")
+    return record.get(first + "".join(map(str.title, rest))) if value is None else value
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; none of anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def parts(content: Any) -> list[dict[str, Any]]:
+    """Return the parts of a content."""
+    return objects(content.get("parts")) if isinstance(content, dict) else []
+
+
+def said(content: Any) -> str | None:
+    """Return the text of a content, thoughts left out; None if it has none."""
+    texts = [
+        part["text"]
+        for part in parts(content)
+        if isinstance(part.get("text"), str) and not part.get("thought")
+    ]
+    return "".join(texts) if texts else None
+
+
+def state_of(session: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a session's state without what ADK leaks into it; None if the record has none."""
+    state = session.get("state")
+    return {k: v for k, v in state.items() if k not in _LEAKED} if isinstance(state, dict) else None
+
+
+def invocations(session: Mapping[str, Any], where: str) -> Iterator[Invocation | Problem]:
+    """Yield the turns of a session record, and a Problem for each event that cannot be used."""
+    found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    recorded = session.get("events") or []
+    if not isinstance(recorded, list):
+        yield Problem(f"{where}.events", "not a list")
+        return
+    for position, event in enumerate(recorded):
+        at = f"{where}.events[{position}]"
+        invocation_id, seconds = either(event, "invocation_id"), either(event, "timestamp")
+        if not isinstance(event, dict) or not isinstance(invocation_id, str) or not invocation_id:
+            yield Problem(f"{at}.invocation_id", "missing")
+        elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 2**33:
+            yield Problem(f"{at}.timestamp", "not a number of seconds since 1970")
+        elif not event.get("partial"):
+            # A float of today's seconds holds microseconds, no more.
+            found.setdefault(invocation_id, []).append((round(seconds * 1e6) * 1000, event))
+    for invocation_id, events in found.items():
+        yield _invocation(invocation_id, events)
+
+
+def _invocation(invocation_id: str, events: Sequence[tuple[int, dict[str, Any]]]) -> Invocation:
+    responses = [
+        (time_ns, response)
+        for time_ns, event in events
+        for part in parts(event.get("content"))
+        if isinstance(response := either(part, "function_response"), dict)
+    ]
+    asked = [said(event.get("content")) for _, event in events if event.get("author") == "user"]
+    return Invocation(
+        invocation_id,
+        events[0][0],
+        next((text for text in asked if text), None),
+        tuple(
+            _event(time_ns, event, responses) for time_ns, event in events if event.get("author") != "user"
+        ),
+    )
+
+
+def _event(time_ns: int, event: Mapping[str, Any], responses: list[tuple[int, dict[str, Any]]]) -> Event:
+    content = event.get("content")
+    asked = [either(part, "function_call") for part in parts(content)]
+    calls = tuple(
+        _answered(call, responses)
+        for call in asked
+        if isinstance(call, dict) and isinstance(call.get("name"), str)
+    )
+    usage, model = either(event, "usage_metadata"), either(event, "model_version")
+    error = either(event, "error_message") or either(event, "error_code")
+    told = usage or model or calls or error or either(event, "finish_reason")
+    return Event(
+        str(event.get("author") or "unknown"),
+        time_ns,
+        said(content),
+        calls,
+        bool(told),
+        model if isinstance(model, str) else None,
+        usage if isinstance(usage, dict) else {},
+        None if error is None else str(error),
+    )
+
+
+def _answered(asked: Mapping[str, Any], responses: list[tuple[int, dict[str, Any]]]) -> Call:
+    """Return a call with its response, which is then taken: by the call's id, else the next by its name."""
+    call_id, arguments = asked.get("id"), asked.get("args")
+    call = Call(
+        asked["name"],
+        call_id if isinstance(call_id, str) else None,
+        arguments if isinstance(arguments, dict) else {},
+    )
+    key, wanted = ("id", call.call_id) if call.call_id else ("name", call.name)
+    for index, (time_ns, response) in enumerate(responses):
+        if response.get(key) == wanted:
+            del responses[index]
+            return call._replace(response=response.get("response"), responded_ns=time_ns)
+    return call
+
+
+def spans_of(
+    session_id: str,
+    turns: Sequence[Invocation],
+    state: Mapping[str, Any] | None,
+    question_id: str | None = None,
+    durations: Mapping[str, float] | None = None,
+) -> Iterator[Span]:
+    """Yield a session's spans by the GenAI conventions: one trace a turn, the events' own times.
+
+    `durations` are the seconds that turns took, by invocation id, where they are known. The final `state` is
+    on the last turn. Ids follow from the session's: the same session makes the same spans again.
+    """
+    for number, turn in enumerate(turns, 1):
+        attributes = {
+            semconv.TURN: True,
+            semconv.CONVERSATION_ID: session_id,
+            semconv.QUESTION_ID: question_id,
+            semconv.TURN_INPUT: turn.user_input,
+            semconv.TURN_OUTPUT: turn.response,
+            semconv.STATE: dumps(state) if state is not None and number == len(turns) else None,
+        }
+        duration = (durations or {}).get(turn.invocation_id)
+        yield from _Trace(session_id, turn.invocation_id).spans(turn, attributes, duration)
+
+
+class _Trace:
+    """The spans of one turn; their ids count up, so that what began at one time stays in its order."""
+
+    def __init__(self, session_id: str, invocation_id: str) -> None:
+        seed = dumps([session_id, invocation_id]).encode()
+        self._trace_id = blake2b(seed, digest_size=16).hexdigest()
+        self._position = 0
+
+    def spans(self, turn: Invocation, attributes: Attributes, duration: float | None) -> Iterator[Span]:
+        times = [turn.time_ns, *(event.time_ns for event in turn.events)]
+        end_ns = max(times) if duration is None else turn.time_ns + round(duration * 1e9)
+        root = self._span("turn", None, turn.time_ns, end_ns, attributes, timed=duration is not None)
+        yield root
+        agent, before_ns = None, turn.time_ns
+        for event in turn.events:
+            if agent is None or agent.attributes[semconv.AGENT_NAME] != event.author:
+                named = {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: event.author}
+                agent = self._span(f"invoke_agent {event.author}", root, before_ns, before_ns, named)
+                yield agent
+            if event.inference:
+                yield self._chat(event, agent)
+            for call in event.calls:
+                yield self._tool(call, event, agent)
+            before_ns = event.time_ns
+
+    def _chat(self, event: Event, agent: Span) -> Span:
+        message: list[dict[str, Any]] = [
+            {"type": "tool_call", "id": call.call_id, "name": call.name, "arguments": call.arguments}
+            for call in event.calls
+        ]
+        if event.text is not None:
+            message.insert(0, {"type": "text", "content": event.text})
+        attributes = {
+            semconv.OPERATION_NAME: semconv.CHAT,
+            semconv.AGENT_NAME: event.author,
+            semconv.RESPONSE_MODEL: event.model,
+            **_tokens(event.usage),
+            semconv.OUTPUT_MESSAGES: dumps([{"role": "assistant", "parts": message}]),
+            semconv.ERROR_TYPE: event.error,
+        }
+        return self._span(
+            f"chat {event.model or ''}".rstrip(), agent, event.time_ns, event.time_ns, attributes
+        )
+
+    def _tool(self, call: Call, event: Event, agent: Span) -> Span:
+        at_ns = event.time_ns if call.responded_ns is None else call.responded_ns
+        attributes = {
+            semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
+            semconv.TOOL_NAME: call.name,
+            semconv.TOOL_CALL_ID: call.call_id,
+            semconv.TOOL_CALL_ARGUMENTS: dumps(call.arguments),
+            semconv.TOOL_CALL_RESULT: None if call.responded_ns is None else dumps(call.response),
+        }
+        return self._span(f"execute_tool {call.name}", agent, at_ns, at_ns, attributes)
+
+    def _span(
+        self,
+        name: str,
+        parent: Span | None,
+        start_ns: int,
+        end_ns: int,
+        attributes: Attributes,
+        *,
+        timed: bool = False,
+    ) -> Span:
+        self._position += 1
+        known = {key: value for key, value in attributes.items() if value is not None}
+        return Span(
+            self._trace_id,
+            f"{self._trace_id[:8]}{self._position:08x}",
+            parent.span_id if parent else None,
+            name,
+            "INTERNAL",
+            start_ns,
+            end_ns,
+            attributes=known if timed else {**known, semconv.DURATION_UNKNOWN: True},
+            scope_name=SCOPE,
+        )
+
+
+def _tokens(usage: Mapping[str, Any]) -> Attributes:
+    """Return tokens by the conventions from Gemini's usage, which has tool prompts and thoughts apart."""
+    prompt, answer, thoughts, tools, cached = (
+        count(either(usage, f"{name}_token_count"))
+        for name in ("prompt", "candidates", "thoughts", "tool_use_prompt", "cached_content")
+    )
+    return {
+        semconv.INPUT_TOKENS: None if prompt is None else prompt + (tools or 0),
+        semconv.OUTPUT_TOKENS: None
+        if answer is None and thoughts is None
+        else (answer or 0) + (thoughts or 0),
+        semconv.CACHE_READ_TOKENS: cached,
+        semconv.REASONING_TOKENS: thoughts,
+    }

@@ -1,0 +1,136 @@
+"""What `adk eval` leaves in `.adk/eval_history`, as 1.14 to 2.x write it: sessions, and times of turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from spangrade.converters.datasets.adk_events import Invocation, either, invocations, objects, state_of
+from spangrade.converters.datasets.golden import load_json
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.span import Problem
+
+_SUFFIX = ".evalset_result.json"
+
+
+class EvalCase(NamedTuple):
+    """One session that `adk eval` ran. `durations` are seconds by invocation id, where they were recorded.
+
+    `tool_declarations` and `system_instruction` are those of all agents, as far as the history has them.
+    """
+
+    eval_id: str
+    session_id: str
+    app_name: str | None
+    turns: tuple[Invocation, ...]
+    state: dict[str, Any] | None
+    durations: dict[str, float]
+    tool_declarations: tuple[Any, ...] = ()
+    system_instruction: str | None = None
+
+
+def history_files(folder: Path) -> list[Path]:
+    """Return the result files of an agent's folder, oldest first. Raises InputError if there are none."""
+    for inside in (folder / ".adk" / "eval_history", folder):
+        if files := sorted(inside.glob(f"*{_SUFFIX}")):
+            return files
+    raise InputError(
+        f"{folder}: no .adk/eval_history/*{_SUFFIX}; right is the folder that `adk eval` was given"
+    )
+
+
+def read_folder(folder: Path) -> Iterator[EvalCase | Problem]:
+    """Yield the eval cases of an agent's folder, each session once, and what cannot be used.
+
+    Raises InputError if the folder has no eval history.
+    """
+    seen: set[str] = set()
+    for file in history_files(folder):
+        for record in read_history(file):
+            if isinstance(record, EvalCase):
+                if record.session_id in seen:
+                    at = f'{file}: id "{record.eval_id}"'
+                    yield Problem(at, f'session_id: "{record.session_id}" is in the history twice')
+                    continue
+                seen.add(record.session_id)
+            yield record
+
+
+def read_history(path: Path) -> Iterator[EvalCase | Problem]:
+    """Yield the eval cases of a result file, and a Problem for each part that cannot be used."""
+    try:
+        document = load_json(path)
+        if isinstance(document, str):  # ADK 1.14 writes JSON inside a JSON string
+            document = orjson.loads(document)
+    except InputError as error:
+        yield Problem(str(path), str(error).removeprefix(f"{path}: "))
+        return
+    except orjson.JSONDecodeError as error:
+        yield Problem(str(path), f"a JSON string that holds no JSON: {error}")
+        return
+    results = either(document, "eval_case_results")
+    if not isinstance(results, list):
+        yield Problem(f"{path}: eval_case_results", "missing; right is a list")
+        return
+    for position, result in enumerate(results):
+        yield from _case(result, f"{path}: eval_case_results[{position}]")
+
+
+def _case(result: Any, where: str) -> Iterator[EvalCase | Problem]:
+    eval_id, session = either(result, "eval_id"), either(result, "session_details")
+    if not isinstance(eval_id, str) or not eval_id:
+        yield Problem(f"{where}.eval_id", "missing; right is a text")
+        return
+    where = f'{where} (id "{eval_id}").session_details'
+    if not isinstance(session, dict):
+        yield Problem(where, "missing; without it nothing tells what the agent did")
+        return
+    session_id, app_name = either(result, "session_id") or session.get("id"), either(session, "app_name")
+    if not isinstance(session_id, str) or not session_id:
+        yield Problem(f"{where}.id", "missing; right is a text")
+        return
+    turns = []
+    for turn in invocations(session, where):
+        if isinstance(turn, Problem):
+            yield turn
+        else:
+            turns.append(turn)
+    if not turns:
+        yield Problem(f"{where}.events", "missing; without them nothing tells what the agent did")
+        return
+    actual = [
+        invocation
+        for judged in objects(either(result, "eval_metric_result_per_invocation"))
+        if isinstance(invocation := either(judged, "actual_invocation"), dict)
+    ]
+    agents = _agents(actual)
+    yield EvalCase(
+        eval_id,
+        session_id,
+        app_name if isinstance(app_name, str) else None,
+        tuple(turns),
+        state_of(session),
+        dict(_durations(actual)),
+        tuple(tool for agent in agents.values() for tool in objects(either(agent, "tool_declarations"))),
+        "\n\n".join(t for a in agents.values() if isinstance(t := a.get("instructions"), str)) or None,
+    )
+
+
+def _durations(actual: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
+    for invocation in actual:
+        invocation_id, seconds = either(invocation, "invocation_id"), invocation.get("duration")
+        if isinstance(invocation_id, str) and isinstance(seconds, int | float) and 0 <= seconds < 2**33:
+            yield invocation_id, float(seconds)
+
+
+def _agents(actual: list[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for invocation in actual:
+        details = either(either(invocation, "app_details"), "agent_details")
+        for name, agent in details.items() if isinstance(details, dict) else ():
+            if isinstance(agent, dict):
+                found.setdefault(name, agent)
+    return found

@@ -1,0 +1,113 @@
+"""Conversation logs (ADK's `*.test.json`: a list of turns) into a golden question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from hashlib import blake2b
+from typing import Any
+
+from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.span import Problem
+
+_NAMES = ("tool_name", "name", "tool")
+_ARGUMENTS = ("tool_input", "input_arguments", "args", "arguments", "input", "parameters")
+_NOT_STATED = object()
+
+
+def question_of(
+    turns: Any,
+    where: str,
+    agent: str,
+    id_prefix: str,
+    metadata: Mapping[str, str],
+    taken: Sequence[str] = (),
+    *,
+    responses: bool = True,
+) -> Iterator[dict[str, Any] | Problem]:
+    """Yield a Problem for each part of a log that cannot be used, then the question that the rest makes.
+
+    A turn is `query` (what the user said) with, if known, `expected_tool_use` (calls as `tool_name` and
+    `tool_input`, `name` and `args` and their like) and `reference` (what the agent should answer; the last
+    one is the question's `reference_response`, unless `responses` is false). The id is the prefix and eight
+    hex digits of what the question holds, other ones where these are `taken`. Raises InputError for a log
+    that is no list, or has no turn that can be used.
+    """
+    if not isinstance(turns, list):
+        raise InputError(f'{where}: not a list; right is a list of turns, each an object with "query"')
+    user_inputs: list[str] = []
+    calls: list[dict[str, Any]] = []
+    response: str | None = None
+    for position, turn in enumerate(turns):
+        at = f"{where}: [{position}]"
+        if not isinstance(turn, dict):
+            yield Problem(at, 'not an object; right is one with "query"')
+            continue
+        query = turn.get("query")
+        if not isinstance(query, str):
+            yield Problem(f"{at}.query", "missing" if query is None else "not a text; the turn is left out")
+            continue
+        user_inputs.append(query)
+        for call in _calls(turn, at):
+            if isinstance(call, Problem):
+                yield call
+            else:
+                calls.append(call)
+        reference = turn.get("reference")
+        if isinstance(reference, str):
+            response = reference
+        elif reference is not None:
+            yield Problem(f"{at}.reference", "not a text")
+    if not user_inputs:
+        raise InputError(f'{where}: no turn with a "query"; nothing to convert')
+    reference_data: dict[str, Any] = {
+        "reference_tool_interactions": calls,
+        "reference_trajectory": [agent],
+    }
+    if responses and response is not None:
+        reference_data["reference_response"] = response
+    question: dict[str, Any] = {
+        "user_inputs": user_inputs,
+        "agents_evaluated": [agent],
+        "metadata": dict(metadata),
+        "reference_data": reference_data,
+    }
+    yield {
+        "id": free_id(id_prefix, question, taken),
+        **question,
+        "updated_datetime": date.today().isoformat(),
+    }
+
+
+def free_id(prefix: str, content: Any, taken: Sequence[str]) -> str:
+    """Return an id that is not taken: the prefix and eight hex digits that depend on the content alone."""
+    text, attempt = canonical(content), 0
+    while True:
+        digits = blake2b(f"{attempt}{text}".encode(), digest_size=4).hexdigest()
+        found = f"{prefix}_{digits}" if prefix else digits
+        if found not in taken:
+            return found
+        attempt += 1
+
+
+def _calls(turn: Mapping[str, Any], at: str) -> Iterator[dict[str, Any] | Problem]:
+    at = f"{at}.expected_tool_use"
+    expected = turn.get("expected_tool_use") or []
+    if not isinstance(expected, list):
+        yield Problem(at, "not a list of calls")
+        return
+    for position, call in enumerate(expected):
+        name, arguments = (_stated(call, keys) for keys in (_NAMES, _ARGUMENTS))
+        if not isinstance(name, str) or not name:
+            yield Problem(f"{at}[{position}]", f"no name of a tool; right is a text under {_NAMES[0]}")
+        elif arguments is _NOT_STATED or arguments is None:
+            yield {"tool_name": name}
+        elif isinstance(arguments, dict):
+            yield {"tool_name": name, "input_arguments": arguments}
+        else:
+            yield Problem(f"{at}[{position}]", f"the arguments of {name} are not an object")
+
+
+def _stated(call: Any, keys: Sequence[str]) -> Any:
+    return next((call[key] for key in keys if key in call), _NOT_STATED) if isinstance(call, dict) else None

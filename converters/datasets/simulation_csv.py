@@ -1,0 +1,319 @@
+"""The simulation path's datasets: one session a row, in a CSV or in JSON lines of processed interactions."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from spangrade.converters.datasets.adk_debug import read_trace
+from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, spans_of, state_of
+from spangrade.converters.datasets.adk_history import EvalCase
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.tracer import semconv
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.span import Problem, Span
+
+COLUMNS = (
+    "question_id",
+    "session_id",
+    "agents_evaluated",
+    "user_inputs",
+    "final_response",
+    "sub_agent_trace",
+    "trace_summary",
+    "extracted_data",
+    "session_trace",
+    "reference_data",
+)
+REQUIRED = frozenset({"user_inputs", "session_trace"})
+_SESSION_RECORDS = ("session_state", "final_session_state")
+_LISTS = ("user_inputs", "agents_evaluated", "session_trace", "sub_agent_trace")
+_OBJECTS = ("extracted_data", "reference_data", *_SESSION_RECORDS)
+
+
+class Row(NamedTuple):
+    """One session of a dataset: where it stands, and its columns as JSON values."""
+
+    where: str
+    values: dict[str, Any]
+
+    @property
+    def question_id(self) -> Any:
+        """The id of the question that the session answers; None if the row has none."""
+        return self.values.get("question_id") or self.values.get("eval_id")
+
+    @property
+    def session_record(self) -> dict[str, Any] | None:
+        """The session as ADK's session service had it, with its events; None if the row has none."""
+        return next((self.values[key] for key in _SESSION_RECORDS if self.values.get(key)), None)
+
+
+def csv_text(cases: Iterable[tuple[EvalCase, Sequence[Span], GoldenQuestion | None]]) -> str:
+    """Return the CSV of eval cases, each with its spans and the golden question that it answers, if known."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for case, spans, question in cases:
+        values = _values(case, spans, question)
+        writer.writerow({k: v if isinstance(v, str) else dumps(v) for k, v in values.items()})
+    return text.getvalue()
+
+
+def _values(case: EvalCase, spans: Sequence[Span], question: GoldenQuestion | None) -> dict[str, Any]:
+    replies = [
+        {"agent_name": event.author, "text_response": event.text}
+        for turn in case.turns
+        for event in turn.events
+        if event.text
+    ]
+    calls = [
+        {
+            "tool_name": call.name,
+            "input_arguments": call.arguments,
+            "call_id": call.call_id,
+            "output_result": call.response,
+        }
+        for turn in case.turns
+        for call in turn.calls
+    ]
+    extracted: dict[str, Any] = {
+        "state_variables": case.state,
+        "tool_interactions": calls,
+        "sub_agent_trace": replies,
+    }
+    if case.tool_declarations:
+        extracted["tool_declarations"] = case.tool_declarations
+    if case.system_instruction:
+        extracted["system_instruction"] = case.system_instruction
+    return {
+        "question_id": question.id if question else case.eval_id,
+        "session_id": case.session_id,
+        "agents_evaluated": question.agents_evaluated
+        if question
+        else [case.app_name]
+        if case.app_name
+        else [],
+        "user_inputs": [turn.user_input or "" for turn in case.turns],
+        "final_response": case.turns[-1].response or "",
+        "sub_agent_trace": replies,
+        "trace_summary": "\n".join(_said(case.turns)),
+        "extracted_data": extracted,
+        "session_trace": [_debug_span(span) for span in spans],
+        "reference_data": question.model_dump(mode="json", exclude_unset=True)["reference_data"]
+        if question
+        else {},
+    }
+
+
+def _said(turns: Iterable[Invocation]) -> Iterator[str]:
+    for turn in turns:
+        if turn.user_input:
+            yield f"User: {turn.user_input}"
+        yield from (f"{event.author}: {event.text}" for event in turn.events if event.text)
+
+
+def _debug_span(span: Span) -> dict[str, Any]:
+    """Return a span as ADK's debug API has it, its ids as text: they do not fit a JSON number everywhere."""
+    return {
+        "name": span.name,
+        "span_id": str(int(span.span_id, 16)),
+        "trace_id": str(int(span.trace_id, 16)),
+        "parent_span_id": str(int(span.parent_span_id, 16)) if span.parent_span_id else None,
+        "start_time": span.start_ns,
+        "end_time": span.end_ns,
+        "attributes": span.attributes,
+    }
+
+
+def is_simulation_csv(path: Path) -> bool:
+    """Tell whether a file is a CSV with the columns that a simulation's must have."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return REQUIRED.issubset(next(csv.reader(file), ()))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+
+
+def read_csv(path: Path) -> Iterator[Row | Problem]:
+    """Yield the rows of a CSV, and a Problem for each broken cell. Raises InputError for another file."""
+    csv.field_size_limit(2**31 - 1)  # a session's spans are one cell
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            missing = REQUIRED.difference(reader.fieldnames or ())
+            if missing:
+                raise InputError(f"{path}: not a simulation's CSV: no column {', '.join(sorted(missing))}")
+            for number, cells in enumerate(reader, 1):
+                yield from _row(f"{path}: row {number}", cells)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}") from error
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV: {error}") from error
+
+
+def read_jsonl(path: Path) -> Iterator[Row | Problem]:
+    """Yield the rows of JSON lines, and a Problem for each broken one. Raises InputError for no file."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.isspace():
+                    continue
+                where = f"{path}:{number}"
+                try:
+                    values = orjson.loads(line)
+                except orjson.JSONDecodeError as error:
+                    yield Problem(where, f"not JSON: {error}")
+                    continue
+                missing = REQUIRED.difference(values) if isinstance(values, dict) else REQUIRED
+                if missing:
+                    yield Problem(where, f"not a processed interaction: no {', '.join(sorted(missing))}")
+                    continue
+                yield from _row(where, values)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _row(where: str, cells: Mapping[str, Any]) -> Iterator[Row | Problem]:
+    row = Row(where, {})
+    named = cells.get("question_id") or cells.get("eval_id")
+    at = f'{where} (id "{named}")' if named else where
+    problems = []
+    for column, cell in cells.items():
+        if column is None:  # what csv has beyond the header
+            problems.append(Problem(at, "more cells than the header has columns"))
+            continue
+        value = cell
+        kind = list if column in _LISTS else dict if column in _OBJECTS else None
+        if kind and isinstance(cell, str):
+            try:
+                value = orjson.loads(cell) if cell.strip() else None
+            except orjson.JSONDecodeError as error:
+                problems.append(Problem(f"{at}: {column}", f"not JSON at character {error.pos}: {error.msg}"))
+                continue
+        if kind and value is not None and not isinstance(value, kind):
+            right = "a list" if kind is list else "an object"
+            problems.append(
+                Problem(f"{at}: {column}", f"right is {right} as JSON, found {dumps(value)[:40]}")
+            )
+        row.values[column] = value
+    if problems:
+        yield from problems
+    else:
+        yield row._replace(where=at)
+
+
+def spans_in(row: Row) -> Iterator[Span | Problem]:
+    """Yield the spans of a row's session.
+
+    They are those of `session_trace`, if their parents are: the first converter that wrote such files gave
+    each span a trace of its own and each step one second. Such a trace is not used, the events of the
+    session record beside it are.
+    """
+    where, record = f"{row.where}: session_trace", row.session_record
+    spans, problems = _debug_spans(row.values.get("session_trace") or [], where)
+    traces = {span.span_id: span.trace_id for span in spans}
+    torn = any(traces.get(span.parent_span_id or "", span.trace_id) != span.trace_id for span in spans)
+    if spans and not torn:
+        yield from problems
+        yield from _completed(row, spans)
+    elif record is not None:
+        yield from _spans_of_record(row, record)
+    elif torn:
+        yield Problem(
+            where, "its spans have parents in other traces, and there is no session_state to read instead"
+        )
+    else:
+        yield from problems or [Problem(where, "missing or empty")]
+
+
+def _debug_spans(records: Sequence[Any], where: str) -> tuple[list[Span], list[Problem]]:
+    numbered = [
+        {key: _number(value) if key.endswith("_id") else value for key, value in record.items()}
+        if isinstance(record, dict)
+        else record
+        for record in records
+    ]
+    read = read_trace(numbered)
+    if records and read is None:
+        return [], [Problem(where, "not spans as ADK's debug API has them")]
+    found = list(read or ())
+    problems = [p._replace(where=f"{where} {p.where}".rstrip()) for p in found if isinstance(p, Problem)]
+    return [span for span in found if isinstance(span, Span)], problems
+
+
+def _number(value: Any) -> Any:
+    """Return an id that is written as text as the number that it is; anything else as it is."""
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 40 else value
+
+
+def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
+    """Yield spans with what only the row knows of their session, on the spans that stand topmost."""
+    extracted = row.values.get("extracted_data") or {}
+    state = state_of({"state": extracted.get("state_variables")})
+    told = {semconv.CONVERSATION_ID: row.values.get("session_id"), semconv.QUESTION_ID: row.question_id}
+    ids = {span.span_id for span in spans}
+    tops = [span for span in spans if span.parent_span_id not in ids]
+    last = max(tops, key=lambda span: span.start_ns)
+    stateless = not any(semconv.STATE in span.attributes for span in spans)
+    for span in spans:
+        if span.parent_span_id in ids:
+            yield span
+            continue
+        known = {key: value for key, value in told.items() if value}
+        if span is last and stateless and state is not None:
+            known[semconv.STATE] = dumps(state)
+        yield span._replace(attributes={**known, **span.attributes})
+
+
+def _spans_of_record(row: Row, record: Mapping[str, Any]) -> Iterator[Span | Problem]:
+    turns = []
+    for turn in invocations(record, f"{row.where}: session_state"):
+        if isinstance(turn, Problem):
+            yield turn
+        else:
+            turns.append(turn)
+    session_id = row.values.get("session_id") or record.get("id")
+    if not turns or not isinstance(session_id, str):
+        yield Problem(f"{row.where}: session_state", "no id, or no events: nothing tells what the agent did")
+        return
+    yield from spans_of(session_id, list(_with_arguments(turns, row)), state_of(record), row.question_id)
+
+
+def _with_arguments(turns: Sequence[Invocation], row: Row) -> Iterator[Invocation]:
+    """Yield turns with their calls' arguments as the row tells them elsewhere, where the calls are the same.
+
+    In the session records of such files the keys inside arguments are in camelCase, whatever they were.
+    """
+    attributes = [span.get("attributes") for span in objects(row.values.get("session_trace"))]
+    told = [
+        (a.get(semconv.TOOL_NAME), _json(a["gcp.vertex.agent.tool_call_args"]))
+        for a in attributes
+        if isinstance(a, dict) and "gcp.vertex.agent.tool_call_args" in a
+    ] or [
+        (call.get("tool_name"), call.get("input_arguments"))
+        for call in objects((row.values.get("extracted_data") or {}).get("tool_interactions"))
+    ]
+    same = [name for name, _ in told] == [call.name for turn in turns for call in turn.calls]
+    arguments = iter(value for _, value in told)
+    for turn in turns:
+        events = []
+        for event in turn.events:
+            calls = [(call, next(arguments, None) if same else None) for call in event.calls]
+            mended = tuple(c._replace(arguments=v) if isinstance(v, dict) else c for c, v in calls)
+            events.append(event._replace(calls=mended))
+        yield turn._replace(events=tuple(events))
+
+
+def _json(value: Any) -> Any:
+    try:
+        return orjson.loads(value) if isinstance(value, str) else value
+    except orjson.JSONDecodeError:
+        return None

@@ -1,0 +1,1 @@
+"""From spans as instrumentations write them to observations: one vocabulary."""

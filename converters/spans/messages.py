@@ -1,0 +1,197 @@
+"""Messages between a user, a model and its tools, as the GenAI conventions and the providers shape them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from spangrade.converters.spans.observation import ToolCall, ToolResult, json_text, text
+
+_ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+_CALLS = frozenset({"tool_call", "tool_use", "function_call", "function"})
+_SERVER_CALLS = ("server_tool_call", "server_tool_use")
+_CODE_TOOLS = ("code_interpreter", "code_execution", "bash_code_execution")
+_RESULTS = frozenset({"tool_call_response", "tool_result", "function_call_output"})
+
+
+class Message(NamedTuple):
+    """One message. `role` is user, assistant, tool or system; `text` joins its text parts, None for none."""
+
+    role: str | None
+    text: str | None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_results: tuple[ToolResult, ...] = ()
+
+
+class Exchange(NamedTuple):
+    """What the newest input of a model call was, and what it answered."""
+
+    user_input: str | None
+    continues: bool | None
+    tool_results: tuple[ToolResult, ...]
+    response: str | None
+    tool_calls: tuple[ToolCall, ...]
+
+
+def message_of(message: Any) -> Message | None:
+    """Read one message; None if it is none.
+
+    Its content is in `parts` (the conventions, Gemini), or in `content` (a text or blocks) and `tool_calls`.
+    Reasoning is not part of what was said.
+    """
+    if not isinstance(message, dict):
+        return None
+    role = text(message.get("role"))
+    if role is None and message.get("type") in _CALLS | _RESULTS:  # an item of OpenAI's Responses
+        item = _part(message)
+        if isinstance(item, ToolCall):
+            return Message("assistant", None, (item,))
+        return Message("tool", None, (), (item,)) if isinstance(item, ToolResult) else None
+    role = _ROLES.get(role, role) if role else None
+    content = message["parts"] if "parts" in message else message.get("content")
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    asked = message.get("tool_calls")
+    texts: list[str] = []
+    calls: list[ToolCall] = []
+    results: list[ToolResult] = []
+    for part in [*parts, *asked] if isinstance(asked, list) else parts:
+        read = _part(part)
+        if isinstance(read, str):
+            texts.append(read)
+        elif isinstance(read, ToolCall):
+            calls.append(read)
+        elif read is not None:
+            results.append(read)
+    said = "".join(texts) if texts else None
+    if role == "tool" and not results and parts:
+        call_id = text(message.get("id")) or text(message.get("tool_call_id"))
+        result = unwrapped(content) if said is None else said
+        results.append(ToolResult(text(message.get("name")), call_id, json_text(result)))
+    return Message(role, said, tuple(calls), tuple(results))
+
+
+def _part(part: Any) -> str | ToolCall | ToolResult | None:
+    if not isinstance(part, dict):
+        return part if isinstance(part, str) else None
+    kind = part.get("type")
+    if kind in _TEXTS:
+        return _said(part)
+    if kind in _CALLS:
+        inner = part["function"] if isinstance(part.get("function"), dict) else part
+        return _call(inner, part.get("call_id") or part.get("id"))
+    if kind in _RESULTS or (kind is None and "response" in part):
+        call_id = part.get("tool_use_id") or part.get("call_id") or part.get("id")
+        result = next((part[key] for key in ("response", "result", "output", "content") if key in part), None)
+        return _result(part, call_id, result)
+    if kind is not None:
+        return None
+    # Gemini's and Bedrock's parts have no type: their only key tells.
+    for key, inner in part.items():
+        if isinstance(inner, dict):
+            if key in {"function_call", "functionCall", "toolUse", "function"}:
+                return _call(inner, inner.get("id") or inner.get("toolUseId") or part.get("id"))
+            if key in {"function_response", "functionResponse"}:
+                return _result(inner, inner.get("id"), inner.get("response"))
+            if key == "toolResult":
+                return _result(inner, inner.get("toolUseId"), inner.get("content"))
+    return _said(part)
+
+
+def _said(part: dict[str, Any]) -> str | None:
+    said = part.get("content", part.get("text"))
+    return said if isinstance(said, str) and not part.get("thought") else None
+
+
+def _call(part: dict[str, Any], call_id: Any) -> ToolCall:
+    arguments = next((part[key] for key in ("arguments", "input", "args") if key in part), None)
+    return ToolCall(text(part.get("name")), text(call_id), json_text(arguments))
+
+
+def _result(part: dict[str, Any], call_id: Any, result: Any) -> ToolResult:
+    return ToolResult(text(part.get("name")), text(call_id), json_text(unwrapped(result)))
+
+
+def code_executions(answer: Any) -> int:
+    """Count the runs of code on the model's own side that an answer (a message, or a list of them) tells of.
+
+    They are Gemini's `executable_code` parts, and the conventions' server-side calls of a code tool.
+    """
+    messages = [m for m in (answer if isinstance(answer, list) else [answer]) if isinstance(m, dict)]
+    parts = [part for m in messages for part in _listed(m.get("parts", m.get("content")))]
+    return sum(map(_runs_code, parts))
+
+
+def _listed(content: Any) -> list[dict[str, Any]]:
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def _runs_code(part: dict[str, Any]) -> bool:
+    if part.get("executable_code") or part.get("executableCode"):
+        return True
+    if part.get("type") not in _SERVER_CALLS:
+        return False
+    inner = part.get("server_tool_call")
+    named = (part.get("name"), inner.get("type") if isinstance(inner, dict) else None)
+    return any(tool in named for tool in _CODE_TOOLS)
+
+
+def unwrapped(result: Any) -> Any:
+    """Return a tool's result without the one content block that holds it (Anthropic, Bedrock, MCP)."""
+    if isinstance(result, list) and len(result) == 1 and isinstance(result[0], dict):
+        block = result[0]
+        if set(block) == {"json"}:
+            return block["json"]
+        if set(block) <= {"type", "text"} and isinstance(block.get("text"), str):
+            return block["text"]
+    return result
+
+
+def exchange(
+    inputs: Any,
+    outputs: Any,
+    *,
+    injected: Callable[[str], bool] = lambda _: False,
+) -> Exchange:
+    """Return what is new in a model call, given the messages that went in and those that came out.
+
+    A request repeats the whole history: only what follows the model's last own message is new. The user's
+    message is the last of role user with a text of its own (tool results have role user for several
+    providers) that is not `injected` by the framework. `continues` tells whether the newest input was the
+    result of a tool and not the user's, None if there is no input to tell from.
+    """
+    user_input: str | None = None
+    continues: bool | None = None
+    results: list[ToolResult] = []
+    fresh = True
+    for raw in reversed(inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()):
+        message = message_of(raw)
+        if message is None or message.role == "system":
+            continue
+        if message.role == "assistant":
+            fresh = False
+        elif fresh:
+            results[:0] = message.tool_results
+        if message.role == "user" and message.text and not injected(message.text):
+            if continues is None:
+                continues = False
+            user_input = message.text
+            break
+        if continues is None and message.tool_results:
+            continues = True
+    answers = [
+        m for m in map(message_of, outputs if isinstance(outputs, list) else [outputs]) if m is not None
+    ]
+    texts: list[str] = []
+    for message in answers:
+        if message.tool_results:  # an agent's whole turn: the answer is what follows its last tool
+            texts.clear()
+        elif message.text:  # one answer may be streamed as several messages
+            texts.append(message.text)
+    return Exchange(
+        user_input,
+        continues,
+        tuple(results),
+        "".join(texts) if texts else None,
+        tuple(call for message in answers for call in message.tool_calls),
+    )

@@ -1,5 +1,0 @@
-"""The agents under test: how each kind is spoken to, and how what it hands back is read."""
-
-from spangrade.evaluator.agents.adapter import Adapter, Answer, Reply, converse
-
-__all__ = ["Adapter", "Answer", "Reply", "converse"]

@@ -1,0 +1,1 @@
+"""Grading: sessions meet golden questions, metrics measure them, the policy decides."""

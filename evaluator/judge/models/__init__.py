@@ -1,0 +1,1 @@
+"""The models that judge: one module for each API."""

@@ -1,0 +1,1 @@
+"""Looking after a database: what recordings lack, deletion, golden questions from sessions."""

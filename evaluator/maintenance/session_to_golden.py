@@ -1,0 +1,94 @@
+"""A session that went well as a golden question: what it did is what is expected from then on."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.metrics.matching import ANY_TEXT
+from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import InputError
+
+# What looks generated: another run would have another one.
+_GENERATED = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"  # a UUID, bare or behind a prefix
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d"  # a date with a time
+    r"|\b(?=[a-z]*\d)(?=\d*[a-z])[0-9a-f]{16,}\b"  # a hexadecimal digest or trace id
+    r"|\b(?=[a-z]*\d)[0-9a-hjkmnp-tv-z]{26}\b"  # a ULID
+    r"|^1[0-9]{9}([0-9]{3}){0,3}$",  # seconds, milli-, micro- or nanoseconds since 1970
+    re.IGNORECASE,
+)
+_LONGEST = 100  # characters; a longer text is content, whatever it contains
+
+
+class Converted(NamedTuple):
+    """A question, and the places in it whose values look generated."""
+
+    question: dict[str, Any]
+    volatile: list[str]
+
+
+def question_of(session: Session, question_id: str, *, wildcards: bool = False) -> Converted:
+    """Return a session as a golden question; with `wildcards` it expects no value that looks generated.
+
+    A text becomes `"*"`, any other argument null, which leaves its key free; a state variable is left out,
+    for state is compared whole. Raises InputError if the spans do not tell what a question must say.
+    """
+    untold = [str(turn.turn) for turn in session.turns if turn.user_input is None]
+    if untold or not session.turns:
+        where = f"turn {', '.join(untold)}" if untold else "any turn"
+        raise InputError(f"session {session.session_id}: what the user said in {where} is not recorded")
+    if not session.agents:
+        raise InputError(f"session {session.session_id}: which agents took part is not recorded")
+    volatile: list[str] = []
+    calls = []
+    for position, tool in enumerate(session.tool_interactions):
+        call: dict[str, Any] = {"tool_name": tool.tool_name}
+        if isinstance(tool.input_arguments, dict):
+            at = f"reference_tool_interactions[{position}].input_arguments"
+            free = _freed(tool.input_arguments, at, volatile)
+            call["input_arguments"] = free if wildcards else tool.input_arguments
+        calls.append(call)
+    steps = groupby(step.name for step in session.trajectory if step.kind == "agent")
+    reference: dict[str, Any] = {
+        "reference_tool_interactions": calls,
+        "reference_trajectory": [name for name, _ in steps],
+    }
+    if session.state_variables is not None:
+        kept: dict[str, Any] = {}
+        for name, value in session.state_variables.items():
+            found: list[str] = []
+            _freed(value, f"reference_state_variables.{name}", found)
+            volatile += found
+            if not (found and wildcards):
+                kept[name] = value
+        reference["reference_state_variables"] = kept
+    response = session.turns[-1].final_response
+    if response is not None:
+        reference["reference_response"] = response
+    question = {
+        "id": question_id,
+        "user_inputs": [turn.user_input for turn in session.turns],
+        "agents_evaluated": list(session.agents),
+        "metadata": {"source_session": session.session_id},
+        "reference_data": reference,
+    }
+    return Converted(question, volatile)
+
+
+def _freed(value: Any, where: str, volatile: list[str]) -> Any:
+    """Return a value with wildcards for what looks generated, noting where that is."""
+    if isinstance(value, dict):
+        return {key: _freed(item, f"{where}.{key}", volatile) for key, item in value.items()}
+    if isinstance(value, list):
+        items = [_freed(item, f"{where}[{index}]", volatile) for index, item in enumerate(value)]
+        # Null leaves a key free, not an item of a list.
+        return None if items.count(None) > value.count(None) else items
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return value
+    text = str(int(value) if isinstance(value, float) and abs(value) < 2**63 else value)
+    if len(text) > _LONGEST or not _GENERATED.search(text):
+        return value
+    volatile.append(where)
+    return ANY_TEXT if isinstance(value, str) else None

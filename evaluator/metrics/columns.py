@@ -1,0 +1,166 @@
+"""A session as the named columns that metric definitions map from: those of a simulation's CSV.
+
+A column is a JSON value; None is unknown. `a:b.c` is what stands at `b`, then `c`, in the column `a`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction
+from spangrade.tracer.canonical_json import dumps
+
+Reference = GoldenQuestion | None
+
+
+def column(source: str, session: Session, question: Reference) -> Any:
+    """The value of a column, or of what is nested in it; None where that is not known or not there."""
+    name, _, path = source.partition(":")
+    value = COLUMNS[name](session, question)
+    if isinstance(value, dict) and path in value:  # names of state variables may have dots of their own
+        return value[path]
+    for key in path.split(".") if path else ():
+        if isinstance(value, list):
+            value = value[int(key)] if key.isdecimal() and int(key) < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def user_inputs(session: Session) -> list[str] | None:
+    """What the user said, turn by turn; None unless all of it is recorded."""
+    said = [turn.user_input for turn in session.turns if turn.user_input is not None]
+    return said if said and len(said) == len(session.turns) else None
+
+
+def final_response(session: Session) -> str | None:
+    """What the agent said last."""
+    return session.turns[-1].final_response if session.turns else None
+
+
+def sub_agent_trace(session: Session) -> list[dict[str, Any]]:
+    """Each turn's reply, with the agent that gave it: the one whose model was called last."""
+    return [
+        {"agent_name": _speaker(session, turn.turn), "text_response": turn.final_response}
+        for turn in session.turns
+        if turn.final_response is not None
+    ]
+
+
+def trace_summary(session: Session) -> str:
+    """The conversation as plain text, with the agents and tools that started in each turn, in order."""
+    return "\n".join(_lines(session))
+
+
+def _lines(session: Session) -> Iterator[str]:
+    calls: dict[str, deque[ToolInteraction]] = {}
+    for made in sorted(session.tool_interactions, key=lambda call: call.start_ns):
+        calls.setdefault(made.tool_name, deque()).append(made)
+    for turn in session.turns:
+        yield f"User: {_or_unknown(turn.user_input)}"
+        for step in session.trajectory:
+            if step.turn != turn.turn:
+                continue
+            started = calls.get(step.name) if step.kind == "tool" else None
+            call = started.popleft() if started else None
+            arguments = f" {dumps(call.input_arguments)}" if call and call.arguments_known else ""
+            yield f"[{step.kind}] {step.name}{arguments}"
+        yield f"{_speaker(session, turn.turn) or 'Agent'}: {_or_unknown(turn.final_response)}"
+
+
+def _or_unknown(text: str | None) -> str:
+    return "(not recorded)" if text is None else text
+
+
+def _speaker(session: Session, turn: int) -> str | None:
+    agents = [call.agent for call in session.llm_calls if call.turn == turn and call.agent]
+    agents = agents or list(session.agents or ())[:1]
+    return agents[-1] if agents else None
+
+
+def tool_interactions(session: Session) -> list[dict[str, Any]]:
+    """The tool calls, hand-offs included; what of one is not recorded is null."""
+    return [
+        {
+            "tool_name": call.tool_name,
+            "input_arguments": call.input_arguments,
+            "call_id": call.call_id,
+            "output_result": call.output,
+        }
+        for call in session.tool_interactions
+    ]
+
+
+def conversation_history(session: Session) -> list[dict[str, Any]]:
+    """What user and agent said, as messages of Gemini's form."""
+    return [
+        {"role": role, "parts": [{"text": text}]}
+        for turn in session.turns
+        for role, text in (("user", turn.user_input), ("model", turn.final_response))
+        if text is not None
+    ]
+
+
+def extracted_data(session: Session) -> dict[str, Any]:
+    """The state variables, each under its own name too, tool calls and conversation."""
+    state = session.state_variables
+    found = {
+        "tool_interactions": tool_interactions(session),
+        "sub_agent_trace": sub_agent_trace(session),
+        "conversation_history": conversation_history(session),
+    }
+    return found if state is None else {**state, "state_variables": state, **found}
+
+
+def session_trace(session: Session) -> list[dict[str, Any]]:
+    """The agents, model calls and tools that started, as a list of spans in order; unknown ends are null."""
+    named: list[tuple[str, Step | LLMCall | ToolInteraction]] = [
+        *((f"invoke_agent {step.name}", step) for step in session.trajectory if step.kind == "agent"),
+        *((f"chat {call.model or ''}".rstrip(), call) for call in session.llm_calls),
+        *((f"execute_tool {call.tool_name}", call) for call in session.tool_interactions),
+    ]
+    return [
+        {
+            "name": name,
+            "trace_id": span.trace_id,
+            "span_id": span.span_id,
+            "start_time": span.start_ns,
+            "end_time": None if isinstance(span, Step) or span.latency_s is None else span.end_ns,
+        }
+        for name, span in sorted(named, key=lambda item: item[1].start_ns)
+    ]
+
+
+def _reference(_: Session, question: Reference) -> Any:
+    if question is None:
+        return None
+    return question.reference_data.model_dump(mode="json", exclude_none=True)
+
+
+def _of(function: Callable[[Session], Any]) -> Callable[[Session, Reference], Any]:
+    return lambda session, _: function(session)
+
+
+COLUMNS: Mapping[str, Callable[[Session, Reference], Any]] = {
+    "user_inputs": _of(user_inputs),
+    "prompt": _of(user_inputs),
+    "final_response": _of(final_response),
+    "response": _of(final_response),
+    "sub_agent_trace": _of(sub_agent_trace),
+    "trace_summary": _of(trace_summary),
+    "tool_interactions": _of(tool_interactions),
+    "state_variables": _of(lambda session: session.state_variables),
+    "final_session_state": _of(lambda session: session.state_variables),
+    "conversation_history": _of(conversation_history),
+    "extracted_data": _of(extracted_data),
+    "session_trace": _of(session_trace),
+    "session_id": _of(lambda session: session.session_id),
+    "question_id": lambda session, question: question.id if question else session.question_id,
+    "reference_data": _reference,
+    "agents_evaluated": lambda _, question: list(question.agents_evaluated) if question else None,
+    "question_metadata": lambda _, question: question.metadata if question else None,
+}
+OF_THE_QUESTION = frozenset({"reference_data", "agents_evaluated", "question_metadata"})

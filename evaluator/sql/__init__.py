@@ -1,1 +1,0 @@
-"""The table of scores and what is written to it."""

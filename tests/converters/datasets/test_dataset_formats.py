@@ -1,0 +1,290 @@
+"""One grader for every format of dataset, and the JSON Schema of the golden one."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Spangrade
+
+from spangrade.converters.datasets.formats import read_dataset
+from spangrade.tracer.errors import InputError
+
+ROOT = Path(__file__).parents[3]
+HISTORY = Path(__file__).parents[2] / "fixtures" / "adk_eval_history"
+EVALSET = HISTORY / "cs_evalset.evalset.json"
+SIMULATION = ROOT.parent / "shared" / "data" / "captured" / "simulation"
+captured = pytest.mark.skipif(not SIMULATION.is_dir(), reason="the captured files are not in this checkout")
+
+
+def converted(spangrade: Spangrade, folder: Path, *options: str | Path) -> Path:
+    out = folder / "run.csv"
+    spangrade("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--output", out, *options)
+    return out
+
+
+def golden(spangrade: Spangrade, folder: Path) -> Path:
+    out = folder / "golden.json"
+    spangrade("convert", "evalset", "-i", EVALSET, "-o", out, "--agent", "customer_service_agent")
+    return out
+
+
+def grades(folder: Path) -> dict[str, Any]:
+    """The grades of a run by question, without the ids of spans."""
+    lines = (folder / "sessions.jsonl").read_text(encoding="utf-8").splitlines()
+    return {grade["question_id"]: grade for grade in map(json.loads, lines)}
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    csv.field_size_limit(2**31 - 1)
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def written(path: Path, rows: list[dict[str, str]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("version", ["1.14.1", "1.39.1", "2.13.0"])
+def test_a_csv_and_the_same_sessions_from_spans_get_the_same_grades(
+    spangrade: Spangrade, tmp_path: Path, version: str
+) -> None:
+    db, out, reference = tmp_path / "spans.duckdb", tmp_path / "run.csv", golden(spangrade, tmp_path)
+    command = ("convert", "adk-history", "--agent-dir", HISTORY / version, "--golden", reference)
+    assert spangrade(*command, "--db", db, "--output", out).code == 0
+    from_csv = spangrade("grade", out, "--db", tmp_path / "csv.duckdb", "--out", tmp_path / "csv")
+    from_spans = spangrade("grade", reference, "--db", db, "--out", tmp_path / "spans")
+    assert from_csv == from_spans
+    assert (from_csv.code, from_csv.out[-1]) == (1, "2 sessions: 1 passed, 1 failed")
+    assert grades(tmp_path / "csv") == grades(tmp_path / "spans")
+    scores = grades(tmp_path / "csv")["discount_then_return"]["metrics"]
+    gates = ("conversation", "trajectory_accuracy", "tool_usage_accuracy", "agent_routing")
+    assert [scores[name]["value"] for name in (*gates, "state_management_fidelity")] == [1, 1, 1, 1, 1]
+    assert scores["latency_metrics"]["outcome"] == ("score" if version == "2.13.0" else "inconclusive")
+
+
+@captured
+@pytest.mark.parametrize("name", ["run_20260112_014831.csv", "processed_interaction_sim.jsonl"])
+def test_the_captured_simulations_are_graded_as_they_are(
+    spangrade: Spangrade, tmp_path: Path, name: str
+) -> None:
+    done = spangrade("grade", SIMULATION / name, "--db", tmp_path / "s.duckdb")
+    assert (done.code, done.err, done.out[-1]) == (0, [], "5 sessions: 5 passed")
+
+
+@captured
+def test_a_torn_trace_is_read_from_the_sessions_own_events(spangrade: Spangrade, tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    spangrade("grade", SIMULATION / "processed_interaction_sim.jsonl", "--db", db)
+    question = (
+        "SELECT tool_name, input_arguments, output, turn, latency_s FROM tool_interactions "
+        "JOIN sessions USING (session_id) WHERE question_id = 'b961b0eb' ORDER BY position"
+    )
+    shown = spangrade("sql", question, "--db", db, "--format", "json").out
+    asked = {"value": 15, "discount_type": "percentage", "reason": "Competitor coupon match"}
+    refused = {"status": "rejected", "message": "discount too large. Must be 10 or less."}
+    calls = json.loads("\n".join(shown))
+    assert [
+        (c["tool_name"], json.loads(c["input_arguments"]), json.loads(c["output"]), c["turn"], c["latency_s"])
+        for c in calls
+    ] == [
+        ("approve_discount", asked, refused, 1, None),
+        ("sync_ask_for_approval", asked, {"status": "approved"}, 2, None),
+    ]
+
+
+def test_a_torn_trace_without_events_is_left_out(spangrade: Spangrade, tmp_path: Path) -> None:
+    rows = rows_of(converted(spangrade, tmp_path))
+    trace = json.loads(rows[0]["session_trace"])
+    for number, span in enumerate(trace, 1):
+        span["trace_id"] = str(number)
+    rows[0]["session_trace"] = json.dumps(trace)
+    file = written(tmp_path / "torn.csv", rows)
+    done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
+    said = "its spans have parents in other traces, and there is no session_state to read instead"
+    at = f'{file}: row 1 (id "discount_then_return"): session_trace'
+    assert (done.code, done.err) == (2, [f"spangrade: {at}: {said}"])
+    assert done.out[-1] == "1 session: 1 passed; 1 golden question unanswered"
+
+
+def test_a_sound_trace_is_completed_with_what_the_row_knows(spangrade: Spangrade, tmp_path: Path) -> None:
+    rows = rows_of(converted(spangrade, tmp_path))
+    trace = json.loads(rows[1]["session_trace"])
+    for span in trace:
+        for key in ("gen_ai.conversation.id", "spangrade.question_id", "spangrade.state"):
+            span["attributes"].pop(key, None)
+    rows[1]["session_trace"] = json.dumps(trace)
+    extracted = json.loads(rows[1]["extracted_data"]) | {
+        "state_variables": {"a": 1, "__llm_request_key__": "x"}
+    }
+    rows[1]["extracted_data"] = json.dumps(extracted)
+    spangrade("grade", written(tmp_path / "bare.csv", rows[1:]), "--db", tmp_path / "s.duckdb")
+    shown = spangrade("sessions", "--db", tmp_path / "s.duckdb", "--format", "json").out
+    (session,) = json.loads("\n".join(shown))
+    assert (session["session_id"], session["question_id"]) == (
+        rows[1]["session_id"],
+        "cart_only_wrong_expectation",
+    )
+    state = spangrade(
+        "sql", "SELECT name, value FROM state_variables", "--db", tmp_path / "s.duckdb", "--format", "json"
+    )
+    assert json.loads("\n".join(state.out)) == [{"name": "a", "value": "1"}]
+
+
+def test_what_cannot_be_used_is_named_and_the_rest_graded(spangrade: Spangrade, tmp_path: Path) -> None:
+    whole = rows_of(converted(spangrade, tmp_path))
+    file = written(
+        tmp_path / "bad.csv",
+        [
+            whole[0],
+            whole[1] | {"user_inputs": '["hi"'},
+            whole[1] | {"extracted_data": "[]"},
+            whole[1] | {"question_id": "", "user_inputs": "[1]"},
+            whole[1] | {"question_id": "discount_then_return"},
+            whole[1] | {"question_id": "q6", "reference_data": '{"reference_trajectory": "shop"}'},
+            whole[1] | {"question_id": "q7", "session_trace": "[]"},
+            whole[1] | {"question_id": "q8", "session_trace": '[{"span": 1}]'},
+        ],
+    )
+    done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
+    at = [f"spangrade: {file}: row {number}" for number in range(9)]
+    cart, first = '(id "cart_only_wrong_expectation")', '(id "discount_then_return")'
+    assert done.err == [
+        f"{at[2]} {cart}: user_inputs: not JSON at character 5: unexpected end of data",
+        f"{at[3]} {cart}: extracted_data: right is an object as JSON, found []",
+        f"{at[4]}: id: expected a string, found null",
+        f"{at[4]}: user_inputs[0]: expected a string, found a number",
+        f'{at[5]} {first}: id: "discount_then_return" is taken by a question of other content',
+        f'{at[6]} (id "q6"): reference_data.reference_trajectory: expected a list of strings, found a string',
+        f'{at[7]} (id "q7"): session_trace: missing or empty',
+        f'{at[8]} (id "q8"): session_trace: not spans as ADK\'s debug API has them',
+    ]
+    assert (done.code, done.out[-1]) == (
+        2,
+        "2 sessions: 1 passed, 1 unmatched; 2 golden questions unanswered",
+    )
+
+
+def test_lines_that_are_no_interactions_are_named(spangrade: Spangrade, tmp_path: Path) -> None:
+    rows = [
+        {
+            key: value if key.endswith(("_id", "_response", "summary")) else json.loads(value)
+            for key, value in row.items()
+        }
+        for row in rows_of(converted(spangrade, tmp_path))
+    ]
+    file = tmp_path / "sim.jsonl"
+    lines = [json.dumps(rows[0]), "", json.dumps(rows[1])[:-9], '{"user_inputs": []}', "7"]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
+    assert (done.code, done.out[-1]) == (2, "1 session: 1 passed")
+    assert [re.sub("not JSON: .*", "not JSON", line) for line in done.err] == [
+        f"spangrade: {file}:3: not JSON",
+        f"spangrade: {file}:4: not a processed interaction: no session_trace",
+        f"spangrade: {file}:5: not a processed interaction: no session_trace, user_inputs",
+    ]
+
+
+def test_a_cell_beyond_the_header_is_named(spangrade: Spangrade, tmp_path: Path) -> None:
+    file = converted(spangrade, tmp_path)
+    file.write_text(file.read_text(encoding="utf-8").rstrip("\n") + ",extra\n", encoding="utf-8")
+    done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
+    at = f'spangrade: {file}: row 2 (id "cart_only_wrong_expectation")'
+    assert (done.code, done.err) == (2, [f"{at}: more cells than the header has columns"])
+
+
+def test_an_eval_set_grades_stored_sessions_and_does_not_take_the_app_for_an_agent(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    db = tmp_path / "s.duckdb"
+    converted(spangrade, tmp_path, "--db", db)
+    spangrade("grade", EVALSET, "--db", db, "--out", tmp_path)
+    found = grades(tmp_path)
+    assert {name: grade["verdict"] for name, grade in found.items()} == {
+        "discount_then_return": "passed",
+        "cart_only_wrong_expectation": "failed",
+    }
+    assert "agent_routing" not in found["discount_then_return"]["metrics"]
+
+
+def test_the_app_in_a_csv_without_references_is_not_judged(spangrade: Spangrade, tmp_path: Path) -> None:
+    questions = read_dataset(converted(spangrade, tmp_path)).questions.golden_questions
+    assert [(q.agents_evaluated, q.reference("agents_evaluated")) for q in questions] == [
+        (("cs_agent",), None)
+    ] * 2
+
+
+def test_recordings_are_refused_beside_a_file_that_brings_its_own(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    file = converted(spangrade, tmp_path)
+    done = spangrade("grade", file, "--db", tmp_path / "s.duckdb", "--spans", file)
+    said = f"spangrade: {file}: it brings its own sessions; right is without --spans"
+    assert done == (2, [], [said])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "a,b\n1,2\n", "not a simulation's CSV: no column session_trace, user_inputs"),
+        ("a.csv", "user_inputs,session_trace\n", "no question in it that can be graded"),
+        ("a.json", '{"eval_cases": []}', "no question in it that can be graded"),
+        ("a.json", "{", "not JSON: line 1, column 2: unexpected end of data"),
+        ("a.json", "[]", "the file: expected an object, found a list"),
+        ("none.json", None, "cannot be read: No such file or directory"),
+        ("none.csv", None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_cannot_be_graded_is_refused_in_one_line(
+    tmp_path: Path, name: str, text: str | None, said: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError) as refused:
+        read_dataset(tmp_path / name)
+    assert str(refused.value) == f"{tmp_path / name}: {said}"
+
+
+def test_the_schema_in_the_readme_is_the_models(spangrade: Spangrade) -> None:
+    printed = "\n".join(spangrade("schema", "golden").out)
+    text = (ROOT / "datasets" / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert shown == printed + "\n"
+    assert json.loads(printed)["required"] == ["golden_questions"]
+
+
+def test_the_schema_names_every_field_that_the_readme_does(spangrade: Spangrade) -> None:
+    schema = json.loads("\n".join(spangrade("schema", "golden").out))
+    text = (ROOT / "datasets" / "README.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    parts = ("GoldenQuestion", "ReferenceData")
+    assert listed == {field for part in parts for field in schema["$defs"][part]["properties"]}
+
+
+@captured
+def test_the_captured_simulation_has_the_tokens_that_its_own_summary_counts(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    summary = json.loads((SIMULATION / "eval_summary.json").read_bytes())
+    counted = summary["overall_summary"]["deterministic_metrics"]
+    db = tmp_path / "s.duckdb"
+    spangrade("grade", SIMULATION / "processed_interaction_sim.jsonl", "--db", db)
+    averages = ("llm_calls", "input_tokens", "output_tokens", "cached_input_tokens")
+    query = f"SELECT {', '.join(f'avg({name}) AS {name}' for name in averages)} FROM sessions"
+    (found,) = json.loads("\n".join(spangrade("sql", query, "--db", db, "--format", "json").out))
+    assert found == {
+        "llm_calls": counted["token_usage.llm_calls"],
+        "input_tokens": counted["token_usage.prompt_tokens"],
+        "output_tokens": pytest.approx(
+            counted["token_usage.completion_tokens"] + counted["thinking_metrics.total_thinking_tokens"]
+        ),
+        "cached_input_tokens": counted["token_usage.cached_tokens"],
+    }

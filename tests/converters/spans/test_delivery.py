@@ -1,0 +1,69 @@
+"""However a recording is delivered (in any order, twice, in portions, logs first), it derives the same."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from spangrade.evaluator.derive import load, update
+from spangrade.evaluator.session import Session
+from spangrade.tracer.files import read
+from spangrade.tracer.span import LogRecord, Problem, Span
+from spangrade.tracer.store.store import Store
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
+NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
+Records = list[Span | LogRecord]
+
+
+@cache
+def records(name: str) -> Records:
+    return [
+        record
+        for path in sorted(RECORDED.glob(f"{name}.*otlp.jsonl"))
+        for record in read(path)
+        if not isinstance(record, Problem)
+    ]
+
+
+def derived(portions: list[Records], db: Path) -> list[Session]:
+    """What is derived when each portion is followed by an update, as a live system has it."""
+    with Store.open(db) as store:
+        for portion in portions:
+            store.add(portion)
+            update(store)
+        return sorted(load(store), key=lambda session: session.session_id)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(st.sampled_from(NAMES), min_size=3, max_size=6, unique=True),
+    seed=st.integers(0, 2**32),
+    parts=st.integers(1, 4),
+    logs=st.sampled_from(["first", "last", "among the spans"]),
+)
+@example(names=NAMES, seed=1, parts=3, logs="first")
+@example(names=NAMES, seed=2, parts=3, logs="among the spans")
+def test_every_frameworks_recording_derives_the_same_however_it_is_delivered(
+    names: list[str], seed: int, parts: int, logs: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    chance = random.Random(seed)
+    whole = [record for name in names for record in records(name)]
+    delivered = [*whole, *chance.sample(whole, len(whole) // 4)]
+    chance.shuffle(delivered)
+    if logs != "among the spans":
+        delivered.sort(key=lambda record: isinstance(record, LogRecord) == (logs == "last"))
+    size = -(-len(delivered) // parts)
+    portions = [delivered[at : at + size] for at in range(0, len(delivered), size)]
+    expected = derived([whole], tmp_path_factory.mktemp("whole") / "s.duckdb")
+    assert derived(portions, tmp_path_factory.mktemp("parts") / "s.duckdb") == expected
+
+
+def test_the_recordings_hold_both_spans_and_logs_of_many_frameworks() -> None:
+    kinds = {type(record) for name in NAMES for record in records(name)}
+    assert (kinds, len(NAMES)) == ({Span, LogRecord}, 27)

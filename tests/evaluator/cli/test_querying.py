@@ -1,0 +1,74 @@
+"""`spangrade sql` reads the database, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spangrade.evaluator.cli.querying import run
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.span import Span
+from spangrade.tracer.store.store import Store
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sql") / "s.duckdb"
+    with Store.open(path) as store:
+        store.add([Span("a" * 32, "b" * 16, None, "chat", "CLIENT", 1, 2)])
+    run("SELECT 1", path, as_json=True)  # derived once
+    (path.parent / "other.csv").write_text("a,b\n1,2\n")
+    return path
+
+
+def test_spans_can_be_asked_for(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("SELECT name FROM spans", db, as_json=True)
+    assert json.loads(capsys.readouterr().out) == [{"name": "chat"}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "INSERT INTO spans SELECT * FROM spans",
+        "DELETE FROM spans",
+        "DROP TABLE spans",
+        "CREATE TABLE mine AS SELECT 1 AS a",
+        "ATTACH 'new.duckdb' AS new",
+        "ATTACH 's.duckdb' AS again (READ_WRITE)",
+        "COPY spans TO 'out.csv'",
+        "COPY (SELECT 1) TO 'out.parquet' (FORMAT parquet)",
+        "EXPORT DATABASE 'out'",
+        "CREATE TEMP TABLE t (a INTEGER); COPY t FROM 'other.csv'",
+        "SELECT * FROM 'other.csv'",
+        "SELECT * FROM read_csv('other.csv')",
+        "SELECT * FROM read_text('other.csv')",
+        "SELECT * FROM read_blob('/etc/hostname')",
+        "SELECT * FROM glob('*')",
+        "SELECT * FROM read_parquet('http://127.0.0.1:1/x.parquet')",
+        "SELECT * FROM sniff_csv('other.csv')",
+        "SELECT * FROM query('SELECT * FROM read_text(''other.csv'')')",
+        "WITH t AS MATERIALIZED (SELECT * FROM read_json('other.csv')) FROM t",
+        "SELECT getenv('PATH') FROM read_text('other.csv')",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "SELECT 1; SET lock_configuration = false; SELECT * FROM read_text('other.csv')",
+        "RESET enable_external_access",
+        "PRAGMA enable_external_access",
+        "SET temp_directory = '.'",
+        "CREATE SECRET s (TYPE s3)",
+        "PREPARE p AS SELECT * FROM read_text('other.csv'); EXECUTE p",
+        "CREATE TEMP MACRO m() AS TABLE SELECT * FROM read_text('other.csv'); FROM m()",
+    ],
+)
+def test_nothing_is_written_and_no_file_or_network_is_reached(
+    query: str, db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(db.parent)
+    before = {path.name: path.read_bytes() for path in db.parent.iterdir()}
+    with pytest.raises(InputError, match=r"^SQL: "):
+        run(query, db, as_json=True)
+    assert capsys.readouterr().out == ""
+    assert {path.name: path.read_bytes() for path in db.parent.iterdir()} == before

@@ -1,0 +1,229 @@
+"""Linking: the traces of a conversation without an id, told by what was said in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spangrade.converters.spans.history import thread
+from spangrade.converters.spans.observation import Thread
+from spangrade.evaluator.derive import load, update
+from spangrade.tracer.span import Span
+from spangrade.tracer.store.store import Store
+
+SECOND = 10**9
+
+
+def says(role: str, content: str) -> dict[str, object]:
+    return {"role": role, "parts": [{"type": "text", "content": content}]}
+
+
+def call(trace: str, start: int, *said: str, answer: str | None, conversation: str | None = None) -> Span:
+    """One trace of one model call: user and model in turn, and what the model answered."""
+    messages = [says("assistant" if i % 2 else "user", text) for i, text in enumerate(said)]
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "scripted",
+        "gen_ai.input.messages": json.dumps([says("system", "be kind"), *messages]),
+    }
+    if answer is not None:
+        attributes["gen_ai.output.messages"] = json.dumps([says("assistant", answer)])
+    if conversation is not None:
+        attributes["gen_ai.conversation.id"] = conversation
+    return Span(
+        trace.ljust(32, "0"),
+        "1".zfill(16),
+        None,
+        "chat scripted",
+        "CLIENT",
+        start * SECOND,
+        start * SECOND + SECOND // 2,
+        status="OK" if answer is not None else "ERROR",
+        attributes=attributes,
+    )
+
+
+def sessions(portions: Sequence[Sequence[Span]], db: Path) -> dict[str, list[str]]:
+    """Derive after each portion; return each session's traces, both by the letters that they begin with."""
+    with Store.open(db) as store:
+        for portion in portions:
+            store.add(portion)
+            update(store)
+        return {
+            found.session_id.rstrip("0"): sorted(
+                {trace.rstrip("0") for turn in found.turns for trace in turn.trace_ids}
+            )
+            for found in load(store)
+        }
+
+
+FIRST = call("a", 1, "hi", answer="hello")
+SECOND_CALL = call("b", 2, "hi", "hello", "a coat?", answer="which size?")
+THIRD = call("c", 3, "hi", "hello", "a coat?", "which size?", "M", answer="done")
+
+
+def test_a_conversation_of_one_trace_a_call_is_one_session_named_after_its_first(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add([FIRST, SECOND_CALL, THIRD])
+        update(store)
+        (session,) = load(store)
+    assert (session.session_id, session.session_id_source) == (FIRST.trace_id, "trace")
+    assert [(t.user_input, t.final_response) for t in session.turns] == [
+        ("hi", "hello"),
+        ("a coat?", "which size?"),
+        ("M", "done"),
+    ]
+
+
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
+def test_what_comes_late_joins_late(order: str, tmp_path: Path) -> None:
+    spans = {"a": FIRST, "b": SECOND_CALL, "c": THIRD}
+    assert sessions([[spans[name]] for name in order], tmp_path / "s.duckdb") == {"a": ["a", "b", "c"]}
+
+
+def test_what_never_came_leaves_the_rest_a_session_of_its_own(tmp_path: Path) -> None:
+    assert sessions([[FIRST, THIRD]], tmp_path / "s.duckdb") == {"a": ["a"], "c": ["c"]}
+
+
+def test_many_who_say_the_same_are_not_one(tmp_path: Path) -> None:
+    twin = call("d", 1, "hi", answer="hello")
+    other = call("e", 3, "hi", "hello", "a hat?", answer="no")
+    found = {"a": ["a"], "d": ["d"], "b": ["b", "c"], "e": ["e"]}
+    assert sessions([[FIRST, twin, SECOND_CALL, other, THIRD]], tmp_path / "one.duckdb") == found
+    assert sessions([[FIRST, SECOND_CALL, THIRD], [twin, other]], tmp_path / "two.duckdb") == found
+
+
+def test_one_opening_that_goes_on_in_two_ways_is_nobodys(tmp_path: Path) -> None:
+    other = call("e", 3, "hi", "hello", "a hat?", answer="no")
+    found = {"a": ["a"], "b": ["b"], "e": ["e"]}
+    assert sessions([[FIRST, SECOND_CALL, other]], tmp_path / "one.duckdb") == found
+    assert sessions([[FIRST, SECOND_CALL], [other]], tmp_path / "two.duckdb") == found
+
+
+def test_a_request_that_is_repeated_belongs_to_the_conversation(tmp_path: Path) -> None:
+    failed = call("f", 2, "hi", "hello", "a coat?", answer=None)
+    later = SECOND_CALL._replace(start_ns=SECOND_CALL.start_ns + 1)
+    assert sessions([[later, FIRST], [failed, THIRD]], tmp_path / "s.duckdb") == {"a": ["a", "b", "c", "f"]}
+
+
+def test_two_answers_to_one_request_lead_back_to_one_conversation(tmp_path: Path) -> None:
+    again = SECOND_CALL._replace(trace_id="e".ljust(32, "0"), start_ns=SECOND_CALL.start_ns + 1)
+    assert sessions([[FIRST, SECOND_CALL, again, THIRD]], tmp_path / "s.duckdb") == {
+        "a": ["a", "b", "c", "e"]
+    }
+
+
+def test_only_what_began_before_can_be_gone_on_from(tmp_path: Path) -> None:
+    late = FIRST._replace(start_ns=9 * SECOND, end_ns=10 * SECOND)
+    assert sessions([[late, SECOND_CALL]], tmp_path / "s.duckdb") == {"a": ["a"], "b": ["b"]}
+
+
+def test_a_conversation_id_is_not_argued_with(tmp_path: Path) -> None:
+    named = call("a", 1, "hi", answer="hello", conversation="c1")
+    assert sessions([[named, SECOND_CALL]], tmp_path / "s.duckdb") == {"c1": ["a"], "b": ["b"]}
+
+
+def test_a_conversation_id_that_comes_late_takes_the_trace_out(tmp_path: Path) -> None:
+    root = Span(FIRST.trace_id, "2".zfill(16), None, "request", "SERVER", SECOND, 2 * SECOND)
+    root = root._replace(attributes={"gen_ai.conversation.id": "c1"})
+    found = sessions([[FIRST, SECOND_CALL, THIRD], [root]], tmp_path / "s.duckdb")
+    assert found == {"c1": ["a"], "b": ["b", "c"]}
+
+
+WORDS = st.sampled_from(["yes", "no"])
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Span]:
+    """Calls of a few conversations that often say the same; some are lost."""
+    spans: list[Span] = []
+    for number in range(draw(st.integers(1, 4))):
+        said = draw(st.lists(WORDS, min_size=2, max_size=6))
+        for end in range(2, len(said) + 1, 2):
+            start = draw(st.integers(1, 30))
+            if draw(st.integers(0, 5)):
+                name = f"{'abcd'[number]}{end}f"
+                spans.append(call(name, start, *said[: end - 1], answer=said[end - 1]))
+    return spans
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), spans=conversations())
+def test_sessions_do_not_depend_on_order_or_portions(
+    data: st.DataObject, spans: list[Span], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("linked")
+    shuffled = data.draw(st.permutations(spans))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(spans)), max_size=3)))
+    portions = [shuffled[a:b] for a, b in pairwise([0, *cuts, len(spans)])]
+    assert sessions(portions, folder / "portions.duckdb") == sessions([spans], folder / "whole.duckdb")
+
+
+def asks(name: str, arguments: object, call_id: str = "1") -> dict[str, object]:
+    part = {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
+    return {"role": "assistant", "parts": [part]}
+
+
+def test_what_is_repeated_a_little_differently_is_the_same() -> None:
+    hi = says("user", "hi")
+    answered = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "let me\nsee "}],
+        "finish_reason": "x",
+    }
+    first = thread([hi], [answered, asks("look", {"limit": 5.0})])
+    repeated = {
+        "role": "model",
+        "content": "let me see",
+        "tool_calls": [{"id": "other", "function": {"name": "look", "arguments": '{"limit": 5}'}}],
+    }
+    result = {"role": "tool", "tool_call_id": "other", "content": "5"}
+    second = thread([says("system", "be kind"), hi, repeated, result], [says("assistant", "five")])
+    assert first is not None
+    assert second is not None
+    assert (first.history, second.history) == (None, first.reached)
+    assert len({first.asked, first.reached, second.asked, second.reached}) == 4
+
+
+def test_tool_calls_before_the_last_text_may_be_left_out() -> None:
+    whole = [
+        says("user", "hi"),
+        asks("look", {}),
+        {"role": "tool", "content": "5"},
+        says("assistant", "five"),
+    ]
+    short = [whole[0], whole[-1]]
+    new = says("user", "and now?")
+    assert thread([*whole, new], []) == thread([*short, new], [])
+
+
+def test_a_round_of_tools_more_is_another_place() -> None:
+    asked = [says("user", "hi"), asks("poll", {}), {"role": "tool", "content": "not yet"}]
+    once, twice = thread(asked, []), thread([*asked, *asked[1:]], [])
+    assert once is not None
+    assert twice is not None
+    assert once.history != twice.history
+
+
+def test_who_speaks_and_where_a_result_differs_make_another_place() -> None:
+    def place(*messages: dict[str, object]) -> Thread | None:
+        return thread(list(messages), None)
+
+    look = [says("user", "hi"), asks("look", {})]
+    different = [
+        place(says("user", "a"), says("assistant", "b"), says("user", "c")),
+        place(says("user", "a"), says("user", "b"), says("assistant", "c")),
+        place(*look, {"role": "tool", "content": "5"}),
+        place(*look, {"role": "tool", "content": "6"}),
+    ]
+    assert len(set(different)) == 4
+
+
+def test_without_messages_there_is_no_place() -> None:
+    assert [thread(None, None), thread([], [says("assistant", "hi")]), thread("hi", [])] == [None, None, None]

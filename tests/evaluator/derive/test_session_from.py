@@ -1,0 +1,91 @@
+"""Conversation ids in attributes of people's own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spangrade.evaluator.derive import load, update
+from spangrade.evaluator.derive.session_from import own_id, session_from, set_session_from
+from spangrade.tracer.span import Span
+from spangrade.tracer.store.store import Store
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
+
+
+def agent(trace: str, span: str, parent: str | None = None, **changes: Any) -> Span:
+    made = Span(trace, span, parent, "invoke_agent a", "INTERNAL", 1, 2)
+    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}
+    return made._replace(attributes=attributes | changes.pop("attributes", {}), **changes)
+
+
+def ids(store: Store) -> list[str]:
+    update(store)
+    return sorted(session.session_id for session in load(store))
+
+
+SPANS = [
+    agent("1" * 32, "a" * 16, attributes={"gen_ai.conversation.id": "theirs"}),
+    agent("1" * 32, "b" * 16, "a" * 16, attributes={"app.chat": "ours"}),
+    agent("2" * 32, "a" * 16, resource={"app.chat": "ours"}),
+    agent("3" * 32, "a" * 16, attributes={"gen_ai.conversation.id": "theirs"}),
+]
+
+
+def test_the_attribute_comes_before_the_dialects_own_id_wherever_in_the_trace_it_stands(
+    tmp_path: Path,
+) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        set_session_from(store, ["app.chat"])
+        store.add(SPANS)
+        assert ids(store) == ["ours", "theirs"]
+        (ours,) = load(store, "ours")
+        assert {trace for turn in ours.turns for trace in turn.trace_ids} == {"1" * 32, "2" * 32}
+
+
+def test_another_setting_derives_what_is_there_again_and_the_same_one_nothing(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(SPANS)
+        assert ids(store) == ["2" * 32, "theirs"]
+        set_session_from(store, ["app.chat"])
+        assert ids(store) == ["ours", "theirs"]
+        set_session_from(store, ["app.chat"])
+        assert update(store) == 0
+        set_session_from(store, [])
+        assert ids(store) == ["2" * 32, "theirs"]
+
+
+def test_later_imports_keep_the_setting(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        set_session_from(store, ["app.chat", "app.thread"])
+    with Store.open(tmp_path / "s.duckdb") as store:
+        assert session_from(store) == ("app.chat", "app.thread")
+        store.add(SPANS)
+        assert ids(store) == ["ours", "theirs"]
+
+
+@pytest.mark.parametrize(("value", "expected"), [("x", "x"), (7, "7"), ("", None), (True, None), ([1], None)])
+def test_an_id_is_a_text_or_a_whole_number(value: object, expected: str | None) -> None:
+    assert own_id(agent("1", "2", attributes={"app.chat": value}), ["other", "app.chat"]) == expected
+
+
+def test_import_joins_a_model_clients_traces_by_an_attribute_of_their_resource(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "spangrade.evaluator.cli"]
+
+    def run(*arguments: str) -> Any:
+        done = subprocess.run(
+            [*command, *arguments, "--format", "json"], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return json.loads(done.stdout)
+
+    recording = str(RECORDED / "openai_genai.otlp.jsonl")
+    assert run("import", recording, "--session-from", "telemetry.sdk.language")["sessions"] == 1
+    assert [session["session_id"] for session in run("sessions")] == ["python"]
+    assert run("import", recording, "--session-from", "")["sessions"] > 0
+    assert "python" not in [session["session_id"] for session in run("sessions")]

@@ -1,0 +1,214 @@
+"""Deleting takes whole sessions, all that is known of them, and their room on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+import requests
+from receiving import receiver, request
+
+from spangrade.evaluator.cli.deleting import moment_ns
+from spangrade.evaluator.derive import update
+from spangrade.evaluator.maintenance.delete import Deleted, delete
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store.spool import leave
+from spangrade.tracer.store.store import Store, rows_of
+
+DAY_NS = 86_400 * 10**9
+
+
+def turn(session: str, day: int, **attributes: str) -> Span:
+    """A session's turn on a day, in a trace of its own."""
+    begin = day * DAY_NS
+    given = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": session} | attributes
+    return Span(
+        f"{abs(hash((session, day))):032x}"[-32:],
+        f"{day + 1:016x}",
+        None,
+        "invoke_agent shop",
+        "INTERNAL",
+        begin,
+        begin + 10**9,
+        attributes=given,
+    )
+
+
+def state(session: str, day: int) -> LogRecord:
+    return LogRecord(
+        None, None, day * DAY_NS, "spangrade.session", attributes={"gen_ai.conversation.id": session}
+    )
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    path = tmp_path / "s.duckdb"
+    with Store.open(path) as store:
+        store.add(
+            [
+                *(turn("old", 10), state("old", 11), turn("long", 10), turn("long", 40)),
+                *(turn("new", 40, **{"user.id": "u-1"}), turn("other", 41, **{"user.id": "u-2"})),
+                Span("f" * 32, "1" * 16, None, "GET /", "SERVER", 10 * DAY_NS, 10 * DAY_NS),
+                LogRecord(None, None, 10 * DAY_NS, "of nothing"),
+                LogRecord(None, None, 40 * DAY_NS, "of nothing"),
+            ]
+        )
+        update(store)
+    return path
+
+
+def sessions(db: Path) -> list[str]:
+    with Store.open(db) as store:
+        update(store)
+        tables = ("sessions", "turns", "traces", "steps")
+        named = [
+            {name for (name,) in store.query(f"SELECT session_id FROM derived.{table}")} for table in tables
+        ]
+        assert named[0] >= named[1] | named[3]
+        return sorted(named[0])
+
+
+def test_a_session_is_deleted_whole(db: Path) -> None:
+    deleted = delete(db, sessions=["long"])
+    assert deleted[:3] == (1, 2, 0)
+    assert "long" not in sessions(db)
+    assert delete(db, sessions=["old"])[:3] == (1, 1, 1)
+    with Store.open(db, read_only=True) as store:
+        assert store.query("SELECT count(*) FROM spans") == [(3,)]
+
+
+def test_sessions_go_by_their_last_span_and_what_is_of_no_session_by_its_time(db: Path) -> None:
+    assert delete(db, before_ns=30 * DAY_NS)[:3] == (1, 2, 2)
+    assert [name for name in sessions(db) if len(name) < 32] == ["long", "new", "other"]
+    with Store.open(db, read_only=True) as store:
+        assert store.query("SELECT event_name, time_ns FROM logs") == [("of nothing", 40 * DAY_NS)]
+
+
+def test_a_users_sessions_are_deleted(db: Path) -> None:
+    assert delete(db, user="u-1")[:3] == (1, 1, 0)
+    assert "new" not in sessions(db)
+    assert delete(db, user="u-1") == Deleted(0, 0, 0, 0)
+
+
+def test_what_waits_in_the_spool_is_deleted_too(db: Path) -> None:
+    leave(db, rows_of([turn("old", 12)]))
+    assert delete(db, sessions=["old"])[:3] == (1, 2, 1)
+
+
+def test_a_dry_run_only_counts(db: Path) -> None:
+    before = db.read_bytes()
+    assert delete(db, before_ns=30 * DAY_NS, dry_run=True) == Deleted(1, 2, 2, 0)
+    assert len(before) == db.stat().st_size
+    assert "old" in sessions(db)
+
+
+def test_an_unknown_session_is_refused(db: Path) -> None:
+    with pytest.raises(InputError, match="no session 'x'"):
+        delete(db, sessions=["old", "x"])
+    assert "old" in sessions(db)
+
+
+def test_scores_go_with_their_session(db: Path) -> None:
+    with Store.open(db) as store:
+        store.query("CREATE TABLE scores (session_id VARCHAR, value DOUBLE)")
+        store.query("INSERT INTO scores VALUES ('old', 1), ('new', 0), (NULL, 1)")
+    delete(db, sessions=["old"])
+    with Store.open(db, read_only=True) as store:
+        assert store.query("SELECT session_id FROM scores") == [("new",), (None,)]
+
+
+def test_the_file_becomes_smaller_and_works_as_before(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with Store.open(db) as store:
+        store.add(turn(f"s{i % 10}", i, text=os.urandom(8000).hex()) for i in range(2000))
+    db.chmod(0o640)
+    before = db.stat().st_size
+    deleted = delete(db, before_ns=1995 * DAY_NS)
+    after = db.stat().st_size
+    assert deleted == Deleted(5, 1000, 0, before - after)
+    assert after < before * 0.6
+    assert db.stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.duckdb"]
+    with Store.open(db) as store:
+        newest = store.query("SELECT max(seq) FROM spans")[0][0]
+        store.add([turn("s0", 3000)])
+        assert store.query("SELECT max(seq) > $seq FROM spans", {"seq": newest}) == [(True,)]
+        kept = store.query(
+            "SELECT DISTINCT compression FROM pragma_storage_info('spans') "
+            "WHERE column_name = 'attributes' AND segment_type != 'VALIDITY' AND compression = 'ZSTD'"
+        )
+        assert kept == [("ZSTD",)]
+
+
+def test_nothing_deleted_is_left_in_the_file(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with Store.open(db) as store:
+        store.query("ALTER TABLE spans ALTER attributes SET DATA TYPE VARCHAR USING attributes::VARCHAR")
+        store.add([turn("gone", 1)._replace(name="SECRET-NAME"), turn("kept", 2)])
+    assert b"SECRET-NAME" in db.read_bytes()
+    delete(db, sessions=["gone"])
+    assert b"SECRET-NAME" not in db.read_bytes()
+
+
+def test_a_writer_that_opened_the_old_file_opens_the_new_one(db: Path) -> None:
+    # A process that waits for the lock through the whole deletion must not write to the file that is gone.
+    script = (
+        "import sys; from pathlib import Path; from spangrade.evaluator.maintenance.delete import delete\n"
+        "print(delete(Path(sys.argv[1]), sessions=['old'], wait_s=30).spans)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(db)], stdout=subprocess.PIPE, text=True
+    ) as other:
+        for number in range(100, 160):
+            with Store.open(db, wait_s=30) as store:
+                store.add([turn("steady", number)])
+        assert other.communicate(timeout=30)[0] == "1\n"
+    client = duckdb.connect(str(db), read_only=True)
+    count = client.execute(
+        "SELECT count(*) FROM spans WHERE start_ns >= $from", {"from": 100 * DAY_NS}
+    ).fetchone()
+    client.close()
+    assert count == (60,)
+
+
+def test_the_command_says_what_it_did(db: Path) -> None:
+    command = [sys.executable, "-m", "spangrade.evaluator.cli", "delete", "--db", str(db)]
+    done = subprocess.run([*command, "--user", "u-2", "--format", "json"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {**json.loads(done.stdout), "bytes_saved": 0} == Deleted(1, 1, 0, 0)._asdict()
+    nothing = subprocess.run(command, capture_output=True, text=True)
+    assert (nothing.returncode, nothing.stderr) == (
+        2,
+        "spangrade: delete what? Give --session, --before or --user\n",
+    )
+
+
+def test_times_are_dates_or_ages() -> None:
+    assert moment_ns("1970-01-02") == DAY_NS
+    assert moment_ns("1970-01-01T02:00:00+01:00") == 3600 * 10**9
+    assert abs(time.time_ns() - 30 * DAY_NS - moment_ns("30d")) < 10**9
+    with pytest.raises(InputError, match="'soon' is no time"):
+        moment_ns("soon")
+
+
+def test_a_receiver_deletes_what_is_older_than_it_keeps(db: Path) -> None:
+    inode = db.stat().st_ino
+    fresh = request(0, 1)
+    fresh.resource_spans[0].scope_spans[0].spans[0].end_time_unix_nano = time.time_ns()
+    with receiver(db, "--retention", "30d") as started:
+        headers = {"Content-Type": "application/x-protobuf"}
+        body = fresh.SerializeToString()
+        assert requests.post(started.http + "/v1/traces", data=body, headers=headers, timeout=20).ok
+        give_up_s = time.monotonic() + 30
+        while db.stat().st_ino == inode and time.monotonic() < give_up_s:
+            time.sleep(0.1)
+        assert started.stop() == 0
+    with Store.open(db, read_only=True) as store:
+        assert store.query("SELECT name FROM spans") == [("chat",)]

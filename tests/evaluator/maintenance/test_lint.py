@@ -1,0 +1,180 @@
+"""What recordings lack is told, with the metrics that it makes inconclusive and what would mend it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spangrade.evaluator.derive import load, update
+from spangrade.evaluator.maintenance import advice
+from spangrade.evaluator.maintenance.lint import Finding, lint
+from spangrade.evaluator.metrics import load_metrics
+from spangrade.evaluator.metrics.outcome import Inconclusive
+from spangrade.tracer.files import read
+from spangrade.tracer.span import Problem, Span
+from spangrade.tracer.store.store import Store
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
+NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
+MS = 1_000_000
+USAGE = {
+    "gen_ai.usage.input_tokens": 9,
+    "gen_ai.usage.output_tokens": 3,
+    "gen_ai.usage.cache_read.input_tokens": 0,
+    "gen_ai.usage.reasoning.output_tokens": 0,
+}
+
+
+def span(number: int, parent: int | None, operation: str, start: int, end: int, **changes: Any) -> Span:
+    """A span of trace "1…", with times in ms."""
+    attributes = {"gen_ai.operation.name": operation} | changes.pop("attributes", {})
+    parent_id = None if parent is None else f"{parent:016x}"
+    made = Span("1" * 32, f"{number:016x}", parent_id, operation, "INTERNAL", start * MS, end * MS)
+    return made._replace(attributes=attributes, **changes)
+
+
+def agent(number: int, parent: int | None, start: int, end: int, **changes: Any) -> Span:
+    about = {
+        "gen_ai.agent.name": "a",
+        "gen_ai.conversation.id": "c",
+        "spangrade.state": "{}",
+        "gen_ai.input.messages": '[{"role": "user", "content": "hi"}]',
+        "gen_ai.output.messages": '[{"role": "assistant", "content": "ho"}]',
+    }
+    return span(number, parent, "invoke_agent", start, end, attributes=about, **changes)
+
+
+def chat(number: int, parent: int | None, start: int, end: int, **changes: Any) -> Span:
+    about = {"gen_ai.request.model": "gpt-4o", "gen_ai.provider.name": "openai", **USAGE}
+    about |= {"gen_ai.output.messages": '[{"role": "assistant", "content": "ho"}]'}
+    return span(
+        number, parent, "chat", start, end, attributes=about | changes.pop("attributes", {}), **changes
+    )
+
+
+def found(db: Path, *spans: Span) -> dict[str, Finding]:
+    with Store.open(db / "s.duckdb") as store:
+        store.add(spans)
+        update(store)
+        return {finding.code: finding for finding in lint(store)}
+
+
+# What no instrumentation but Google's tells.
+UNTOLD = {"no_grounding", "no_code_executions"}
+
+
+def test_a_recording_with_everything_in_it_lacks_nothing_that_could_be_mended(tmp_path: Path) -> None:
+    findings = found(tmp_path, agent(1, None, 0, 9), chat(2, 1, 1, 2))
+    assert {(code, finding.metrics, finding.mend) for code, finding in findings.items()} == {
+        ("no_grounding", ("grounding_utilization",), None),
+        ("no_code_executions", ("sandbox_usage",), None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("spans", "code", "count"),
+    [
+        ([agent(1, 9, 0, 9), chat(2, 1, 1, 2)], "orphans", 1),
+        ([agent(1, 9, 0, 9), chat(2, 1, 1, 2)], "no_root", 1),
+        ([agent(1, None, 0, 9), chat(2, 8, 1, 2), chat(3, 8, 3, 4)], "missing_spans", 1),
+        ([agent(1, None, 5, 0), chat(2, 1, 6, 7)], "unfinished", 1),
+        ([agent(1, None, 100, 200), chat(2, 1, 80, 180), chat(3, 1, 120, 220)], "clock_skew", 2),
+        ([agent(1, None, 0, 9, trace_state="a=b,ot=p:8;th:c"), chat(2, 1, 1, 2)], "sampled", 1),
+    ],
+)  # fmt: skip
+def test_what_is_odd_about_the_spans_is_counted(
+    spans: list[Span], code: str, count: int, tmp_path: Path
+) -> None:
+    assert found(tmp_path, *spans)[code].count == count
+
+
+def test_a_child_within_the_tolerance_and_a_trace_that_is_always_kept_are_not_odd(tmp_path: Path) -> None:
+    kept = agent(1, None, 100, 200, trace_state="ot=th:0")
+    assert found(tmp_path, kept, chat(2, 1, 95, 205)).keys() == UNTOLD
+
+
+def test_missing_spans_make_every_metric_inconclusive(tmp_path: Path) -> None:
+    finding = found(tmp_path, agent(1, None, 0, 9), chat(2, 8, 1, 2))["missing_spans"]
+    assert set(finding.metrics) == set(load_metrics())
+
+
+def test_an_unfinished_turn_has_no_length(tmp_path: Path) -> None:
+    finding = found(tmp_path, agent(1, None, 5, 0), chat(2, 1, 6, 7))["unfinished"]
+    assert finding.metrics == ("latency_metrics",)
+
+
+def test_a_call_that_is_unfinished_leaves_its_turns_length_known(tmp_path: Path) -> None:
+    finding = found(tmp_path, agent(1, None, 0, 9), chat(2, 1, 6, 0))["unfinished"]
+    assert finding.metrics == ()
+
+
+def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
+    ours = chat(2, 1, 1, 2, attributes={"gen_ai.request.model": "ours", "gen_ai.provider.name": "us"})
+    finding = found(tmp_path, agent(1, None, 0, 9), ours)["unknown_price"]
+    assert (finding.what, finding.metrics) == (
+        "model calls without a known price: ours",
+        ("cost", "context_saturation"),
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_metric_that_a_recording_makes_inconclusive_is_explained_and_no_other(
+    name: str, tmp_path: Path
+) -> None:
+    metrics = {
+        n: m
+        for n, m in load_metrics().items()
+        if m.needs is None and m.parameter is None and not n.endswith("@judge")
+    }
+    with Store.open(tmp_path / "s.duckdb") as store:
+        for path in sorted(RECORDED.glob(f"{name}.*otlp.jsonl")):
+            store.add(record for record in read(path) if not isinstance(record, Problem))
+        update(store)
+        findings = list(lint(store))
+        for session in load(store):
+            named = {m for f in findings if f.session_id == session.session_id for m in f.metrics}
+            inconclusive = {n for n, metric in metrics.items() if isinstance(metric(session), Inconclusive)}
+            assert named & set(metrics) == inconclusive
+
+
+def test_the_advice_is_that_of_the_framework_that_wrote_the_spans(tmp_path: Path) -> None:
+    def content(scope: str, **attributes: str) -> str:
+        return advice.content(span(1, None, "chat", 0, 1, scope_name=scope, attributes=attributes))
+
+    assert "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS" in content("gcp.vertex.agent")
+    assert "include_content" in content("pydantic-ai")
+    assert "OPENINFERENCE_HIDE_INPUTS" in content("any", **{"openinference.span.kind": "LLM"})
+    assert "TRACELOOP_TRACE_CONTENT" in content("any", **{"traceloop.span.kind": "tool"})
+    assert "ENABLE_SENSITIVE_DATA" in content("agent_framework")
+    assert "OTEL_SEMCONV_STABILITY_OPT_IN" in content("opentelemetry.instrumentation.genai.openai")
+    assert advice.content(None) == content("unknown")
+    assert "--session-from" in advice.conversation(None)
+
+
+def spangrade(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "spangrade.evaluator.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+
+
+def test_the_command_exits_with_4_where_a_setting_would_make_a_metric_conclusive(tmp_path: Path) -> None:
+    spangrade("import", str(RECORDED / "adk_default_env.otlp.jsonl"), cwd=tmp_path)
+    done = spangrade("lint", "--format", "json", cwd=tmp_path)
+    findings = json.loads(done.stdout)
+    (arguments,) = [one for one in findings if one["code"] == "no_tool_arguments"]
+    assert (done.returncode, done.stderr, arguments["count"]) == (4, "", 4)
+    assert arguments.keys() == {"code", "session_id", "what", "count", "metrics", "mend"}
+    one = spangrade("lint", arguments["session_id"][:8], "--format", "json", cwd=tmp_path)
+    assert json.loads(one.stdout) == findings
+    assert "no_tool_arguments" in spangrade("lint", cwd=tmp_path).stdout
+    assert spangrade("lint", "no such session", cwd=tmp_path).returncode == 2
+
+
+def test_the_command_exits_with_0_where_nothing_could_be_mended(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "spangrade.duckdb") as store:
+        store.add([agent(1, None, 0, 9), chat(2, 1, 1, 2)])
+    assert spangrade("lint", cwd=tmp_path).returncode == 0

@@ -1,0 +1,497 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_sessions import llm, question, session, tool
+
+from spangrade.evaluator.metrics import Metric, load_metrics, parse_metric
+from spangrade.evaluator.metrics.latency import nearest_rank
+from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.registry import parse_metrics
+from spangrade.evaluator.session import Latency, Usage
+from spangrade.tracer.errors import InputError
+
+TRAJECTORY = (
+    "trajectory_exact_match",
+    "trajectory_in_order_match",
+    "trajectory_any_order_match",
+    "trajectory_precision",
+    "trajectory_recall",
+    "trajectory_accuracy",
+)
+TOOLS = ("tool_exact_match", "tool_in_order_match", "tool_any_order_match", "tool_precision", "tool_recall")
+
+
+def value(outcome: Outcome) -> float | None:
+    return outcome.value if isinstance(outcome, Score) else None
+
+
+def measured(name: str, *args: Any) -> Outcome:
+    return parse_metric(name)(*args)
+
+
+# Both families, over agents a, b, c or calls of tools of these names.
+@pytest.mark.parametrize(
+    ("happened", "expected", "exact", "in_order", "any_order", "precision", "recall", "accuracy"),
+    [
+        ("", "", 1, 1, 1, 1, 1, 1),
+        ("", "a", 0, 0, 0, 0, 0, 0),
+        ("a", "", 0, 1, 1, 0, 1, 0),
+        ("abc", "abc", 1, 1, 1, 1, 1, 1),
+        ("abc", "ac", 0, 1, 1, 2 / 3, 1, 4 / 5),
+        ("abc", "cb", 0, 0, 1, 2 / 3, 1, 2 / 5),
+        ("ac", "abc", 0, 0, 0, 1, 2 / 3, 4 / 5),
+        ("aba", "ab", 0, 1, 1, 2 / 3, 1, 4 / 5),
+        ("ab", "aba", 0, 0, 0, 1, 2 / 3, 4 / 5),
+        ("b", "a", 0, 0, 0, 0, 0, 0),
+    ],
+)
+def test_sequences_score_by_the_formulas_and_their_empty_cases(
+    happened: str,
+    expected: str,
+    exact: float,
+    in_order: float,
+    any_order: float,
+    precision: float,
+    recall: float,
+    accuracy: float,
+) -> None:
+    by_agents = session(steps=list(happened), agents=list("abc")), question(trajectory=list(expected))
+    scores = [value(measured(name, *by_agents)) for name in TRAJECTORY]
+    assert scores == [exact, in_order, any_order, precision, recall, accuracy]
+    by_calls = session([("hi", [tool(name, {}) for name in happened])]), question(tools=list(expected))
+    scores = [value(measured(name, *by_calls)) for name in (*TOOLS, "tool_usage_accuracy")]
+    assert scores == [exact, in_order, any_order, precision, recall, recall]
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=6), st.lists(st.sampled_from("abc"), min_size=1, max_size=6))
+def test_calls_without_arguments_score_as_their_names_do(happened: list[str], expected: list[str]) -> None:
+    calls = session([("hi", [tool(name, {}) for name in happened])], steps=happened, agents=())
+    asked = question(trajectory=expected, tools=expected, agents=["shop"])
+    for trajectory_metric, tool_metric in zip(TRAJECTORY, TOOLS, strict=False):
+        assert value(measured(trajectory_metric, calls, asked)) == value(measured(tool_metric, calls, asked))
+
+
+def test_a_trajectory_reference_without_tools_is_compared_with_the_agents_alone() -> None:
+    made = session([("hi", [tool("get_cart"), tool("pay")])])
+    assert measured("trajectory_exact_match", made, question(trajectory=["shop"])) == Score(
+        1.0, None, "as expected"
+    )
+
+
+def test_an_agent_is_not_named_again_after_the_tools_between_are_left_out() -> None:
+    made = session([("hi", [tool("get_cart")])], steps=["shop", "get_cart", "shop"])
+    assert value(measured("trajectory_exact_match", made, question(trajectory=["shop"]))) == 1
+
+
+def test_a_trajectory_reference_that_names_a_tool_is_compared_with_all_steps_but_unnamed_hand_offs() -> None:
+    calls = [tool("get_cart"), tool("transfer_to_agent", handoff=True), tool("pay")]
+    made = session(
+        [("hi", calls)],
+        steps=["shop", "get_cart", "transfer_to_agent", "cashier", "pay"],
+        agents=["shop", "cashier"],
+    )
+    named = [
+        ["shop", "get_cart", "cashier", "pay"],
+        ["shop", "get_cart", "transfer_to_agent", "cashier", "pay"],
+        ["shop", "cashier"],
+        ["shop", "cashier", "pay"],
+    ]
+    metric = "trajectory_exact_match"
+    assert [value(measured(metric, made, question(trajectory=names))) for names in named] == [1, 1, 1, 0]
+
+
+def test_a_tool_that_only_the_tool_reference_names_makes_the_trajectory_reference_name_a_tool() -> None:
+    made = session([("hi", [tool("get_cart")])])
+    asked = question(trajectory=["shop", "pay"], tools=["pay"])
+    assert measured("trajectory_accuracy", made, asked) == Score(
+        0.5, None, "missing: pay; not expected: get_cart", ("get_cart step",)
+    )
+
+
+def test_an_agent_used_as_a_tool_is_an_agent_to_the_trajectory_reference() -> None:
+    made = session(
+        [("hi", [tool("intake"), tool("pay")])], steps=["shop", "intake", "pay"], agents=["shop", "intake"]
+    )
+    assert value(measured("trajectory_exact_match", made, question(trajectory=["shop", "intake"]))) == 1
+
+
+def test_unknown_agents_are_inconclusive() -> None:
+    made = session(agents=None)
+    asked = question(trajectory=["shop"])
+    assert {measured(name, made, asked) for name in (*TRAJECTORY, "agent_routing")} == {
+        Inconclusive("which agents took part is not recorded")
+    }
+
+
+def test_routing_is_the_share_of_agents_that_took_part_under_their_own_names() -> None:
+    made = session(agents=["customer_service_agent", "cashier"])
+    assert measured("agent_routing", made, question(agents=["cashier", "customer_service"])) == Score(
+        0.5, None, "did not take part: customer_service; took part: customer_service_agent, cashier"
+    )
+
+
+def test_a_single_tool_is_looked_for_by_name() -> None:
+    made = session([("hi", [tool("get_cart"), tool("get_cart")])])
+    assert [measured(f"trajectory_single_tool_use:{name}", made) for name in ("get_cart", "pay")] == [
+        Score(1.0, None, "get_cart was called", ("get_cart", "get_cart")),
+        Score(0.0, None, "pay was not called"),
+    ]
+
+
+def test_matching_calls_is_not_greedy() -> None:
+    made = session([("hi", [tool("find", {"q": "a", "page": 1}), tool("find", {"q": "b"})])])
+    # The first expected call takes either; the second only the first made.
+    asked = question(tools=[("find", {"q": "*"}), ("find", {"page": 1})])
+    assert value(measured("tool_any_order_match", made, asked)) == 1
+    assert value(measured("tool_in_order_match", made, asked)) == 0
+
+
+def test_what_differs_is_told_with_the_spans_of_unexpected_calls() -> None:
+    made = session([("hi", [tool("find", {"q": "b"}), tool("pay", {}), tool("scan", ["x" * 100])])])
+    asked = question(tools=[("find", {"q": "a"}), "pay"])
+    assert measured("tool_recall", made, asked) == Score(
+        0.5,
+        None,
+        'missing: find{"q":"a"}; not expected: find{"q":"b"}, scan["' + "x" * 78 + "…",
+        ("find", "scan"),
+    )
+
+
+def test_what_came_in_another_order_is_told() -> None:
+    made = session([("hi", [tool("find", {}), tool("scan", {}), tool("pay", {})])])
+    all_steps = question(trajectory=["shop", "pay", "find", "scan"], tools=["pay", "find", "scan"])
+    some_steps = question(trajectory=["shop", "pay", "find"], tools=["pay", "find"])
+    assert [
+        measured(name, made, asked)[2:4]
+        for asked in (all_steps, some_steps)
+        for name in ("trajectory_in_order_match", "tool_in_order_match")
+    ] == [
+        ("in another order: shop, find, scan, pay", ()),
+        ("in another order: find, scan, pay", ()),
+        ("not expected: scan; in another order: shop, find, scan, pay", ("scan step",)),
+        ("not expected: scan{}; in another order: find, scan, pay", ("scan",)),
+    ]
+
+
+def test_arguments_nested_without_end_are_compared_and_told_in_short() -> None:
+    deep: Any = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    made = session([("hi", [tool("find", deep)])])
+    assert measured("tool_recall", made, question(tools=[("find", {"q": "a"})])) == Score(
+        0.0, None, 'missing: find{"q":"a"}; not expected: find{…}', ("find",)
+    )
+
+
+def test_each_tool_metric_takes_a_matcher_for_arguments() -> None:
+    made = session([("hi", [tool("find", {"q": "a", "page": 1})])])
+    asked = question(tools=[("find", {"q": "a"})])
+    other = question(tools=[("find", {"q": "b"})])
+    names = (
+        "tool_exact_match",
+        "tool_exact_match:subset",
+        "tool_exact_match:exact",
+        "tool_exact_match:ignore",
+    )
+    assert [value(measured(name, made, asked)) for name in names] == [1, 1, 0, 1]
+    assert [value(measured(name, made, other)) for name in names] == [0, 0, 0, 1]
+
+
+def test_hand_offs_are_calls_only_where_the_reference_names_them() -> None:
+    calls = [tool("find", {}), tool("transfer_to_agent", {"agent_name": "cashier"}, handoff=True)]
+    made = session([("hi", calls)])
+    handover = ("transfer_to_agent", {"agent_name": "cashier"})
+    assert [
+        value(measured("tool_exact_match", made, question(tools=tools)))
+        for tools in (["find"], ["find", handover])
+    ] == [1, 1]
+
+
+def test_arguments_that_are_not_recorded_are_inconclusive_unless_the_rest_decides() -> None:
+    made = session([("hi", [tool("find"), tool("pay", {"sum": 1})])])
+    find, pay = ("find", {"q": "a"}), ("pay", {"sum": 1})
+    assert measured("tool_recall", made, question(tools=[find, pay])) == Inconclusive(
+        "the arguments of find are not recorded", 1.0
+    )
+    assert measured("tool_recall", made, question(tools=[find, ("scan", {})])) == Inconclusive(
+        'the arguments of find are not recorded; missing: scan{}; not expected: pay{"sum":1}', 0.5
+    )
+    decided = {
+        "names alone": question(tools=["find", pay]),
+        "free keys": question(tools=[("find", {"q": None}), pay]),
+        "missing by name": question(tools=[find, ("scan", {})]),
+        "another call": question(tools=[pay]),
+    }
+    in_any_order = {
+        why: value(measured("tool_any_order_match", made, asked)) for why, asked in decided.items()
+    }
+    assert in_any_order == {"names alone": 1, "free keys": 1, "missing by name": 0, "another call": 1}
+    assert value(measured("tool_any_order_match:ignore", made, question(tools=[find, pay]))) == 1
+    assert value(measured("tool_any_order_match:exact", made, question(tools=[("find", {}), pay]))) is None
+
+
+def test_state_is_compared_by_final_values_and_a_missing_variable_is_not_null() -> None:
+    made = session(state_variables={"total": 1.0, "name": "Zoe\u0308", "city": "Bonn", "free": "x"})
+    asked = question(state={"total": 1, "name": "Zo\u00eb", "city": "*", "coupon": None})
+    assert measured("state_management_fidelity", made, asked) == Score(
+        0.5, None, "missing: coupon; other values: city"
+    )
+    assert measured("state_management_fidelity", session(), asked) == Inconclusive("no state is recorded")
+    assert value(measured("state_management_fidelity", made, question(state={}))) == 1
+
+
+def used(llm_calls: int | None = 2, complete: bool = True, **tokens: int | None) -> Usage:
+    known = {"input_tokens": 100, "output_tokens": 40, "cached_input_tokens": 25, "reasoning_tokens": 10}
+    return Usage(llm_calls, **{**known, **tokens}, complete=complete)  # type: ignore[arg-type]
+
+
+def test_token_metrics() -> None:
+    made = session(usage=used())
+    counts = {
+        "llm_calls": 2,
+        "input_tokens": 100,
+        "output_tokens": 40,
+        "cached_input_tokens": 25,
+        "reasoning_tokens": 10,
+    }
+    names = ("token_usage", "cache_efficiency", "thinking_metrics", "output_density")
+    assert [measured(name, made) for name in names] == [
+        Score(140.0, None, "100 in, 40 out", (), counts),
+        Score(0.25, None, "25 of 100 input tokens"),
+        Score(0.25, None, "10 of 40 output tokens"),
+        Score(20.0, None, "40 tokens in 2 model calls"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "usage", "outcome"),
+    [
+        (
+            "token_usage",
+            used(complete=False),
+            Inconclusive("not every model call recorded its tokens", 140.0),
+        ),
+        (
+            "token_usage",
+            used(output_tokens=None),
+            Inconclusive("not every model call recorded its tokens", 100.0),
+        ),
+        (
+            "cache_efficiency",
+            used(cached_input_tokens=None),
+            Inconclusive("cached input tokens are not recorded"),
+        ),
+        ("cache_efficiency", used(input_tokens=0), Inconclusive("there are no input tokens")),
+        ("thinking_metrics", used(output_tokens=None), Inconclusive("output tokens are not recorded")),
+        ("token_usage", used(llm_calls=0), Inconclusive("no model call is recorded")),
+        ("output_density", used(llm_calls=0), Inconclusive("no model call is recorded")),
+        ("output_density", used(complete=False), Inconclusive("not every model call recorded its tokens")),
+    ],
+)
+def test_tokens_that_are_not_recorded_are_inconclusive(name: str, usage: Usage, outcome: Outcome) -> None:
+    assert measured(name, session(usage=usage)) == outcome
+
+
+def test_cost_is_known_or_says_why_not() -> None:
+    known = session(cost_usd=0.02, llm_calls=(llm(), llm()))
+    unknown = session(cost_unknown="no price for model-x", llm_calls=(llm(), llm("model-x", cost_usd=None)))
+    assert [measured("cost", made) for made in (known, unknown, session())] == [
+        Score(0.02, None, "2 model calls"),
+        Inconclusive("no price for model-x", 0.01),
+        Inconclusive("the cost is not known", 0),
+    ]
+
+
+def test_context_saturation_is_that_of_the_fullest_call() -> None:
+    half, quarter = llm(tokens=(64_000, 1), span_id="half"), llm(tokens=(32_000, 1))
+    calls = [(quarter, half), (quarter, llm("model-x")), (quarter, llm(tokens=(None, None))), ()]
+    assert [measured("context_saturation", session(llm_calls=made)) for made in calls] == [
+        Score(0.5, None, "64000 of 128000 tokens of gpt-4o", ("half",)),
+        Inconclusive("the context window of model-x is not known", 0.25),
+        Inconclusive("not every model call recorded its tokens", 0.25),
+        Inconclusive("no model call is recorded"),
+    ]
+
+
+def test_latency_is_the_sum_of_the_turns() -> None:
+    made = session([("a", ()), ("b", ()), ("c", ())], latency=Latency(6.0, 3.0, 2.0, 1.0, 0.5))
+    parts = {"llm_s": 3.0, "tool_s": 2.0, "framework_s": 1.0, "first_response_s": 0.5}
+    turns = {"average_turn_s": 2.0, "p50_turn_s": 2.0, "p95_turn_s": 3.0}
+    assert measured("latency_metrics", made) == Score(6.0, None, "3 turns", (), {**parts, **turns})
+    assert measured("latency_metrics", session([])) == Inconclusive("no turn is recorded")
+
+
+def test_percentiles_are_nearest_ranks_and_none_of_nothing() -> None:
+    ten = [float(n) for n in range(1, 11)]
+    assert [nearest_rank(ten, share) for share in (0, 0.5, 0.51, 0.95, 1)] == [1, 5, 6, 10, 10]
+    assert nearest_rank([], 0.5) is None
+
+
+def test_activity_metrics_leave_hand_offs_to_their_own() -> None:
+    calls = [tool("find"), tool("find", ok=False), tool("pay"), tool("transfer", handoff=True, ok=None)]
+    made = session([("hi", calls)], handoffs=(("shop", "cashier"),))
+    assert [measured(name, made) for name in ("tool_utilization", "tool_success_rate", "agent_handoffs")] == [
+        Score(3.0, None, "3 calls of 2 tools", (), {"unique_tools": 2, "tool_counts": {"find": 2, "pay": 1}}),
+        Score(2 / 3, None, "failed: find", ("find",), {"tool_calls": 3, "failed_tool_calls": 1}),
+        Score(1.0, None, "shop to cashier", (), {"handoffs": [["shop", "cashier"]], "agents": ["shop"]}),
+    ]
+
+
+def test_activity_that_is_not_recorded_is_inconclusive() -> None:
+    made = session([("hi", [tool("find"), tool("pay", ok=None)])], handoffs=None)
+    assert [measured("tool_success_rate", one) for one in (made, session())] == [
+        Inconclusive("whether pay failed is not recorded", 1.0),
+        Inconclusive("no tool call is recorded"),
+    ]
+    assert measured("agent_handoffs", made) == Inconclusive("hand-offs are not recorded")
+    assert measured("grounding_utilization", made) == Inconclusive("no model call is recorded")
+    assert measured("sandbox_usage", made) == Inconclusive("no model call is recorded")
+
+
+def test_grounding_and_code_execution_are_told_by_the_model_calls() -> None:
+    calls = (
+        llm(grounding_chunks=3, code_executions=0),
+        llm(grounding_chunks=0, code_executions=2, span_id="ran"),
+    )
+    made = session(llm_calls=calls)
+    assert measured("grounding_utilization", made) == Score(
+        0.5,
+        None,
+        "1 of 2 model calls, on 3 sources",
+        ("llm",),
+        {"grounded_llm_calls": 1, "llm_calls": 2, "grounding_chunks": 3},
+    )
+    assert measured("sandbox_usage", made) == Score(2.0, None, "2 runs in 1 of 2 model calls", ("ran",))
+    made = session(llm_calls=(*calls, llm()))
+    assert measured("grounding_utilization", made) == Inconclusive(
+        "grounding is not recorded of 1 of 3 model calls", 2 / 3
+    )
+    assert measured("sandbox_usage", made) == Inconclusive(
+        "code execution is not recorded of 1 of 3 model calls"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "threshold", "higher_is_better"),
+    [
+        ("tool_recall", "tool_recall", 1.0, True),
+        (" tool_recall >= 0.5 ", "tool_recall", 0.5, True),
+        ("tool_recall:exact>=0.5", "tool_recall:exact", 0.5, True),
+        ("cost", "cost", None, False),
+        ("cost<=1e-2", "cost", 0.01, False),
+        ("agent_handoffs<=3", "agent_handoffs", 3.0, False),
+        ("agent_handoffs>=1", "agent_handoffs", 1.0, True),
+        ("trajectory_single_tool_use:get-cart.v2", "trajectory_single_tool_use:get-cart.v2", 1.0, True),
+    ],
+)
+def test_a_metric_is_asked_for_by_name_parameter_and_threshold(
+    text: str, name: str, threshold: float | None, higher_is_better: bool
+) -> None:
+    asked = parse_metric(text)
+    assert (asked.name, asked.threshold, asked.higher_is_better) == (name, threshold, higher_is_better)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tool_recal", 'metric "tool_recal" is not known; did you mean "tool_recall"?'),
+        ("", 'metric "": expected NAME, NAME>=THRESHOLD or NAME<=THRESHOLD'),
+        ("tool_recall>=most", 'metric "tool_recall": expected a number after >=, found "most"'),
+        ("tool_recall>=", 'metric "tool_recall": expected a number after >=, found ""'),
+        ("tool_recall>=1.5", 'metric "tool_recall": expected a threshold from 0 to 1, found 1.5'),
+        ("tool_recall>=nan", 'metric "tool_recall": expected a threshold from 0 to 1, found nan'),
+        ("tool_recall<=0.5", 'metric "tool_recall": expected >= before the threshold, found <='),
+        ("tool_recall=0.5", 'metric "tool_recall": expected >= before the threshold, found ='),
+        ("agent_handoffs>3", 'metric "agent_handoffs": expected >= or <= before the threshold, found >'),
+        ("cost>=1", 'metric "cost": expected <= before the threshold, found >='),
+        ("cost<=-1", 'metric "cost": expected a threshold from 0 up, found -1'),
+        ("cost<=inf", 'metric "cost": expected a threshold from 0 up, found inf'),
+        ("cost:x", 'metric "cost" takes nothing after a colon, found "x"'),
+        ("tool_recall:loose", 'metric "tool_recall": "loose" is no matcher; there are subset, exact, ignore'),
+        (
+            "trajectory_single_tool_use",
+            'metric "trajectory_single_tool_use" needs a tool: trajectory_single_tool_use:NAME',
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_met_says_what_would_be_right(text: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_metric(text)
+    assert str(refused.value) == message
+
+
+def test_metrics_asked_for_together_are_each_asked_once() -> None:
+    asked = parse_metrics(["cost", "tool_recall:exact", "tool_recall>=0.5"])
+    assert [one.name for one in asked] == ["cost", "tool_recall:exact", "tool_recall"]
+    with pytest.raises(InputError, match='metric "cost" is asked for twice'):
+        parse_metrics(["cost<=1", "cost<=2"])
+
+
+def test_an_unknown_metric_near_no_other_is_answered_with_all() -> None:
+    one = Metric("only", lambda made: Score(1.0))
+    with pytest.raises(InputError, match='metric "zzz" is not known; there are only'):
+        parse_metric("zzz", {"only": one})
+
+
+def test_every_installed_metric_bears_its_own_name_and_says_what_it_gives() -> None:
+    metrics = load_metrics()
+    assert {
+        name for name, one in metrics.items() if one.name != name or not one.description.endswith(".")
+    } == set()
+    assert set(metrics) >= {*TRAJECTORY, *TOOLS, "cost", "agent_routing", "state_management_fidelity"}
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Mapping[str, Metric]]:
+    """Installs a package with this entry point for a metric, and loads all metrics."""
+
+    def loaded(value: str) -> Mapping[str, Metric]:
+        folder = tmp_path / "strange-1.dist-info"
+        folder.mkdir(exist_ok=True)
+        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1\n")
+        (folder / "entry_points.txt").write_text(f"[spangrade.metrics]\nzz = {value}\n")
+        return load_metrics.__wrapped__()
+
+    (tmp_path / "strange_metrics.py").write_text(
+        "from spangrade.evaluator.metrics import metric\n"
+        "from spangrade.evaluator.metrics.outcome import Score\n"
+        "@metric(threshold=0.5)\n"
+        "def tone(session):\n"
+        "    'How polite it was.'\n"
+        "    return Score(0.7)\n"
+        "@metric()\n"
+        "def cost(session):\n"
+        "    'Another cost.'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    return loaded
+
+
+def test_a_metric_of_ones_own_comes_in_by_an_entry_point(
+    installed: Callable[[str], Mapping[str, Metric]],
+) -> None:
+    own = installed("strange_metrics:tone")["tone"]
+    assert (own.description, own.threshold, own(session())) == ("How polite it was.", 0.5, Score(0.7))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("no_such_module:x", "cannot be loaded: No module named 'no_such_module'"),
+        ("math:no_such_name", "cannot be loaded: module 'math' has no attribute 'no_such_name'"),
+        ("math:pi", "expected a Metric or several, found float"),
+        ("strange_metrics:cost", 'the name "cost" is taken'),
+    ],
+)
+def test_an_entry_point_that_is_no_new_metric_is_refused(
+    installed: Callable[[str], Mapping[str, Metric]], value: str, reason: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        installed(value)
+    assert str(refused.value) == f'entry point "zz" ({value}) in spangrade.metrics: {reason}'

@@ -1,0 +1,345 @@
+"""The receiver: what it answers, and that a success means on disk."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import grpc
+import pytest
+import requests
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import NameOID
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHTTP
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from receiving import Receiver, receiver, request, start
+
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.receiver.limits import Limits, Refusal, unzipped
+from spangrade.tracer.receiver.server import Settings, is_loopback
+from spangrade.tracer.store.spool import folder_of, waiting
+from spangrade.tracer.store.store import Store
+
+PROTOBUF = {"Content-Type": "application/x-protobuf"}
+JSON = {"Content-Type": "application/json"}
+HOLD = """
+import sys
+from spangrade.tracer.store.store import Store
+with Store.open(sys.argv[1], wait_s=5):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+    with receiver(tmp_path_factory.mktemp("receiver") / "s.duckdb") as started:
+        yield started
+
+
+def stored(db: Path) -> int:
+    with Store.open(db, read_only=True, wait_s=10) as store:
+        ((count, distinct),) = store.query("SELECT count(*), count(DISTINCT span_id) FROM spans")
+    assert count == distinct
+    return count
+
+
+def post(to: Receiver, body: bytes, path: str = "/v1/traces", **headers: str) -> requests.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return requests.post(to.http + path, data=body, headers=PROTOBUF | named, timeout=20)
+
+
+def test_what_was_acknowledged_survives_a_kill_and_is_kept_once(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    for number in range(3):
+        with receiver(db) as killed:
+            for part in range(4):
+                body = request(number * 40 + part * 10, 10).SerializeToString()
+                for _ in range(2):  # a client that missed the answer sends again
+                    assert post(killed, body).status_code == 200
+            killed.process.kill()
+            killed.process.wait()
+    with receiver(db) as last:
+        assert last.stop() == 0
+    assert stored(db) == 120
+    assert waiting(db) == []
+
+
+def test_stopping_takes_in_what_waits_and_exits_with_0(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with receiver(db) as started:
+        post(started, request(0, 100).SerializeToString())
+        assert started.stop() == 0
+    assert stored(db) == 100
+
+
+def test_stock_exporters_are_served_over_both_protocols(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with receiver(db) as started:
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(OverHTTP(started.http + "/v1/traces")))
+        provider.add_span_processor(SimpleSpanProcessor(OverGRPC(started.grpc, insecure=True)))
+        provider.get_tracer("test").start_span("both").end()
+        provider.shutdown()
+        started.stop()
+    with Store.open(db, read_only=True) as store:
+        assert store.query("SELECT name FROM spans") == [("both",)]
+
+
+def test_logs_are_taken_in_too(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    message = ExportLogsServiceRequest()
+    record = message.resource_logs.add().scope_logs.add().log_records.add(time_unix_nano=5, event_name="e")
+    record.body.string_value = "hello"
+    with receiver(db) as started:
+        for _ in range(2):
+            assert post(started, message.SerializeToString(), "/v1/logs").status_code == 200
+        started.stop()
+    with Store.open(db, read_only=True) as store:
+        assert store.query("SELECT time_ns, event_name, body::VARCHAR FROM logs") == [(5, "e", '"hello"')]
+
+
+def test_a_success_is_answered_in_the_encoding_of_the_request(running: Receiver) -> None:
+    message = request(0, 1)
+    answer = post(running, gzip.compress(message.SerializeToString()), Content_Encoding="gzip")
+    assert (answer.status_code, answer.headers["content-type"], answer.content) == (
+        200,
+        "application/x-protobuf",
+        b"",
+    )
+    answer = requests.post(running.http + "/v1/traces", data=b"{}", headers=JSON, timeout=20)
+    assert (answer.status_code, answer.headers["content-type"], answer.json()) == (
+        200,
+        "application/json",
+        {},
+    )
+
+
+def test_a_span_that_cannot_be_read_is_counted_and_the_others_are_kept(tmp_path: Path) -> None:
+    message = request(0, 3)
+    message.resource_spans[0].scope_spans[0].spans[1].trace_id = b"short"
+    with receiver(tmp_path / "s.duckdb") as started:
+        answer = ExportTraceServiceResponse.FromString(post(started, message.SerializeToString()).content)
+        started.stop()
+    assert answer.partial_success.rejected_spans == 1
+    assert answer.partial_success.error_message == (
+        "resource_spans[0].scope_spans[0].spans[1]: trace_id is 5 bytes; right is 16 bytes, not all zero"
+    )
+    assert stored(tmp_path / "s.duckdb") == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "body", "headers"),
+    [
+        (400, "not an ExportTraceServiceRequest: ", b"\xff", {}),
+        (400, "not JSON: ", b'{"resourceSpans": [', JSON),
+        (400, "a JSON value of another kind; ", b"[]", JSON),
+        (400, "resourceLogs where resourceSpans belong: ", b'{"resourceLogs": []}', JSON),
+        (400, "resourceSpans is no list", b'{"resourceSpans": 1}', JSON),
+        (400, "the body is not gzip: ", b"text", {"Content-Encoding": "gzip"}),
+        (400, "the gzip body is cut short", gzip.compress(b"0" * 999)[:-9], {"Content-Encoding": "gzip"}),
+        (
+            413,
+            "the body is more than 33554432 bytes when",
+            gzip.compress(bytes(2**26)),
+            {"Content-Encoding": "gzip"},
+        ),
+        (413, "more than 20000 records in one request: ", request(0, 20_001).SerializeToString(), {}),
+        (
+            413,
+            "more than 20000 records",
+            b'{"resourceSpans":[{"scopeSpans":[{"spans":[%s0]}]}]}' % (b"0," * 20_000),
+            JSON,
+        ),
+        (413, "the body is 16777217 bytes: ", bytes(2**24 + 1), {}),
+        (415, "content type 'text/plain': send ", b"", {"Content-Type": "text/plain"}),
+        (415, "content encoding 'br': send gzip", b"", {"Content-Encoding": "br"}),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else "",
+)
+def test_a_request_that_is_refused_is_told_why(
+    running: Receiver, code: int, message: str, body: bytes, headers: dict[str, str]
+) -> None:
+    answer = requests.post(running.http + "/v1/traces", data=body, headers=PROTOBUF | headers, timeout=20)
+    if answer.headers["content-type"] == "application/json":
+        said = answer.json()["message"]
+    else:
+        said = Status.FromString(answer.content).message
+    assert (answer.status_code, said[: len(message)]) == (code, message)
+
+
+def test_other_methods_are_refused(running: Receiver) -> None:
+    assert requests.get(running.http + "/v1/traces", timeout=20).status_code == 405
+
+
+def test_a_long_value_and_a_deep_one_cost_their_span_alone(running: Receiver) -> None:
+    message = request(0, 3)
+    spans = message.resource_spans[0].scope_spans[0].spans
+    spans[0].attributes.add(key="long").value.string_value = "x" * (Limits().value_chars + 1)
+    answer = ExportTraceServiceResponse.FromString(post(running, message.SerializeToString()).content)
+    assert answer.partial_success.rejected_spans == 1
+    assert answer.partial_success.error_message.startswith("the value of 'long' is 4194305 characters: ")
+    deep = {"arrayValue": {"values": []}}
+    for _ in range(150):
+        deep = {"arrayValue": {"values": [deep]}}
+    ids = {"traceId": "ab" * 16, "spanId": "cd" * 8, "startTimeUnixNano": 1, "endTimeUnixNano": 2}
+    body = {
+        "resourceSpans": [{"scopeSpans": [{"spans": [ids | {"attributes": [{"key": "d", "value": deep}]}]}]}]
+    }
+    said = requests.post(running.http + "/v1/traces", data=json.dumps(body), headers=JSON, timeout=20).json()
+    assert said["partialSuccess"]["rejectedSpans"] == "1"
+    assert "nested deeper than 100 levels" in said["partialSuccess"]["errorMessage"]
+
+
+def test_a_token_is_asked_for_on_every_path_but_healthz(tmp_path: Path) -> None:
+    with receiver(tmp_path / "s.duckdb", "--token", "tops") as guarded:
+        assert [
+            post(guarded, b"", Authorization=f"Bearer {token}").status_code for token in ("tops", "top", "")
+        ] == [
+            200,
+            401,
+            401,
+        ]
+        assert post(guarded, b"").headers["WWW-Authenticate"] == "Bearer"
+        assert requests.get(guarded.http + "/metrics", timeout=20).status_code == 401
+        assert requests.get(guarded.http + "/healthz", timeout=20).status_code == 200
+        with grpc.insecure_channel(guarded.grpc) as channel:
+            export = TraceServiceStub(channel).Export
+            export(request(0, 1), metadata=[("authorization", "Bearer tops")])
+            with pytest.raises(grpc.RpcError) as refused:
+                export(request(0, 1))
+    assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    pem = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(signed.public_bytes(pem))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_tls_is_spoken_over_both_protocols(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    with receiver(tmp_path / "s.duckdb", "--tls-cert", str(cert), "--tls-key", str(key)) as secure:
+        assert secure.http.startswith("https://")
+        body = request(0, 1).SerializeToString()
+        answer = requests.post(
+            secure.http + "/v1/traces", data=body, headers=PROTOBUF, verify=str(cert), timeout=20
+        )
+        assert answer.status_code == 200
+        credentials = grpc.ssl_channel_credentials(cert.read_bytes())
+        with grpc.secure_channel(secure.grpc, credentials) as channel:
+            TraceServiceStub(channel).Export(request(1, 1))
+        secure.stop()
+    assert stored(tmp_path / "s.duckdb") == 2
+
+
+def test_half_of_a_key_pair_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--tls-cert and --tls-key belong together"):
+        Settings(tmp_path / "s.duckdb", certificate=tmp_path / "cert.pem").check()
+
+
+def test_a_bomb_over_grpc_is_refused(running: Receiver) -> None:
+    bomb = request(0, 1, text="x" * 2**26)
+    with grpc.insecure_channel(running.grpc) as channel, pytest.raises(grpc.RpcError) as refused:
+        TraceServiceStub(channel).Export(bomb, compression=grpc.Compression.Gzip)
+    assert refused.value.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT)
+
+
+def test_a_full_spool_asks_to_send_again_and_loses_nothing(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with receiver(db, "--spool-mb", "1") as started:
+        holder = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(db)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert holder.stdout.readline() == "held\n"
+        taken = 0
+        while (answer := post(started, request(taken, 100, text="x" * 3000).SerializeToString())).ok:
+            taken += 100
+            assert taken < 1000
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        assert requests.get(started.http + "/healthz", timeout=20).status_code == 503
+        with grpc.insecure_channel(started.grpc) as channel, pytest.raises(grpc.RpcError) as refused:
+            TraceServiceStub(channel).Export(request(taken, 1))
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        details = Status.FromString(
+            dict(refused.value.trailing_metadata())["grpc-status-details-bin"]
+        ).details
+        retry = RetryInfo()
+        assert details[0].Unpack(retry)
+        assert retry.retry_delay.seconds == 5
+        holder.communicate("\n")
+        assert started.stop() == 0
+    assert taken >= 300
+    assert stored(db) == taken
+
+
+def test_metrics_count_what_came(tmp_path: Path) -> None:
+    with receiver(tmp_path / "s.duckdb") as started:
+        post(started, request(0, 7).SerializeToString())
+        text = requests.get(started.http + "/metrics", timeout=20).text
+    assert 'spangrade_requests_total{code="200",signal="spans",transport="http"} 1.0' in text
+    assert 'spangrade_accepted_records_total{signal="spans"} 7.0' in text
+
+
+def test_one_receiver_has_a_spool(tmp_path: Path) -> None:
+    with receiver(tmp_path / "s.duckdb"), pytest.raises(AssertionError, match="another receiver is writing"):
+        start(tmp_path / "s.duckdb")
+
+
+def test_the_spool_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with receiver(tmp_path / "s.duckdb"):
+        assert folder_of(tmp_path / "s.duckdb").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
+def test_other_machines_are_let_in_with_a_token_or_when_told(host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(InputError, match="open to other machines: set a token"):
+        Settings(Path("s.duckdb"), host=host).check()
+    Settings(Path("s.duckdb"), host=host, token="t").check()
+    Settings(Path("s.duckdb"), host=host, open_to_all=True).check()
+
+
+def test_members_of_a_gzip_body_are_bounded_together() -> None:
+    body = gzip.compress(b"a" * 60) + gzip.compress(b"b" * 60)
+    assert unzipped(body, 120) == b"a" * 60 + b"b" * 60
+    with pytest.raises(Refusal, match="more than 119 bytes"):
+        unzipped(body, 119)

@@ -1,0 +1,192 @@
+"""The store keeps each span once, whole, and refuses what it cannot keep with one clear line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from spangrade.tracer.errors import StoreError, StoreLockedError
+from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store.store import BATCH, Added, Store, rows_of
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def span(number: int, **changes: object) -> Span:
+    made = Span(TRACE, f"{number:016x}", None, "chat", "CLIENT", number, number + 1)
+    return made._replace(**changes)
+
+
+def test_a_span_comes_back_as_it_came(tmp_path: Path) -> None:
+    whole = Span(
+        TRACE,
+        "b7ad6b7169203331",
+        "00f067aa0ba902b7",
+        "execute_tool größe",
+        "INTERNAL",
+        1_780_000_000_000_000_001,
+        1_780_000_000_000_000_002,
+        "ERROR",
+        "it broke",
+        {"text": "größe 東京", "number": 2**63 - 1, "share": 0.1, "none": None, "list": [1, "a", True]},
+        [{"name": "exception", "time_ns": 5, "attributes": {"exception.type": "ValueError"}}],
+        [{"trace_id": TRACE, "span_id": "b7ad6b7169203331", "attributes": {}}],
+        {"service.name": "shop"},
+        "scope",
+        "1.0",
+        "a=b",
+    )
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add([whole])
+    client = duckdb.connect(str(tmp_path / "s.duckdb"), read_only=True)  # any DuckDB client reads it
+    columns = ", ".join(
+        f"{name}::VARCHAR" if name in {"attributes", "events", "links", "resource"} else name
+        for name in Span._fields
+    )
+    (row,) = client.execute(f"SELECT {columns} FROM spans").fetchall()
+    client.close()
+    texts = {
+        "attributes": '{"text":"größe 東京","number":9223372036854775807,"share":0.1,"none":null,'
+        '"list":[1,"a",true]}',
+        "events": '[{"name":"exception","time_ns":5,"attributes":{"exception.type":"ValueError"}}]',
+        "links": f'[{{"trace_id":"{TRACE}","span_id":"b7ad6b7169203331","attributes":{{}}}}]',
+        "resource": '{"service.name":"shop"}',
+    }
+    assert row == whole._replace(**texts)
+
+
+def test_a_span_delivered_again_is_counted_and_not_kept(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        assert store.add([span(1), span(2), span(1)]) == Added(2, 0, 1)
+        assert store.add([span(2), span(3)]) == Added(1, 0, 1)
+        assert store.query("SELECT count(*) FROM spans") == [(3,)]
+
+
+def test_a_log_delivered_again_is_counted_and_not_kept(tmp_path: Path) -> None:
+    log = LogRecord(None, None, 5, "spangrade.session", attributes={"gen_ai.conversation.id": "c"})
+    with Store.open(tmp_path / "s.duckdb") as store:
+        assert store.add([log]) == Added(0, 1, 0)
+        assert store.add([log, log._replace(time_ns=6)]) == Added(0, 1, 1)
+
+
+def test_arrival_is_numbered_without_a_gap_in_meaning_over_batches(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(span(i) for i in range(BATCH + 10))
+        store.add([span(BATCH + 10)])
+        newest = store.query("SELECT span_id FROM spans ORDER BY seq DESC LIMIT 1")
+    assert newest == [(f"{BATCH + 10:016x}",)]
+
+
+def test_text_that_is_no_unicode_and_numbers_that_are_no_json_are_kept_as_text(tmp_path: Path) -> None:
+    odd = span(1, attributes={"lone": "a\ud800b", "huge": 2**70, "bytes": object})
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add([odd])
+        (row,) = store.query("SELECT attributes->>'lone', attributes->>'huge' FROM spans")
+    assert row == ("a�b", str(2**70))
+
+
+def test_another_process_that_writes_is_named_as_the_reason(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    code = f"from spangrade.tracer.store.store import Store; Store.open({str(db)!r})"
+    with Store.open(db):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    executable = Path(sys.executable).resolve().name
+    assert done.stderr.splitlines()[-1] == (
+        f"spangrade.tracer.errors.StoreLockedError: {db}: another process has this database open "
+        f"({executable}, PID {os.getpid()}): close it there, or try again when it is done"
+    )
+
+
+def test_a_database_that_is_let_go_in_time_is_waited_for(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    held = Store.open(db)
+    threading.Timer(0.2, held.close).start()
+    with Store.open(db, wait_s=30) as store:
+        assert store.add([span(1)]) == Added(1, 0, 0)
+
+
+def test_a_wait_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with Store.open(tmp_path / "s.duckdb"), pytest.raises(StoreLockedError):
+        Store.open(tmp_path / "s.duckdb", wait_s=600, stop=stop)
+
+
+def test_rows_delivered_twice_in_one_transaction_are_kept_once(tmp_path: Path) -> None:
+    log = LogRecord(None, None, 5, "spangrade.session", attributes={"gen_ai.conversation.id": "c"})
+    first, again = rows_of([span(1), span(2), log]), rows_of([span(2), span(3), log])
+    with Store.open(tmp_path / "s.duckdb") as store:
+        parts = {table: [first[table], again[table]] for table in first}
+        assert store.add_rows(parts) == Added(3, 1, 2)
+        assert store.query("SELECT span_id FROM spans ORDER BY seq") == [(f"{n:016x}",) for n in (1, 2, 3)]
+
+
+def test_a_file_that_was_replaced_is_not_in_place(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with Store.open(db) as store:
+        assert store.in_place()
+        db.rename(tmp_path / "moved.duckdb")
+        assert not store.in_place()
+
+
+def test_a_store_open_in_this_process_is_locked_too(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb"), pytest.raises(StoreLockedError):
+        Store.open(tmp_path / "s.duckdb")
+
+
+def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with Store.open(db) as store:
+        store.query("INSERT INTO schema_version VALUES (99)")
+    with pytest.raises(StoreError, match=r"written by a newer spangrade \(schema 99, this one knows \d+\)"):
+        Store.open(db)
+
+
+def test_a_database_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with Store.open(db) as store:
+        newest = store.query("SELECT max(version) FROM schema_version")
+        store.query("DROP TABLE spans; DROP TABLE logs; DROP SEQUENCE arrival; DELETE FROM schema_version")
+    with pytest.raises(StoreError, match="open it once for writing"):
+        Store.open(db, read_only=True)
+    with Store.open(db) as store:
+        assert store.add([span(1)]) == Added(1, 0, 0)
+        assert store.query("SELECT max(version) FROM schema_version") == newest
+
+
+@pytest.mark.parametrize("content", [b"not a database, " * 600, b""])
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    db = tmp_path / "s.duckdb"
+    db.write_bytes(content)
+    with pytest.raises(StoreError, match="not a DuckDB database"):
+        Store.open(db)
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    db = tmp_path / "theirs.duckdb"
+    with duckdb.connect(str(db)) as theirs:
+        theirs.execute("CREATE TABLE customers (id INTEGER)")
+    with pytest.raises(StoreError, match="a DuckDB database of something else"):
+        Store.open(db)
+
+
+def test_reading_what_is_not_there_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such database: import spans first"):
+        Store.open(tmp_path / "none.duckdb", read_only=True)
+
+
+def test_a_path_with_a_quote_in_it_is_a_path(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "it's.duckdb") as store:
+        assert store.add([span(1)]) == Added(1, 0, 0)
+
+
+def test_a_memory_limit_that_is_no_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPANGRADE_MEMORY_LIMIT", "plenty")
+    with pytest.raises(StoreError, match="SPANGRADE_MEMORY_LIMIT is 'plenty': right is a size such as 1GB"):
+        Store.open(tmp_path / "s.duckdb")

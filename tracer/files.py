@@ -1,0 +1,233 @@
+"""Files of recorded spans and logs, whatever their format: found from what is in them, not from the name."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import entry_points
+from io import BufferedReader, BytesIO
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.otlp import json as otlp_json
+from spangrade.tracer.span import LogRecord, Problem, Span
+
+_OTLP_KEYS = frozenset({"resourceSpans", "resourceLogs", "resource_spans", "resource_logs"})
+_BOM = b"\xef\xbb\xbf"
+_WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\x00{0,3}[\[{]\x00|\x00{1,3}(\xfe\xff|[\[{])")
+# A protobuf message begins with a line feed too, and "{" may be a length; but none goes on like JSON.
+_JSON = re.compile(rb'(?!\n)\s*[\[{]|\n\s*(\{\s*("[^\x00-\x1f]|\}|$)|\[\s*([\[{\]"]|$))')
+_JSON_LIST = re.compile(rb"\s*\[")
+_CONTROL = re.compile(rb"[\x00-\x08]")
+_MAX_MESSAGE = 2**31 - 1  # protobuf's own limit, in bytes
+_BROKEN_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+class Reader(Protocol):
+    """One format of recorded spans; found by an entry point of the group `spangrade.readers`."""
+
+    def __call__(self, document: Any, /) -> Iterator[Span | LogRecord | Problem] | None:
+        """Return a document's records, or None if it is of another format.
+
+        The document is a JSON value (a whole file, or one line of JSON lines), or the bytes of a file that is
+        not JSON. A Problem's `where` is the position in the document.
+        """
+
+
+def read(path: Path) -> Iterator[Span | LogRecord | Problem]:
+    """Yield the records of a file, and a Problem for each part of it that cannot be read or is odd.
+
+    JSON lines are read one by one; a single JSON document and protobuf are loaded whole. Raises InputError,
+    when the first record is asked for, for a file that cannot be used at all. A Problem's `where` is
+    `path:line position` in JSON lines, `path position` in a document.
+    """
+    try:
+        with path.open("rb") as raw:
+            zipped = raw.peek(2)[:2] == b"\x1f\x8b"
+            yield from _read(gzip.GzipFile(fileobj=raw) if zipped else raw, path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: a directory; right is a file of recorded spans") from None
+    except _BROKEN_GZIP as error:
+        raise InputError(f"{path}: a broken gzip file ({error}); right is a whole one") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot read: {error.strerror or error}") from error
+
+
+def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
+    """Read OTLP: an export request for spans or logs, as JSON or as the bytes of its protobuf message."""
+    if isinstance(document, bytes):
+        from spangrade.tracer.otlp import protobuf as otlp_proto
+
+        message = otlp_proto.parse(document)
+        return otlp_proto.decode(message) if message else None
+    if isinstance(document, dict) and not _OTLP_KEYS.isdisjoint(document):
+        return otlp_json.decode(document)
+    return None
+
+
+@cache
+def _readers() -> dict[str, Reader]:
+    return {point.name: point.load() for point in entry_points(group="spangrade.readers")}
+
+
+def _right() -> str:
+    return f"right is one of the formats {', '.join(_readers())}"
+
+
+def _records(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
+    return next((found for reader in _readers().values() if (found := reader(document)) is not None), None)
+
+
+def _read(stream: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[Span | LogRecord | Problem]:
+    head = stream.peek(512)
+    if head.startswith(_BOM):
+        head = head[len(stream.read(len(_BOM))) :]
+    if not head:
+        raise InputError(f"{path}: an empty file; {_right()}")
+    if _WIDE.match(head):
+        raise InputError(f"{path}: UTF-16 or UTF-32 text; right is UTF-8")
+    if not _JSON.match(head):
+        yield from _whole(stream.read(_MAX_MESSAGE), path)
+        return
+    opening = list(_opening(stream))
+    filled = [line for line in opening if not line.isspace()]
+    if _lines_follow(filled):
+        yield from _lines(chain(opening, stream), path)
+        return
+    text = b"".join(opening) + stream.read()
+    try:
+        document = _parse(text)
+    except _NotJSONError as error:
+        if len(filled) == 1 or error.offset > sum(map(len, opening[:-1])):
+            raise InputError(f"{path}: {error}; right is a whole JSON document, or one a line") from None
+        yield from _lines(BytesIO(text), path)  # line 1 is broken by itself: the others may be whole
+    else:
+        yield from _whole(document, path)
+
+
+def _whole(document: Any, path: Path) -> Iterator[Span | LogRecord | Problem]:
+    records = _records(document)
+    if records is None:
+        raise InputError(f"{path}: {_described(document)}; {_right()}")
+    yield from _placed(records, str(path))
+
+
+def _opening(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines up to and with the second that is not blank."""
+    filled = 0
+    for line in lines:
+        yield line
+        filled += not line.isspace()
+        if filled == 2:
+            return
+
+
+def _lines_follow(opening: Sequence[bytes]) -> bool:
+    """Return whether a file that begins so is JSON lines, rather than one document over many lines."""
+    if len(opening) < 2:
+        return False
+    try:
+        _parse(opening[0])
+    except _NotJSONError:
+        try:
+            return _records(_parse(opening[1])) is not None
+        except _NotJSONError:
+            return False
+    return True
+
+
+def _lines(lines: Iterable[bytes], path: Path) -> Iterator[Span | LogRecord | Problem]:
+    number = 0
+    try:
+        for number, line in enumerate(lines, 1):
+            if line.isspace():
+                continue
+            where = f"{path}:{number}"
+            try:
+                document = _parse(line)
+            except _NotJSONError as error:
+                yield Problem(where, f"{error}; right is one JSON document a line")
+                continue
+            records = _records(document)
+            if records is None:
+                yield Problem(where, f"{_described(document)}; {_right()}")
+            else:
+                yield from _placed(records, where)
+    except _BROKEN_GZIP as error:
+        yield Problem(f"{path}:{number + 1}", f"a broken gzip file ({error}); right is a whole one")
+
+
+def _placed(
+    records: Iterator[Span | LogRecord | Problem], where: str
+) -> Iterator[Span | LogRecord | Problem]:
+    for record in records:
+        if isinstance(record, Problem):
+            yield record._replace(where=f"{where} {record.where}".rstrip())
+        else:
+            yield record
+
+
+class _NotJSONError(ValueError):
+    """Text that is not JSON: why, and from which byte on."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+def _parse(text: bytes) -> Any:
+    # orjson makes floats of integers beyond 64 bits, such as the trace ids in ADK's lists of spans; and it
+    # refuses NaN and half surrogate pairs, which Python's own json reads as it writes them.
+    if not _JSON_LIST.match(text):
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(text)
+    try:
+        return json.loads(text.decode())
+    except UnicodeDecodeError as error:
+        raise _NotJSONError(f"not UTF-8 at byte {error.start}", error.start) from None
+    except json.JSONDecodeError as error:
+        offset = len(error.doc[: error.pos].encode())
+        if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
+            raise _NotJSONError(f"JSON that is cut short at byte {len(text)}", len(text)) from None
+        reason = error.msg.lower().removesuffix(" at").rstrip(": ")
+        raise _NotJSONError(f"not JSON at byte {offset}: {reason}", offset) from None
+    except RecursionError:
+        raise _NotJSONError("JSON that is nested too deeply", len(text)) from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise _NotJSONError(f"JSON with a number that is too long: {error}", len(text)) from None
+
+
+def _described(document: Any) -> str:
+    """Return what a document is, for the message that refuses it."""
+    match document:
+        case dict():
+            keys = ", ".join(ascii(key[:40])[1:-1] for key in list(document)[:4])
+            return f"a JSON object with the keys {keys}" if document else "an empty JSON object"
+        case [dict() as first, *_]:
+            return f"a JSON list; its first is {_described(first)}"
+        case list():
+            return "a JSON list of something else" if document else "an empty JSON list"
+        case bytes():
+            return _described_bytes(document)
+        case _:
+            return "a single JSON value"
+
+
+def _described_bytes(content: bytes) -> str:
+    if content[8:12] == b"DUCK":
+        return "a DuckDB database"
+    with suppress(UnicodeDecodeError):
+        if not _CONTROL.search(content[:512]) and content.decode():
+            return "text without a JSON object or list"
+    return "binary content of another kind"

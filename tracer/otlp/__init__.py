@@ -1,0 +1,1 @@
+"""OTLP: both of its encodings, read into spans and log records."""

@@ -1,0 +1,315 @@
+"""OTLP/JSON, parsed, into spans and log records: https://opentelemetry.io/docs/specs/otlp/#otlphttp."""
+
+from __future__ import annotations
+
+import math
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from spangrade.tracer.canonical_json import encodable
+from spangrade.tracer.otlp.common import (
+    INT64,
+    KINDS,
+    NESTING,
+    STATUSES,
+    Group,
+    MalformedError,
+    checked_time,
+    decoded,
+    log_oddities,
+    not_finite,
+    span_oddities,
+)
+from spangrade.tracer.span import Attributes, LogRecord, Problem, Span
+
+_KINDS: dict[Any, str] = {None: KINDS[0], "SPAN_KIND_UNSPECIFIED": KINDS[0]}
+_KINDS |= dict(enumerate(KINDS)) | {f"SPAN_KIND_{name}": name for name in KINDS}
+_STATUSES: dict[Any, str] = {None: STATUSES[0]}
+_STATUSES |= dict(enumerate(STATUSES)) | {f"STATUS_CODE_{name}": name for name in STATUSES}
+_PADDING = {16: "==", 8: "="}
+_URL_SAFE = str.maketrans("-_", "+/")
+_CAMEL = {
+    re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name): name
+    for name in (
+        *("resourceSpans", "scopeSpans", "resourceLogs", "scopeLogs", "logRecords"),
+        *("traceId", "spanId", "parentSpanId", "traceState", "startTimeUnixNano", "endTimeUnixNano"),
+        *("timeUnixNano", "observedTimeUnixNano", "severityText", "eventName"),
+        *("stringValue", "boolValue", "intValue", "doubleValue", "bytesValue", "arrayValue", "kvlistValue"),
+    )
+}
+
+
+def decode(document: Mapping[str, Any]) -> Iterator[Span | LogRecord | Problem]:
+    """Yield the records of an ExportTraceServiceRequest or ExportLogsServiceRequest, in their order.
+
+    Takes the names of OTLP/JSON (`resourceSpans`) and of protobuf (`resource_spans`), ids as hex or base64,
+    64-bit integers as text or number, enumerations as number or name. A record that cannot be read becomes a
+    Problem and the others are kept; one that is only odd (it ends before it starts) is kept as it came and a
+    Problem follows it. A Problem's `where` is the position: `resourceSpans[0].scopeSpans[0].spans[3]`.
+    """
+    # 9 µs for a span of nine attributes (1.8 kB), after 3.3 µs in orjson: half of it in `_attributes`.
+    spans = _groups(document, "resourceSpans", "scopeSpans", "spans")
+    logs = _groups(document, "resourceLogs", "scopeLogs", "logRecords")
+    yield from decoded(spans, _span, span_oddities)
+    yield from decoded(logs, _log, log_oddities)
+
+
+def _groups(document: Mapping[str, Any], signal: str, scopes: str, members: str) -> Iterator[Group | Problem]:
+    for outer in _parts(_camel(document), signal, ""):
+        if isinstance(outer, Problem):
+            yield outer
+            continue
+        where, per_resource = outer
+        resource: Attributes = {}
+        try:
+            resource = _attributes(_object(per_resource.get("resource"), "resource").get("attributes"))
+        except MalformedError as error:
+            yield Problem(where, f"{error}; its records are kept without a resource", dropped=False)
+        for inner in _parts(per_resource, scopes, where + "."):
+            if isinstance(inner, Problem):
+                yield inner
+                continue
+            place, per_scope = inner
+            name, version = "", ""
+            try:
+                scope = _object(per_scope.get("scope"), "scope")
+                name, version = _text(scope, "name"), _text(scope, "version")
+            except MalformedError as error:
+                yield Problem(place, f"{error}; its records are kept without a scope", dropped=False)
+            try:
+                records = _list(per_scope.get(members), members)
+            except MalformedError as error:
+                yield Problem(place, str(error))
+            else:
+                yield Group(f"{place}.{members}", records, resource, name or None, version or None)
+
+
+def _parts(
+    parent: Mapping[str, Any], key: str, where: str
+) -> Iterator[tuple[str, Mapping[str, Any]] | Problem]:
+    try:
+        parts = _list(parent.get(key), key)
+    except MalformedError as error:
+        yield Problem(where + key, str(error))
+        return
+    for i, part in enumerate(parts):
+        place = f"{where}{key}[{i}]"
+        if isinstance(part, dict):
+            yield place, _camel(part)
+        else:
+            yield Problem(place, f"{_shown(part)} where a JSON object belongs")
+
+
+def _span(record: Any, group: Group) -> Span:
+    if type(record) is not dict:
+        raise MalformedError(f"{_shown(record)} where a span belongs")
+    if "trace_id" in record:
+        record = _camel(record)
+    status = _object(record.get("status"), "status")
+    return Span(
+        trace_id=_id(record.get("traceId"), 16, "traceId"),
+        span_id=_id(record.get("spanId"), 8, "spanId"),
+        parent_span_id=_optional_id(record.get("parentSpanId"), 8, "parentSpanId"),
+        name=_text(record, "name"),
+        kind=_named(_KINDS, record.get("kind"), "kind"),
+        start_ns=_time(record.get("startTimeUnixNano"), "startTimeUnixNano"),
+        end_ns=_time(record.get("endTimeUnixNano"), "endTimeUnixNano"),
+        status=_named(_STATUSES, status.get("code"), "status.code"),
+        status_message=_text(status, "message") or None,
+        attributes=_attributes(record.get("attributes")),
+        events=[_event(event) for event in _list(record.get("events"), "events")],
+        links=[_link(link) for link in _list(record.get("links"), "links")],
+        resource=group.resource,
+        scope_name=group.scope_name,
+        scope_version=group.scope_version,
+        trace_state=_text(record, "traceState") or None,
+    )
+
+
+def _event(record: Any) -> Attributes:
+    event = _camel(_object(record, "an event"))
+    return {
+        "name": _text(event, "name"),
+        "time_ns": _time(event.get("timeUnixNano"), "timeUnixNano of an event"),
+        "attributes": _attributes(event.get("attributes")),
+    }
+
+
+def _link(record: Any) -> Attributes:
+    link = _camel(_object(record, "a link"))
+    return {
+        "trace_id": _id(link.get("traceId"), 16, "traceId of a link"),
+        "span_id": _id(link.get("spanId"), 8, "spanId of a link"),
+        "attributes": _attributes(link.get("attributes")),
+    }
+
+
+def _log(record: Any, group: Group) -> LogRecord:
+    log = _camel(_object(record, "a log record"))
+    attributes = _attributes(log.get("attributes"))
+    event_name = _text(log, "eventName") or attributes.get("event.name")
+    return LogRecord(
+        trace_id=_optional_id(log.get("traceId"), 16, "traceId"),
+        span_id=_optional_id(log.get("spanId"), 8, "spanId"),
+        time_ns=_time(log.get("timeUnixNano"), "timeUnixNano")
+        or _time(log.get("observedTimeUnixNano"), "observedTimeUnixNano"),
+        event_name=event_name if isinstance(event_name, str) else None,
+        severity=_text(log, "severityText") or None,
+        body=_value(log.get("body"), NESTING),
+        attributes=attributes,
+        resource=group.resource,
+        scope_name=group.scope_name,
+        scope_version=group.scope_version,
+    )
+
+
+def _attributes(items: Any, depth: int = NESTING) -> Attributes:
+    attributes: Attributes = {}
+    if not items:
+        return attributes
+    for item in _list(items, "attributes"):
+        if type(item) is not dict:
+            raise MalformedError(f'{_shown(item)} where an attribute {{"key": …, "value": …}} belongs')
+        key, value = item.get("key", ""), item.get("value")
+        if type(key) is not str:
+            raise MalformedError(f"{_shown(key)} where an attribute's key belongs")
+        text = value.get("stringValue") if type(value) is dict else None
+        if type(text) is str:  # most values: no call for them
+            attributes[key] = text if text.isascii() else encodable(text)
+        else:
+            attributes[key] = _value(value, depth)
+    if not "".join(attributes).isascii():
+        return {encodable(key): value for key, value in attributes.items()}
+    return attributes
+
+
+def _value(value: Any, depth: int) -> Any:
+    """Return an AnyValue as a JSON value; a missing or empty one is None."""
+    if not depth:
+        raise MalformedError(f"a value nested deeper than {NESTING} levels")
+    for kind, content in _object(value, "a value").items():
+        if content is None:
+            continue
+        match _CAMEL.get(kind, kind):
+            case "intValue":
+                return _int64(content)
+            case "stringValue" | "bytesValue" if isinstance(content, str):
+                return encodable(content)
+            case "boolValue" if isinstance(content, bool):
+                return content
+            case "doubleValue":
+                return _double(content)
+            case "arrayValue":
+                values = _list(_object(content, kind).get("values"), kind)
+                return [_value(item, depth - 1) for item in values]
+            case "kvlistValue":
+                return _attributes(_object(content, kind).get("values"), depth - 1)
+        raise MalformedError(f"{_shown(content)} as {_shown(kind)} where an attribute's value belongs")
+    return None
+
+
+def _int64(content: Any) -> int:
+    number = content
+    if type(content) is str and len(content) <= 20 and content.isascii():
+        number = int(content) if content.removeprefix("-").isdigit() else None
+    elif type(content) is float and content.is_integer() and abs(content) < 2**53:
+        number = int(content)  # 5.0 or 1e5: the same number to JSON
+    if type(number) is int and number in INT64:
+        return number
+    raise MalformedError(f"{_shown(content)} where an integer of 64 bits belongs")
+
+
+def _double(content: Any) -> float | str:
+    if type(content) in (float, int, str):
+        try:
+            number = float(content)
+        except (ValueError, OverflowError):
+            pass
+        else:
+            return number if math.isfinite(number) else not_finite(number)
+    raise MalformedError(f"{_shown(content)} where a number belongs")
+
+
+def _time(content: Any, what: str) -> int:
+    if type(content) is str and content.isascii() and content.isdigit() and len(content) <= 20:
+        return checked_time(int(content), what)
+    if content is None:
+        return 0
+    if type(content) is int:
+        return checked_time(content, what)
+    raise MalformedError(f"{what} is {_shown(content)}; right is an integer of nanoseconds since 1970")
+
+
+def _id(content: Any, size: int, what: str) -> str:
+    raw = b""
+    if isinstance(content, str):
+        try:
+            if len(content) == 2 * size:
+                raw = bytes.fromhex(content)
+            else:  # protobuf's own JSON mapping; its padding and its last two letters vary
+                raw = b64decode(content.translate(_URL_SAFE).rstrip("=") + _PADDING[size], validate=True)
+        except ValueError:
+            pass
+    if len(raw) == size and any(raw):
+        return raw.hex()
+    if not content or len(raw) == size:
+        raise MalformedError(f"no {what}; right is {2 * size} hexadecimal digits, not all zero")
+    raise MalformedError(f"{what} is {_shown(content)}; right is {2 * size} hexadecimal digits")
+
+
+def _optional_id(content: Any, size: int, what: str) -> str | None:
+    if not content or content == "0" * (2 * size):
+        return None
+    return _id(content, size, what)
+
+
+def _named(names: Mapping[Any, str], content: Any, what: str) -> str:
+    try:
+        return names[content]
+    except (KeyError, TypeError):
+        right = "right is a number or a name that OTLP has for it"
+        raise MalformedError(f"{what} is {_shown(content)}; {right}") from None
+
+
+def _text(record: Mapping[str, Any], key: str) -> str:
+    text = record.get(key)
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise MalformedError(f"{key} is {_shown(text)}; right is text")
+    return text if text.isascii() else encodable(text)
+
+
+def _list(content: Any, what: str) -> list[Any]:
+    if content is None:
+        return []
+    if not isinstance(content, list):
+        raise MalformedError(f"{what}: {_shown(content)} where a list belongs")
+    return content
+
+
+def _object(content: Any, what: str) -> dict[str, Any]:
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise MalformedError(f"{what}: {_shown(content)} where a JSON object belongs")
+    return content
+
+
+def _camel(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    for key in record:
+        if key in _CAMEL:
+            return {_CAMEL.get(name, name): value for name, value in record.items()}
+    return record
+
+
+def _shown(content: Any) -> str:
+    """Return a value as a message can show it: short, and without a look inside."""
+    if isinstance(content, dict):
+        return "a JSON object"
+    if isinstance(content, list):
+        return "a JSON list"
+    text = ascii(content[:40] if isinstance(content, str) else content)
+    return text if len(text) <= 42 else f"{text[:38]} …"

@@ -1,0 +1,184 @@
+"""OTLP protobuf messages into spans and log records."""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from google.protobuf.message import DecodeError, Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as ProtoLog
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
+
+from spangrade.tracer.otlp.common import (
+    KINDS,
+    NESTING,
+    STATUSES,
+    Group,
+    MalformedError,
+    checked_time,
+    decoded,
+    log_oddities,
+    not_finite,
+    span_oddities,
+)
+from spangrade.tracer.span import Attributes, LogRecord, Problem, Span
+
+
+def parse(body: bytes) -> ExportTraceServiceRequest | ExportLogsServiceRequest | None:
+    """Return the export request that the bytes are, or None where they are none with a record in it.
+
+    Both requests nest alike; a span begins with its ids, a log record with its time, and neither type has
+    the other's there.
+    """
+    try:
+        spans: ExportTraceServiceRequest = ExportTraceServiceRequest.FromString(body)
+        if any(s.trace_id or s.span_id for r in spans.resource_spans for g in r.scope_spans for s in g.spans):
+            return spans
+    except DecodeError:
+        pass
+    try:
+        logs: ExportLogsServiceRequest = ExportLogsServiceRequest.FromString(body)
+        if any(
+            log.time_unix_nano or log.observed_time_unix_nano
+            for r in logs.resource_logs
+            for g in r.scope_logs
+            for log in g.log_records
+        ):
+            return logs
+    except DecodeError:
+        pass
+    return None
+
+
+def decode(
+    message: ExportTraceServiceRequest | ExportLogsServiceRequest,
+) -> Iterator[Span | LogRecord | Problem]:
+    """Yield a request's records in their order, and Problems by the rules of `otlp_json.decode`."""
+    # 10.5 µs for a span of nine attributes (1.8 kB), after 0.7 µs in protobuf's own parser.
+    if isinstance(message, ExportTraceServiceRequest):
+        yield from decoded(_groups(message, "resource_spans", "scope_spans", "spans"), _span, span_oddities)
+    else:
+        yield from decoded(_groups(message, "resource_logs", "scope_logs", "log_records"), _log, log_oddities)
+
+
+def _groups(message: Message, signal: str, scopes: str, members: str) -> Iterator[Group | Problem]:
+    for i, per_resource in enumerate(getattr(message, signal)):
+        resource: Attributes = {}
+        try:
+            resource = _attributes(per_resource.resource.attributes)
+        except MalformedError as error:
+            why = f"{error}; its records are kept without a resource"
+            yield Problem(f"{signal}[{i}]", why, dropped=False)
+        for j, per_scope in enumerate(getattr(per_resource, scopes)):
+            where, scope = f"{signal}[{i}].{scopes}[{j}].{members}", per_scope.scope
+            records = getattr(per_scope, members)
+            yield Group(where, records, resource, scope.name or None, scope.version or None)
+
+
+def _span(record: ProtoSpan, group: Group) -> Span:
+    return Span(
+        trace_id=_id(record.trace_id, 16, "trace_id"),
+        span_id=_id(record.span_id, 8, "span_id"),
+        parent_span_id=_optional_id(record.parent_span_id, 8, "parent_span_id"),
+        name=record.name,
+        kind=_named(KINDS, record.kind, "kind"),
+        start_ns=checked_time(record.start_time_unix_nano, "start_time_unix_nano"),
+        end_ns=checked_time(record.end_time_unix_nano, "end_time_unix_nano"),
+        status=_named(STATUSES, record.status.code, "status.code"),
+        status_message=record.status.message or None,
+        attributes=_attributes(record.attributes),
+        events=[
+            {
+                "name": event.name,
+                "time_ns": checked_time(event.time_unix_nano, "time_unix_nano of an event"),
+                "attributes": _attributes(event.attributes),
+            }
+            for event in record.events
+        ],
+        links=[
+            {
+                "trace_id": _id(link.trace_id, 16, "trace_id of a link"),
+                "span_id": _id(link.span_id, 8, "span_id of a link"),
+                "attributes": _attributes(link.attributes),
+            }
+            for link in record.links
+        ],
+        resource=group.resource,
+        scope_name=group.scope_name,
+        scope_version=group.scope_version,
+        trace_state=record.trace_state or None,
+    )
+
+
+def _log(record: ProtoLog, group: Group) -> LogRecord:
+    attributes = _attributes(record.attributes)
+    event_name = record.event_name or attributes.get("event.name")
+    return LogRecord(
+        trace_id=_optional_id(record.trace_id, 16, "trace_id"),
+        span_id=_optional_id(record.span_id, 8, "span_id"),
+        time_ns=checked_time(record.time_unix_nano or record.observed_time_unix_nano, "time_unix_nano"),
+        event_name=event_name if isinstance(event_name, str) else None,
+        severity=record.severity_text or None,
+        body=_value(record.body, NESTING),
+        attributes=attributes,
+        resource=group.resource,
+        scope_name=group.scope_name,
+        scope_version=group.scope_version,
+    )
+
+
+def _attributes(items: Iterable[KeyValue], depth: int = NESTING) -> Attributes:
+    attributes: Attributes = {}
+    for item in items:
+        value = item.value
+        # Most values are text or whole numbers, and to ask for those costs less than to ask for the kind.
+        attributes[item.key] = value.string_value or value.int_value or _value(value, depth)
+    return attributes
+
+
+def _value(value: AnyValue, depth: int) -> Any:
+    """Return an AnyValue as a JSON value; an empty one is None."""
+    if not depth:
+        raise MalformedError(f"a value nested deeper than {NESTING} levels")
+    match value.WhichOneof("value"):
+        case "string_value":
+            return value.string_value
+        case "int_value":
+            return value.int_value
+        case "bool_value":
+            return value.bool_value
+        case "double_value":
+            number = value.double_value
+            return number if math.isfinite(number) else not_finite(number)
+        case "array_value":
+            return [_value(item, depth - 1) for item in value.array_value.values]
+        case "kvlist_value":
+            return _attributes(value.kvlist_value.values, depth - 1)
+        case "bytes_value":
+            return b64encode(value.bytes_value).decode()
+        case None:
+            return None
+        case kind:
+            raise MalformedError(f"an attribute's value is a {kind}, which spans do not have")
+
+
+def _id(raw: bytes, size: int, what: str) -> str:
+    if len(raw) == size and any(raw):
+        return raw.hex()
+    found = f"{what} is {len(raw)} bytes" if raw and len(raw) != size else f"no {what}"
+    raise MalformedError(f"{found}; right is {size} bytes, not all zero")
+
+
+def _optional_id(raw: bytes, size: int, what: str) -> str | None:
+    return _id(raw, size, what) if any(raw) else None
+
+
+def _named(names: tuple[str, ...], number: int, what: str) -> str:
+    if 0 <= number < len(names):
+        return names[number]
+    raise MalformedError(f"{what} is {number}; right is 0 to {len(names) - 1}")

@@ -1,0 +1,22 @@
+"""SQL kept in files of its own: one statement, view or migration a file."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+_PACKAGE = "spangrade.tracer.store"
+
+
+@cache
+def statement(name: str, package: str = _PACKAGE) -> str:
+    """Return the text of `NAME.sql` in a package's folder, by default this one."""
+    return (files(package) / f"{name}.sql").read_text(encoding="utf-8")
+
+
+@cache
+def migrations() -> tuple[tuple[int, str], ...]:
+    """Return the store's migrations as (version, SQL text), oldest first."""
+    folder = files(_PACKAGE) / "migrations"
+    found = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return tuple((int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in found)
