@@ -9,16 +9,16 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import entry_points
 from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.otlp import json as otlp_json
+from spangrade.tracer.plugins import load_plugins
 from spangrade.tracer.span import LogRecord, Problem, Span
 
 _OTLP_KEYS = frozenset({"resourceSpans", "resourceLogs", "resource_spans", "resource_logs"})
@@ -32,6 +32,7 @@ _MAX_MESSAGE = 2**31 - 1  # protobuf's own limit, in bytes
 _BROKEN_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
+@runtime_checkable
 class Reader(Protocol):
     """One format of recorded spans; found by an entry point of the group `spangrade.readers`."""
 
@@ -78,7 +79,7 @@ def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
 
 @cache
 def _readers() -> dict[str, Reader]:
-    return {point.name: point.load() for point in entry_points(group="spangrade.readers")}
+    return load_plugins("spangrade.readers", Reader)
 
 
 def _right() -> str:

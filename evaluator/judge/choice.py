@@ -6,7 +6,6 @@ import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from spangrade.evaluator.judge.cache import default_cache_path
@@ -14,6 +13,7 @@ from spangrade.evaluator.judge.models.gemini import DEFAULT_MODEL, GeminiJudge
 from spangrade.evaluator.judge.protocol import Judge
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.plugins import plugins
 
 MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
 ENTRY_POINTS = "spangrade.judges"
@@ -34,7 +34,7 @@ def load_judge(model: str | None = None) -> Judge:
     provider, slash, name = model.partition("/")
     if not slash:
         return GeminiJudge(model)
-    judges = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    judges = {plugin.name: plugin for plugin in plugins(ENTRY_POINTS)}
     if provider not in judges:
         known = ", ".join(sorted(judges)) or "none"
         raise InputError(f"judge {model!r}: no provider {provider!r} is installed; installed: {known}")

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
-from importlib.metadata import entry_points
 
 from spangrade.evaluator.metrics.metric import Metric
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.plugins import plugins
 
 METRICS_GROUP = "spangrade.metrics"
 
@@ -28,17 +28,13 @@ def load_metrics() -> Mapping[str, Metric]:
     for one that cannot be loaded, is something else, or takes a name that is taken.
     """
     metrics: dict[str, Metric] = {}
-    for point in sorted(entry_points(group=METRICS_GROUP), key=lambda point: point.name):
-        where = f'entry point "{point.name}" ({point.value}) in {METRICS_GROUP}'
-        try:
-            loaded = point.load()
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"{where}: cannot be loaded: {error}") from error
+    for plugin in plugins(METRICS_GROUP):
+        loaded = plugin.load()
         for found in loaded if isinstance(loaded, (tuple, list)) else (loaded,):
             if not isinstance(found, Metric):
-                raise InputError(f"{where}: expected a Metric or several, found {type(found).__name__}")
+                raise plugin.error(f"expected a Metric or several, found {type(found).__name__}")
             if metrics.setdefault(found.name, found) is not found:
-                raise InputError(f'{where}: the name "{found.name}" is taken')
+                raise plugin.error(f'the name "{found.name}" is taken')
     return metrics
 
 

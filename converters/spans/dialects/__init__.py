@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Protocol, runtime_checkable
 
 from spangrade.converters.spans.observation import Observation
-from spangrade.tracer.errors import SpangradeError
+from spangrade.tracer.plugins import load_plugins
 from spangrade.tracer.span import LogRecord, Span
 
 FALLBACK = "genai"
@@ -39,12 +38,7 @@ class Dialect(Protocol):
 @cache
 def dialects() -> Mapping[str, Dialect]:
     """Return the installed dialects by name, in the order in which they are asked; the fallback is last."""
-    found = {point.name: point.load() for point in sorted(entry_points(group="spangrade.dialects"))}
-    for name, dialect in found.items():
-        if not isinstance(dialect, Dialect):
-            raise SpangradeError(
-                f"entry point spangrade.dialects:{name} is no dialect: it wants claims() and read()"
-            )
+    found = load_plugins("spangrade.dialects", Dialect)
     found[FALLBACK] = found.pop(FALLBACK)
     return found
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.plugins import load_plugins
 
 GROUP = "spangrade.agents"
 FALLBACK = "callable"
@@ -51,7 +51,7 @@ def converse(agent: object, conversation_id: str) -> Answer:
 @cache
 def _adapters() -> Mapping[str, Adapter]:
     """Return the installed adapters by name; the one of plain callables is asked last."""
-    found = {point.name: point.load() for point in sorted(entry_points(group=GROUP))}
+    found = load_plugins(GROUP)
     found[FALLBACK] = found.pop(FALLBACK)
     return found
 

@@ -494,4 +494,6 @@ def test_an_entry_point_that_is_no_new_metric_is_refused(
 ) -> None:
     with pytest.raises(InputError) as refused:
         installed(value)
-    assert str(refused.value) == f'entry point "zz" ({value}) in spangrade.metrics: {reason}'
+    assert str(refused.value) == (
+        f'entry point "zz" ({value}) in spangrade.metrics, installed by strange 1: {reason}'
+    )

@@ -1,0 +1,60 @@
+"""The one loader of entry points, our own and other packages', found by the name of their group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from spangrade.tracer.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One installed entry point, not loaded yet."""
+
+    point: EntryPoint
+
+    @property
+    def name(self) -> str:
+        """The entry point's name."""
+        return self.point.name
+
+    def load(self, kind: type = object) -> Any:
+        """Import and return the object; raises InputError if that fails or it is not a `kind`."""
+        try:
+            loaded = self.point.load()
+        except Exception as error:  # third-party code runs
+            raise self.error(f"cannot be loaded: {error}") from error
+        if not isinstance(loaded, kind):
+            raise self.error(f"expected a {kind.__name__}, found {type(loaded).__name__}")
+        return loaded
+
+    def error(self, reason: str) -> InputError:
+        """Return an error that names the entry point, its group and the distribution that brings it."""
+        brought_by = (
+            f", installed by {self.point.dist.name} {self.point.dist.version}" if self.point.dist else ""
+        )
+        return InputError(
+            f'entry point "{self.name}" ({self.point.value}) in {self.point.group}{brought_by}: {reason}'
+        )
+
+
+def plugins(group: str) -> list[Plugin]:
+    """Return the entry points of a group by name, not loaded: load only those that you need."""
+    return [
+        Plugin(point) for point in sorted(entry_points(group=group), key=lambda each: (each.name, each.value))
+    ]
+
+
+def load_plugins(group: str, kind: type = object) -> dict[str, Any]:
+    """Load all entry points of a group, in the order of their names.
+
+    Raises InputError if one cannot be loaded, is not an instance of `kind`, or has the name of another.
+    """
+    loaded: dict[str, Any] = {}
+    for plugin in plugins(group):
+        if plugin.name in loaded:
+            raise plugin.error("another entry point has the same name")
+        loaded[plugin.name] = plugin.load(kind)
+    return loaded
