@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT, SAMPLE
 
 from spangrade.evaluator.cli.app import app
 
-ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-DATASET = ROOT / "datasets" / "customer_service"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -63,7 +62,7 @@ def test_the_readmes_eval_passes_and_fails_another_agent(tmp_path: Path) -> None
 
 
 def test_the_readmes_queries_run_on_the_readmes_dataset(tmp_path: Path) -> None:
-    graded = spangrade("grade", str(DATASET), folder=tmp_path)
+    graded = spangrade("grade", str(SAMPLE), folder=tmp_path)
     assert (graded.returncode, graded.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
     queries = blocks(ROOT / "README.md", "sql")
     assert len(queries) == 5

@@ -3,9 +3,8 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
-EXAMPLE = Path(__file__).parents[1] / "datasets" / "customer_service"
+from paths import SAMPLE
 
 
 def spans_of(recording):
@@ -21,12 +20,12 @@ def spans_of(recording):
 
 def test_recording_again_gives_the_committed_spans(tmp_path):
     again = tmp_path / "spans.otlp.jsonl"
-    run = [sys.executable, EXAMPLE / "record.py", again]
+    run = [sys.executable, SAMPLE / "record.py", again]
     subprocess.run(run, check=True, timeout=60, capture_output=True)
-    assert spans_of(again) == spans_of(EXAMPLE / "spans.otlp.jsonl")
+    assert spans_of(again) == spans_of(SAMPLE / "spans.otlp.jsonl")
 
 
 def test_the_recording_names_no_place_of_the_machine_it_was_made_on():
-    recording = (EXAMPLE / "spans.otlp.jsonl").read_text("utf-8")
+    recording = (SAMPLE / "spans.otlp.jsonl").read_text("utf-8")
     assert 'File \\"agent.py\\", line' in recording
     assert 'File \\"/' not in recording

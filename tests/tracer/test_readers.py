@@ -12,13 +12,14 @@ from typing import Any
 
 import orjson
 import pytest
+from paths import FIXTURES
 
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.files import read, read_otlp
 from spangrade.tracer.span import LogRecord, Problem, Span
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "readers"
-SPANS = FIXTURES / "spans.otlp.jsonl"
+READERS = FIXTURES / "readers"
+SPANS = READERS / "spans.otlp.jsonl"
 FORMATS = "right is one of the formats " + ", ".join(
     point.name for point in entry_points(group="spangrade.readers")
 )
@@ -68,11 +69,11 @@ def test_the_same_recording_is_the_same_from_json_lines_and_protobuf() -> None:
     found = list(read(SPANS))
     assert {type(record) for record in found} == {Span}
     assert len(found) == 9
-    assert list(read(FIXTURES / "spans.pb")) == found
+    assert list(read(READERS / "spans.pb")) == found
 
 
 def test_logs_are_the_same_from_json_lines_and_a_document(file: Callable[[bytes], Path]) -> None:
-    source = FIXTURES / "logs.otlp.jsonl"
+    source = READERS / "logs.otlp.jsonl"
     found = list(read(source))
     assert {type(record) for record in found} == {LogRecord}
     pretty = orjson.dumps(orjson.loads(source.read_bytes()), option=orjson.OPT_INDENT_2)
@@ -115,7 +116,7 @@ def test_json_is_read_however_it_is_laid_out(
 
 
 def test_gzipped_protobuf_is_read(file: Callable[[bytes], Path]) -> None:
-    content = (FIXTURES / "spans.pb").read_bytes()
+    content = (READERS / "spans.pb").read_bytes()
     assert list(read(file(gzip.compress(content)))) == list(read(SPANS))
 
 

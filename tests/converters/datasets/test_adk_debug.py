@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import CAPTURED, FIXTURES
 
 from spangrade.converters.datasets.adk_debug import read_session, read_trace
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 
-SAVED = Path(__file__).parents[2] / "fixtures" / "readers" / "adk.session.json"
-CAPTURED = Path(__file__).parents[4] / "shared" / "data" / "captured"
+SAVED = FIXTURES / "readers" / "adk.session.json"
 captured = pytest.mark.skipif(not CAPTURED.exists(), reason="the captured sessions are not in this checkout")
 
 TRACE_ID, SPAN_ID = 0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from command_line import Spangrade
+from paths import HISTORY, ROOT
 
 from spangrade.converters.datasets.adk_events import spans_of
 from spangrade.converters.datasets.adk_history import EvalCase, read_folder
@@ -21,8 +22,7 @@ from spangrade.evaluator.session import Latency, Session
 from spangrade.tracer.span import Span
 from spangrade.tracer.store.store import Store
 
-CONVERTER = Path(__file__).parents[3] / "converters" / "convert_adk_history_to_dataset.py"
-HISTORY = Path(__file__).parents[2] / "fixtures" / "adk_eval_history"
+CONVERTER = ROOT / "converters" / "convert_adk_history_to_dataset.py"
 VERSIONS = ("1.14.1", "1.39.1", "2.13.0")
 STATE = {
     "customer_id": "C-1001",

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from command_line import Done, Spangrade
+from paths import HISTORY
 
 from spangrade.converters.datasets.golden import load_golden
 
-EVALSET = Path(__file__).parents[2] / "fixtures" / "adk_eval_history" / "cs_evalset.evalset.json"
+EVALSET = HISTORY / "cs_evalset.evalset.json"
 
 
 def text(said: str, role: str = "user") -> dict[str, Any]:

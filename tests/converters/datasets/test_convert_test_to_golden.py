@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from command_line import Done, Spangrade
+from paths import CAPTURED, ROOT
 
 from spangrade.converters.datasets.conversation_log import free_id
 from spangrade.converters.datasets.golden_file import replace
 from spangrade.tracer.errors import InputError
 
-ROOT = Path(__file__).parents[3]
-CAPTURED = ROOT.parent / "shared" / "data" / "captured"
 captured = pytest.mark.skipif(not CAPTURED.is_dir(), reason="the captured files are not in this checkout")
 
 LOG = [

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 from command_line import Spangrade
+from paths import CAPTURED, HISTORY, ROOT
 
 from spangrade.converters.datasets.formats import read_dataset
 from spangrade.tracer.errors import InputError
 
-ROOT = Path(__file__).parents[3]
-HISTORY = Path(__file__).parents[2] / "fixtures" / "adk_eval_history"
 EVALSET = HISTORY / "cs_evalset.evalset.json"
-SIMULATION = ROOT.parent / "shared" / "data" / "captured" / "simulation"
+SIMULATION = CAPTURED / "simulation"
 captured = pytest.mark.skipif(not SIMULATION.is_dir(), reason="the captured files are not in this checkout")
 
 

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import CAPTURED
 
 from spangrade.evaluator.golden import GoldenDataset, find_dataset, load_golden
 from spangrade.tracer.errors import InputError
-
-CAPTURED = Path(__file__).parents[3] / "../shared/data/captured"
 
 QUESTION = {"id": "q1", "user_inputs": ["hi"], "agents_evaluated": ["shop"], "reference_data": {}}
 

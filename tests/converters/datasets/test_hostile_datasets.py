@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paths import HISTORY
 
 from spangrade.converters.datasets.adk_evalset import is_evalset, questions_of
 from spangrade.converters.datasets.adk_events import spans_of
@@ -20,7 +20,6 @@ from spangrade.converters.datasets.simulation_csv import Row, csv_text, read_jso
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem, Span
 
-HISTORY = Path(__file__).parents[2] / "fixtures" / "adk_eval_history"
 (RESULT,) = (HISTORY / "2.13.0" / ".adk" / "eval_history").iterdir()
 ANYTHING = st.recursive(
     st.none()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from paths import RECORDED
 
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Session
@@ -16,7 +17,6 @@ from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.store import Store
 
-RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
 NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
 Records = list[Span | LogRecord]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import RECORDED
 
 from spangrade.converters.spans.dialects import observe
 from spangrade.converters.spans.messages import Message, message_of
@@ -17,7 +18,6 @@ from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.store import Store
 
-RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
 SAID = [
     (
         "Hi, I'm customer C-1001. What is in my cart?",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import RECORDED
 
 from spangrade.converters.spans import langchain_values, run_io
 from spangrade.converters.spans.dialects import observe
@@ -18,7 +19,6 @@ from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.store import Store
 
-RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
 CART = {
     "customer_id": "C-1001",
     "items": [

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import RECORDED
 
 from spangrade.evaluator.cli.importing import take_in
 from spangrade.evaluator.cli.showing import session_json
 from spangrade.evaluator.derive import load
 from spangrade.tracer.store.store import Store
 
-RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((RECORDED / "expected.json").read_bytes())
 TOOL_FACTS = ("tool_name", "input_arguments", "output", "ok", "call_id", "turn")
 USAGE_FACTS = ("llm_calls", "input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import SAMPLE
 
 from spangrade.tracer.store.store import Store
 
-DATASET = Path(__file__).parents[3] / "datasets" / "customer_service"
-SPANS = DATASET / "spans.otlp.jsonl"
-GOLDEN = DATASET / "customer_service_golden.json"
+SPANS = SAMPLE / "spans.otlp.jsonl"
+GOLDEN = SAMPLE / "customer_service_golden.json"
 
 
 def spangrade(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -33,7 +33,7 @@ def answer(*arguments: str | Path, cwd: Path) -> Any:
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("graded")
-    done = spangrade("grade", DATASET, "--out", "out", cwd=folder)
+    done = spangrade("grade", SAMPLE, "--out", "out", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
 

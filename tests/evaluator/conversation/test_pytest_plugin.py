@@ -6,18 +6,17 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 from gemini_standin import decision, gemini_standin
 from packaging.requirements import Requirement
+from paths import ROOT
 
 # Imported before the runs inside this process, which forget what they import: DuckDB cannot be loaded twice.
 import spangrade.evaluator.conversation_runner  # noqa: F401
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).parents[3]
 EVALS = """
 import pytest
 from spangrade.evaluator.turn import AgentTurn, UserTurn

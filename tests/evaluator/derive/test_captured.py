@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import CAPTURED
 
 from spangrade.evaluator.cli.importing import take_in
 from spangrade.evaluator.cli.showing import session_json
 from spangrade.evaluator.derive import load
 from spangrade.tracer.store.store import Store
 
-CAPTURED = Path(__file__).parents[4] / "shared" / "data" / "captured"
 pytestmark = pytest.mark.skipif(
     not CAPTURED.is_dir(), reason="the captured recordings are not in this checkout"
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from paths import SAMPLE
 
 from spangrade.evaluator.derive import load, rebuild, stale, update
 from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction, Turn, Usage
@@ -15,7 +16,6 @@ from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.store import Store
 
-DATASET = Path(__file__).parents[3] / "datasets" / "customer_service" / "spans.otlp.jsonl"
 SECOND = 10**9
 
 
@@ -61,7 +61,7 @@ def derived(records: list[Span | LogRecord], db: Path) -> list[Session]:
 
 
 def recorded() -> list[Span | LogRecord]:
-    return [record for record in read(DATASET) if not isinstance(record, Problem)]
+    return [record for record in read(SAMPLE / "spans.otlp.jsonl") if not isinstance(record, Problem)]
 
 
 def test_a_small_session_whole(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
+from paths import RECORDED
 
 from spangrade.converters.spans.dialects import observe
 from spangrade.converters.spans.observation import Kind, Observation
@@ -14,7 +14,6 @@ from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Span
 
-RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
 NAMES = sorted(
     path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl") if ".logs." not in path.name
 )

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import RECORDED
 
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.session_from import own_id, session_from, set_session_from
 from spangrade.tracer.span import Span
 from spangrade.tracer.store.store import Store
-
-RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
 
 
 def agent(trace: str, span: str, parent: str | None = None, **changes: Any) -> Span:

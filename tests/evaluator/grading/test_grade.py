@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from made_sessions import llm, question, session, tool
+from paths import CAPTURED, SHARED
 from rich.console import Console
 
 from spangrade.evaluator.golden import GoldenDataset, GoldenQuestion, load_golden
@@ -27,8 +28,6 @@ from spangrade.evaluator.reports.tables import (
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError
 
-SHARED = Path(__file__).parents[3] / "../shared"
-CAPTURED = SHARED / "data/captured"
 BENCH = SHARED / "bench/gen.py"
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from command_line import Spangrade
 from made_sessions import session, tool
+from paths import HISTORY, SAMPLE
 
 from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.tracer.errors import InputError
 
-DATASET = Path(__file__).parents[3] / "datasets" / "customer_service"
 UUID = "571ca708-c6f5-4abd-98f0-f508bb954628"
 
 
@@ -27,7 +27,7 @@ def asked(arguments: Any, *, wildcards: bool) -> tuple[Any, list[str]]:
 
 def test_a_session_passes_the_question_that_it_becomes(spangrade: Spangrade, tmp_path: Path) -> None:
     db, golden = tmp_path / "s.duckdb", tmp_path / "golden.json"
-    spangrade("import", DATASET / "spans.otlp.jsonl", "--db", db)
+    spangrade("import", SAMPLE / "spans.otlp.jsonl", "--db", db)
     listed = json.loads("\n".join(spangrade("sessions", "--db", db, "--format", "json").out))
     for row in listed:
         made = spangrade("convert", "session", row["session_id"], "--db", db, "--output", golden)
@@ -138,7 +138,7 @@ def test_a_session_that_does_not_tell_enough_is_refused(done: Any, said: str) ->
 
 def test_a_question_is_not_added_twice_under_one_id(spangrade: Spangrade, tmp_path: Path) -> None:
     db, out = tmp_path / "s.duckdb", tmp_path / "golden.json"
-    history = Path(__file__).parents[2] / "fixtures" / "adk_eval_history" / "2.13.0"
+    history = HISTORY / "2.13.0"
     spangrade("convert", "adk-history", "--agent-dir", history, "--db", db, "--output", tmp_path / "r.csv")
     ids = [row["session_id"] for row in json.loads("\n".join(listed(spangrade, db)))]
     done = spangrade("convert", "session", ids[0][:24], "--db", db, "--output", out, "--id", "q1")

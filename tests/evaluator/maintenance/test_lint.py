@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import RECORDED
 
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.maintenance import advice
@@ -19,7 +20,6 @@ from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store.store import Store
 
-RECORDED = Path(__file__).parents[2] / "fixtures" / "frameworks"
 NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
 MS = 1_000_000
 USAGE = {

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import CAPTURED
 
 from spangrade.evaluator.metrics.definitions import MANAGED, definitions_of, load_definitions
 from spangrade.evaluator.metrics.judged import METRICS, judged
 from spangrade.tracer.errors import InputError
-
-CAPTURED = Path(__file__).parents[3] / "../shared/data/captured"
 
 PARTS = {
     "instruction": "Judge the greeting.",

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from gemini_standin import gemini_standin
+from paths import ROOT, SAMPLE
 
 from spangrade.evaluator.cli.importing import take_in
 from spangrade.evaluator.derive import load
@@ -26,8 +27,7 @@ from spangrade.evaluator.metrics.queries import Query, load_query
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store.store import Store
 
-DATASET = Path(__file__).parents[3] / "datasets" / "customer_service"
-SPANS = DATASET / "spans.otlp.jsonl"
+SPANS = SAMPLE / "spans.otlp.jsonl"
 
 HEADER = """\
 -- How many words the agent said.
@@ -238,7 +238,7 @@ def test_files_of_all_kinds_are_graded_stored_and_gated_by_the_command_line(
         gemini.answer = lambda request: json.dumps({"reason": "it is", "score": 3})
         done = spangrade(
             "grade",
-            DATASET,
+            SAMPLE,
             *options,
             "--metric",
             "kindness>=2",
@@ -282,12 +282,12 @@ def test_files_of_all_kinds_are_graded_stored_and_gated_by_the_command_line(
 
 def test_a_wrong_file_is_bad_input_to_the_command_line(file: Any, tmp_path: Path) -> None:
     file("m.sql", "-- name: m\nSELEC")
-    done = spangrade("grade", DATASET, "--metrics-file", "m.sql", cwd=tmp_path)
+    done = spangrade("grade", SAMPLE, "--metrics-file", "m.sql", cwd=tmp_path)
     assert done.returncode == 2
     assert "m.sql: Parser Error" in done.stderr
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "metrics.md"
 
 
 def shown(language: str) -> list[str]:
