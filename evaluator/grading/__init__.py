@@ -1,1 +1,1 @@
-"""Grading: sessions meet golden questions, metrics measure them, the policy decides."""
+"""Grading: match sessions to golden questions, run the metrics, apply the policy."""

@@ -12,8 +12,7 @@ import orjson
 
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.maintenance import advice
-from spangrade.evaluator.metrics import Metric, load_metrics
-from spangrade.evaluator.metrics.outcome import Inconclusive
+from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
 from spangrade.tracer.store.sql import statement

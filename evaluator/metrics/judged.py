@@ -15,8 +15,7 @@ from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_eva
 from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column
 from spangrade.evaluator.metrics.definitions import Definition, Scale, definitions_of, load_definitions
 from spangrade.evaluator.metrics.managed import ask_vertex
-from spangrade.evaluator.metrics.metric import Metric
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from spangrade.evaluator.metrics.metric import metric
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session
 
 

@@ -9,7 +9,7 @@ from spangrade.evaluator.golden import GoldenQuestion
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation
 from spangrade.evaluator.metrics.columns import column
 from spangrade.evaluator.metrics.definitions import Definition, Scale
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session, Turn
 from spangrade.tracer.canonical_json import dumps
 

@@ -139,3 +139,13 @@ def common_length(left: Sequence[str], right: Sequence[str]) -> int:
         hits = unmatched & places.get(name, 0)
         unmatched = (unmatched + hits | unmatched - hits) & everywhere
     return len(left) - unmatched.bit_count()
+
+
+def precision(matched: int, actual: int, expected: int) -> float:
+    """`matched / actual`; of nothing, 1 if nothing was expected, else 0."""
+    return matched / actual if actual else float(not expected)
+
+
+def recall(matched: int, expected: int) -> float:
+    """`matched / expected`; 1 if nothing was expected."""
+    return matched / expected if expected else 1.0

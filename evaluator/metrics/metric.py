@@ -1,14 +1,45 @@
-"""What a metric is: a function, and what is said about it."""
+"""What a metric is, and what it returns: a score, inconclusive or a failure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from spangrade.evaluator.metrics.outcome import Outcome
 
+class Score(NamedTuple):
+    """A measured value. `passed` is None if no threshold was applied to it.
+
+    `evidence` holds the ids of the spans that the reason refers to; `details` holds the parts of the value
+    (JSON values).
+    """
+
+    value: float
+    passed: bool | None = None
+    reason: str = ""
+    evidence: tuple[str, ...] = ()
+    details: dict[str, Any] = {}  # noqa: RUF012 (never written to: a score is a value)
+
+
+class Inconclusive(NamedTuple):
+    """The spans or the reference do not determine a value.
+
+    `best` is the best value that the known facts allow, None if nothing is known. If even `best` misses a
+    threshold, the metric fails.
+    """
+
+    reason: str
+    best: float | None = None
+
+
+class Failure(NamedTuple):
+    """The metric itself broke; `error` says how and where."""
+
+    error: str
+
+
+Outcome = Score | Inconclusive | Failure
 Function = Callable[..., Outcome | Awaitable[Outcome]]
 
 
@@ -16,21 +47,21 @@ Function = Callable[..., Outcome | Awaitable[Outcome]]
 class Metric:
     """A named measure of a session.
 
-    `function(session)` gives the outcome, or `function(session, question)` where `needs` names the part
+    `function(session)` returns the outcome; so does `function(session, question)` if `needs` names the part
     of the golden question that is the reference (a key of `reference_data`, custom keys included, or
-    `agents_evaluated`); a question without that part is inconclusive and the function is not called. An
-    async function (one that asks a judge) is asked of many sessions at once.
+    `agents_evaluated`). For a question without that part the outcome is inconclusive and the function is not
+    called. An async function, such as one that asks a judge, runs for many sessions at once.
 
-    `threshold` makes the metric a gate; None reports it only. `higher_is_better` None means that neither
-    is: a threshold says which way it bounds. Without a `scale` (the lowest and the highest value that there
-    can be) a `share` lies between 0 and 1, every other unit from 0 up.
+    `threshold` makes the metric a gate; with None it is only reported. `higher_is_better` is None if neither
+    direction is better: then the sign of a requested threshold decides. `scale` is the lowest and the highest
+    possible value; without one a `share` lies between 0 and 1, any other unit is 0 or more.
 
-    `agents`, where there are any, are those that it is for: it is left out where none of them took part.
+    `agents`, if there are any, limits the metric to sessions in which one of them took part.
 
-    `parameter` is the function's keyword for the text after a colon in the name (`tool_recall:exact`);
-    with `choices` it is one of these and may be left out, without it is any text and must be given.
+    `parameter` is the function's keyword for the text after a colon in the name (`tool_recall:exact`). With
+    `choices` it must be one of these and is optional; without, it is any text and required.
 
-    `grows` says that what is not recorded could only have raised the value, as of a sum.
+    `grows` is true if spans that are not recorded could only have raised the value, as in a sum.
     """
 
     name: str
@@ -47,16 +78,16 @@ class Metric:
     grows: bool = False
 
     def __call__(self, *args: object, **parameter: str) -> Any:
-        """What the function says of a session (and its golden question), before any threshold."""
+        """Return the function's outcome, before any threshold is applied."""
         return self.function(*args, **parameter)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The lowest and the highest value that there can be."""
+        """The lowest and the highest possible value."""
         return self.scale or (0.0, 1.0 if self.unit == "share" else math.inf)
 
-    def reaches(self, value: float, threshold: float) -> bool:
-        """Whether a value is on the right side of a threshold, or at it."""
+    def meets(self, value: float, threshold: float) -> bool:
+        """Return whether a value is at a threshold or on its better side."""
         return value <= threshold if self.higher_is_better is False else value >= threshold
 
 
@@ -71,22 +102,21 @@ def metric(
     scale: tuple[float, float] | None = None,
     grows: bool = False,
 ) -> Callable[[Function], Metric]:
-    """Make a function the `Metric` of its name, described by the first line of its docstring."""
+    """Make a function a `Metric` with its name, described by the first line of its docstring."""
 
-    def named(function: Function) -> Metric:
-        description = (function.__doc__ or "").strip().partition("\n")[0]
+    def make(function: Function) -> Metric:
         return Metric(
-            function.__name__,
-            function,
-            description,
-            needs,
-            threshold,
-            higher_is_better,
-            unit,
-            parameter,
-            choices,
-            scale,
+            name=function.__name__,
+            function=function,
+            description=(function.__doc__ or "").strip().partition("\n")[0],
+            needs=needs,
+            threshold=threshold,
+            higher_is_better=higher_is_better,
+            unit=unit,
+            parameter=parameter,
+            choices=choices,
+            scale=scale,
             grows=grows,
         )
 
-    return named
+    return make

@@ -11,8 +11,7 @@ from typing import Any
 import duckdb
 
 from spangrade.evaluator.metrics.definitions import NAME
-from spangrade.evaluator.metrics.metric import Metric
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store.store import Store

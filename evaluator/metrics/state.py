@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from spangrade.evaluator.golden import GoldenQuestion
-from spangrade.evaluator.metrics.matching import json_equal
-from spangrade.evaluator.metrics.metric import metric
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
-from spangrade.evaluator.metrics.shares import recall
+from spangrade.evaluator.metrics.matching import json_equal, recall
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session
 
 

@@ -17,10 +17,10 @@ from spangrade.evaluator.metrics.matching import (
     arguments_match,
     is_subsequence,
     maximum_matching,
+    precision,
+    recall,
 )
-from spangrade.evaluator.metrics.metric import metric
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
-from spangrade.evaluator.metrics.shares import precision, recall
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session, ToolInteraction
 
 _MATCHERS = ("subset", "exact", "ignore")

@@ -8,10 +8,8 @@ from itertools import groupby
 from operator import eq
 
 from spangrade.evaluator.golden import GoldenQuestion
-from spangrade.evaluator.metrics.matching import common_length, is_subsequence
-from spangrade.evaluator.metrics.metric import metric
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
-from spangrade.evaluator.metrics.shares import precision, recall
+from spangrade.evaluator.metrics.matching import common_length, is_subsequence, precision, recall
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session, Step
 
 _UNKNOWN = Inconclusive("which agents took part is not recorded")

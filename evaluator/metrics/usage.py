@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from operator import itemgetter
 
-from spangrade.evaluator.metrics.metric import metric
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session
 
 _NO_CALLS = "no model call is recorded"

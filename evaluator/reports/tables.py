@@ -15,9 +15,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spangrade.evaluator.grading.grade import Grade, Verdict, exit_code
+from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.policy import Verdict, exit_code
+from spangrade.evaluator.metrics import Inconclusive, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.tracer.errors import ExitCode, InputError
 
 MOST_LISTED = 20  # grades of one verdict that the table tells the reasons of; the JSON Lines have them all

@@ -13,10 +13,19 @@ from paths import CAPTURED, SHARED
 from rich.console import Console
 
 from spangrade.evaluator.golden import GoldenDataset, GoldenQuestion, load_golden
-from spangrade.evaluator.grading.grade import Grade, Verdict, exit_code, grade, normal_text
-from spangrade.evaluator.grading.run_metric import measure
-from spangrade.evaluator.metrics import Metric, parse_metric, parse_metrics
-from spangrade.evaluator.metrics.outcome import Failure, Inconclusive, Outcome, Score
+from spangrade.evaluator.grading.grade import Grade, grade
+from spangrade.evaluator.grading.match_questions import normal_text
+from spangrade.evaluator.grading.policy import Verdict, exit_code
+from spangrade.evaluator.grading.run_metric import run_metric
+from spangrade.evaluator.metrics import (
+    Failure,
+    Inconclusive,
+    Metric,
+    Outcome,
+    Score,
+    parse_metric,
+    parse_metrics,
+)
 from spangrade.evaluator.reports.tables import (
     Report,
     ScoreRow,
@@ -264,7 +273,7 @@ def test_a_metric_of_ones_own_may_need_a_custom_reference_and_judge_itself() -> 
         return Score(0.2, passed=asked.reference("tone") == "rude")
 
     own = Metric("tone", tone, needs="tone")
-    assert [measure(own, said("hi"), asked) for asked in (question(tone="rude"), question(), None)] == [
+    assert [run_metric(own, said("hi"), asked) for asked in (question(tone="rude"), question(), None)] == [
         Score(0.2, True),
         Inconclusive("the golden question has no tone"),
         Inconclusive("the golden question has no tone"),

@@ -14,8 +14,7 @@ from paths import RECORDED
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.maintenance import advice
 from spangrade.evaluator.maintenance.lint import Finding, lint
-from spangrade.evaluator.metrics import load_metrics
-from spangrade.evaluator.metrics.outcome import Inconclusive
+from spangrade.evaluator.metrics import Inconclusive, load_metrics
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store.store import Store

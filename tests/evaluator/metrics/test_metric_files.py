@@ -17,12 +17,11 @@ from paths import ROOT, SAMPLE
 
 from spangrade.evaluator.cli.importing import take_in
 from spangrade.evaluator.derive import load
-from spangrade.evaluator.grading.run_metric import measure
-from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.grading.run_metric import run_metric
+from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.metrics.columns import COLUMNS
 from spangrade.evaluator.metrics.definitions import MANAGED
 from spangrade.evaluator.metrics.files import requested, with_files
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.metrics.queries import Query, load_query
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store.store import Store
@@ -45,7 +44,7 @@ FROM turns GROUP BY session_id
 PYTHON = """\
 from spangrade.evaluator.metrics import metric
 from spangrade.evaluator.metrics.tools import tool_recall
-from spangrade.evaluator.metrics.outcome import Score
+from spangrade.evaluator.metrics import Score
 
 @metric(unit="turns", higher_is_better=False)
 def turns(session):
@@ -73,7 +72,7 @@ def file(tmp_path: Path) -> Any:
 def answers(metric: Metric, store: Store) -> dict[str, Outcome]:
     assert isinstance(metric.function, Query)
     metric.function.run(store)
-    return {one.session_id: measure(metric, one, None) for one in load(store)}
+    return {one.session_id: run_metric(metric, one, None) for one in load(store)}
 
 
 def refusal(path: Path, store: Store | None = None) -> str:

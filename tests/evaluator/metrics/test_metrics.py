@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_sessions import llm, question, session, tool
 
-from spangrade.evaluator.metrics import Metric, load_metrics, parse_metric
+from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.latency import nearest_rank
-from spangrade.evaluator.metrics.outcome import Inconclusive, Outcome, Score
 from spangrade.evaluator.metrics.registry import parse_metrics
 from spangrade.evaluator.session import Latency, Usage
 from spangrade.tracer.errors import InputError
@@ -460,7 +459,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
 
     (tmp_path / "strange_metrics.py").write_text(
         "from spangrade.evaluator.metrics import metric\n"
-        "from spangrade.evaluator.metrics.outcome import Score\n"
+        "from spangrade.evaluator.metrics import Score\n"
         "@metric(threshold=0.5)\n"
         "def tone(session):\n"
         "    'How polite it was.'\n"

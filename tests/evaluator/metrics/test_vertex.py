@@ -10,12 +10,11 @@ import pytest
 from gemini_standin import GeminiStandIn, gemini_standin
 from made_sessions import session, tool
 
-from spangrade.evaluator.grading.run_metric import measure
+from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
-from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.metrics.definitions import definitions_of
 from spangrade.evaluator.metrics.judged import judged
-from spangrade.evaluator.metrics.outcome import Failure, Inconclusive, Outcome, Score
 
 pytest.importorskip("agentplatform", reason="needs the extra `vertex`")
 credentials = pytest.importorskip("google.oauth2.credentials")
@@ -42,7 +41,7 @@ def made(standin: GeminiStandIn, name: str, **keys: Any) -> Metric:
 
 def measured(standin: GeminiStandIn, name: str, result: Any, **keys: Any) -> Outcome:
     standin.body = json.dumps({"metricResults": result}).encode()
-    return measure(made(standin, name, **keys), SESSION, None)
+    return run_metric(made(standin, name, **keys), SESSION, None)
 
 
 def test_a_managed_metric_is_judged_by_googles_rubric_and_says_so(vertex: GeminiStandIn) -> None:
@@ -98,7 +97,7 @@ def test_what_goes_wrong_is_a_failure_and_never_a_score(vertex: GeminiStandIn) -
 
 def test_what_was_not_recorded_is_not_judged(vertex: GeminiStandIn) -> None:
     metric = made(vertex, "SAFETY")
-    assert measure(metric, session([(None, ())]), None) == Inconclusive("user_inputs is not recorded")
+    assert run_metric(metric, session([(None, ())]), None) == Inconclusive("user_inputs is not recorded")
     assert vertex.calls == 0
 
 

@@ -9,11 +9,11 @@ import pytest
 from made_sessions import llm, question, session, tool
 
 from spangrade.evaluator.golden import GoldenDataset
-from spangrade.evaluator.grading.grade import AHEAD, Verdict, grade
-from spangrade.evaluator.grading.run_metric import measure
+from spangrade.evaluator.grading.grade import MAX_PENDING, grade
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge import JudgeBudgetExceeded, JudgeError, JudgeUnavailable
-from spangrade.evaluator.metrics import Metric, parse_metric
-from spangrade.evaluator.metrics.outcome import Failure, Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score, parse_metric
 from spangrade.evaluator.session import Session
 
 DATASET = GoldenDataset(golden_questions=(question(),))
@@ -29,14 +29,16 @@ async def test_sessions_are_judged_at_once_and_graded_in_their_order() -> None:
     async def slow(one: Session) -> Outcome:
         nonlocal under_way
         under_way += 1
-        if under_way == AHEAD:
+        if under_way == MAX_PENDING:
             all_there.set()
         await asyncio.wait_for(all_there.wait(), timeout=10)
         return Score(float(one.session_id[1:]))
 
     # Called where an event loop runs already, as in an async test.
-    grades = list(grade(sessions(3 * AHEAD), DATASET, [Metric("slow", slow)]))
-    assert [one.outcomes["slow"] for one in grades] == [Score(float(index)) for index in range(3 * AHEAD)]
+    grades = list(grade(sessions(3 * MAX_PENDING), DATASET, [Metric("slow", slow)]))
+    assert [one.outcomes["slow"] for one in grades] == [
+        Score(float(index)) for index in range(3 * MAX_PENDING)
+    ]
 
 
 def test_who_stops_reading_grades_stops_the_asking() -> None:
@@ -56,7 +58,7 @@ def test_who_stops_reading_grades_stops_the_asking() -> None:
     grades = grade(sessions(5), DATASET, [Metric("waiting", waiting)])
     assert next(grades).outcomes["waiting"] == Score(1)
     grades.close()
-    measure(Metric("after", said_later), session(), None)  # the loop has been round
+    run_metric(Metric("after", said_later), session(), None)  # the loop has been round
     assert stopped == asked[1:]
 
 
@@ -84,7 +86,7 @@ def test_a_judge_that_cannot_be_asked_is_no_verdict_and_one_that_breaks_is_a_fai
         raise error
 
     for function in (later, at_once):
-        assert measure(Metric("m", function, needs=needs), session(), question()) == outcome
+        assert run_metric(Metric("m", function, needs=needs), session(), question()) == outcome
 
 
 def test_what_an_async_metric_raises_or_returns_is_told_like_any_other() -> None:
@@ -115,10 +117,10 @@ def test_what_is_not_wholly_recorded_neither_passes_nor_fails_for_what_may_be_mi
     whole = session([("hi", [tool("find"), tool("pay")])], missing_spans=2)
     part = session([("hi", [tool("find")])], missing_spans=1)
     recall = parse_metric("tool_recall")
-    assert measure(recall, whole, asked) == Inconclusive(
+    assert run_metric(recall, whole, asked) == Inconclusive(
         "2 spans are missing from the recording; of the rest: as expected"
     )
-    assert measure(recall, part, asked) == Inconclusive(
+    assert run_metric(recall, part, asked) == Inconclusive(
         "1 span is missing from the recording; of the rest: missing: pay"
     )
     dataset = GoldenDataset(golden_questions=(asked,))
@@ -129,11 +131,11 @@ def test_what_is_not_wholly_recorded_neither_passes_nor_fails_for_what_may_be_mi
 
 def test_a_limit_that_the_recorded_part_is_beyond_is_missed() -> None:
     dear = session(llm_calls=(llm(),), cost_usd=0.01, missing_spans=1)
-    assert measure(parse_metric("cost<=0.005"), dear, None) == Score(
+    assert run_metric(parse_metric("cost<=0.005"), dear, None) == Score(
         0.01, False, "at best 0.01: 1 span is missing from the recording; of the rest: 1 model calls"
     )
-    assert isinstance(measure(parse_metric("cost<=0.02"), dear, None), Inconclusive)
-    assert isinstance(measure(parse_metric("tool_utilization>=1"), dear, None), Inconclusive)
+    assert isinstance(run_metric(parse_metric("cost<=0.02"), dear, None), Inconclusive)
+    assert isinstance(run_metric(parse_metric("tool_utilization>=1"), dear, None), Inconclusive)
 
 
 def test_no_judge_is_asked_about_a_session_with_missing_spans() -> None:
@@ -143,7 +145,7 @@ def test_no_judge_is_asked_about_a_session_with_missing_spans() -> None:
         asked.append(one)
         return Score(1.0)
 
-    assert measure(Metric("judged", judged), session(missing_spans=1), None) == Inconclusive(
+    assert run_metric(Metric("judged", judged), session(missing_spans=1), None) == Inconclusive(
         "1 span is missing from the recording"
     )
     assert asked == []
