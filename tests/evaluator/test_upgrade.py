@@ -1,0 +1,85 @@
+"""Databases outlive releases: one that an earlier version wrote opens, upgrades and grades the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from command_line import Spangrade
+
+ROOT = Path(__file__).parents[2]
+DATABASES = sorted((ROOT / "tests" / "fixtures" / "databases").glob("*.duckdb.gz"))
+VIEWS = ("sessions", "turns", "trajectory", "tool_interactions", "llm_calls", "state_variables", "errors")
+SCORES = (
+    "SELECT session_id, question_id, metric, value, passed, outcome FROM scores WHERE run_id = ? ORDER BY ALL"
+)
+
+
+@pytest.fixture(params=DATABASES, ids=lambda path: path.name.removesuffix(".duckdb.gz"))
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of a database as an earlier version left it."""
+    copy = tmp_path / "earlier.duckdb"
+    copy.write_bytes(gzip.decompress(request.param.read_bytes()))
+    return copy
+
+
+def rows(db: Path, query: str, *values: object) -> list[dict[str, Any]]:
+    with duckdb.connect(db, read_only=True) as connection:
+        cursor = connection.execute(query, values)
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def facts(db: Path, view: str, columns: set[str]) -> list[str]:
+    """The rows of a view as sorted JSON texts, of these columns alone; JSON columns as their values."""
+    found = ({name: json_value(row[name]) for name in columns} for row in rows(db, f"FROM {view}"))
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in found)
+
+
+def json_value(cell: Any) -> Any:
+    try:
+        return json.loads(cell) if isinstance(cell, str) else cell
+    except ValueError:
+        return cell
+
+
+def columns(db: Path, view: str) -> set[str]:
+    return {row["column_name"] for row in rows(db, f"DESCRIBE {view}")}
+
+
+def test_there_is_a_database_of_an_earlier_version() -> None:
+    assert DATABASES
+
+
+def test_its_sessions_are_what_they_were(database: Path, spangrade: Spangrade) -> None:
+    known = {view: columns(database, view) for view in VIEWS}
+    before = {view: facts(database, view, known[view]) for view in VIEWS}
+    assert spangrade("sessions", "--db", database).code == 0
+    assert {view: facts(database, view, known[view]) for view in VIEWS} == before
+    assert all(before.values())
+
+
+def test_it_grades_as_it_did_and_keeps_its_scores(
+    database: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    earlier = rows(database, "FROM runs ORDER BY graded_at")
+    kept = {run["run_id"]: rows(database, SCORES, run["run_id"]) for run in earlier}
+    for run in earlier:
+        requested = [option for metric in run["metrics"] for option in ("--metric", metric)]
+        expected = kept[run["run_id"]]
+        code = int(any(score["passed"] is False for score in expected))
+        assert spangrade("grade", run["dataset"], "--db", database, *requested).code == code
+        assert rows(database, SCORES, newest_run(database)) == expected
+    assert {run_id: rows(database, SCORES, run_id) for run_id in kept} == kept
+    runs = [run["run_id"] for run in rows(database, "FROM runs ORDER BY graded_at")]
+    assert runs[: len(kept)] == list(kept)
+
+
+def newest_run(db: Path) -> str:
+    (newest,) = rows(db, "SELECT run_id FROM runs ORDER BY graded_at DESC LIMIT 1")
+    return str(newest["run_id"])
