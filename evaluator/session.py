@@ -99,12 +99,12 @@ class Error(NamedTuple):
 class Usage:
     """Tokens of the inference calls alone; `complete` if every call recorded its input and output."""
 
-    llm_calls: int | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_input_tokens: int | None
-    reasoning_tokens: int | None
-    complete: bool
+    llm_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,11 @@ class Latency:
     encloses; `framework_s` is the rest of the total.
     """
 
-    total_s: float | None
-    llm_s: float | None
-    tool_s: float | None
-    framework_s: float | None
-    first_response_s: float | None
+    total_s: float | None = None
+    llm_s: float | None = None
+    tool_s: float | None = None
+    framework_s: float | None = None
+    first_response_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Any
 import duckdb
 import pytest
 from command_line import Spangrade
+from paths import FIXTURES, ROOT
 
-ROOT = Path(__file__).parents[2]
-DATABASES = sorted((ROOT / "tests" / "fixtures" / "databases").glob("*.duckdb.gz"))
+DATABASES = sorted((FIXTURES / "databases").glob("*.duckdb.gz"))
 VIEWS = ("sessions", "turns", "trajectory", "tool_interactions", "llm_calls", "state_variables", "errors")
 SCORES = (
     "SELECT session_id, question_id, metric, value, passed, outcome FROM scores WHERE run_id = ? ORDER BY ALL"

@@ -169,7 +169,7 @@ def test_a_duration_that_the_history_does_not_have_is_unknown(
 ) -> None:
     found = session(tmp_path, case(version, "discount_then_return"))
     assert [turn.latency_s for turn in found.turns] == turns
-    assert found.latency == Latency(total_s, None, None, None, None)
+    assert found.latency == Latency(total_s=total_s)
     assert {call.latency_s for call in found.llm_calls} == {None}
     assert {tool.latency_s for tool in found.tool_interactions} == {None}
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from made_sessions import llm, question, session, tool
+from builders import llm, question, session, tool
 from paths import CAPTURED, SHARED
 from rich.console import Console
 

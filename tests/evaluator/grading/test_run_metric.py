@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from made_sessions import llm, question, session, tool
+from builders import llm, question, session, tool
 
 from spangrade.evaluator.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import MAX_PENDING, grade

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import session, tool
 from command_line import Spangrade
-from made_sessions import session, tool
 from paths import HISTORY, SAMPLE
 
 from spangrade.evaluator.maintenance.session_to_golden import question_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_sessions import llm, question, session, tool
+from builders import llm, question, session, tool
 
 from spangrade.evaluator.metrics.columns import COLUMNS, column
 

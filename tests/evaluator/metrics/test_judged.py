@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from builders import question, session, tool
 from gemini_standin import GeminiStandIn, gemini_standin
-from made_sessions import question, session, tool
 
 from spangrade.evaluator.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import grade

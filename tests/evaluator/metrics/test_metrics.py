@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import llm, question, session, tool
 from hypothesis import given
 from hypothesis import strategies as st
-from made_sessions import llm, question, session, tool
 
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.latency import nearest_rank
@@ -247,7 +247,7 @@ def test_state_is_compared_by_final_values_and_a_missing_variable_is_not_null() 
 
 def used(llm_calls: int | None = 2, complete: bool = True, **tokens: int | None) -> Usage:
     known = {"input_tokens": 100, "output_tokens": 40, "cached_input_tokens": 25, "reasoning_tokens": 10}
-    return Usage(llm_calls, **{**known, **tokens}, complete=complete)  # type: ignore[arg-type]
+    return Usage(llm_calls=llm_calls, complete=complete, **{**known, **tokens})
 
 
 def test_token_metrics() -> None:
@@ -319,8 +319,8 @@ def test_context_saturation_is_that_of_the_fullest_call() -> None:
 
 
 def test_latency_is_the_sum_of_the_turns() -> None:
-    made = session([("a", ()), ("b", ()), ("c", ())], latency=Latency(6.0, 3.0, 2.0, 1.0, 0.5))
     parts = {"llm_s": 3.0, "tool_s": 2.0, "framework_s": 1.0, "first_response_s": 0.5}
+    made = session([("a", ()), ("b", ()), ("c", ())], latency=Latency(total_s=6.0, **parts))
     turns = {"average_turn_s": 2.0, "p50_turn_s": 2.0, "p95_turn_s": 3.0}
     assert measured("latency_metrics", made) == Score(6.0, None, "3 turns", (), {**parts, **turns})
     assert measured("latency_metrics", session([])) == Inconclusive("no turn is recorded")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from builders import session, tool
 from gemini_standin import GeminiStandIn, gemini_standin
-from made_sessions import session, tool
 
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation

@@ -1,21 +1,42 @@
-"""Sessions made by hand: what the tests of the grading steps grade."""
+"""Builders of sessions, their rows and golden questions for tests: each argument has a plain default."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 from spangrade.evaluator.golden import GoldenQuestion
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, ToolInteraction, Turn, Usage
 
 SECOND_NS = 1_000_000_000
-UNRECORDED = object()  # arguments that the spans do not carry
+UNRECORDED = object()  # arguments that no span carries
+
+
+def turn(index: int = 1, user_input: str | None = "hi", **changes: Any) -> Turn:
+    """Return a turn that began at 0 and took as many seconds as its number."""
+    made = Turn(
+        turn=index,
+        user_input=user_input,
+        final_response="ok",
+        start_ns=0,
+        end_ns=index * SECOND_NS,
+        latency_s=float(index),
+        trace_ids=("t1",),
+    )
+    return made._replace(**changes)
+
+
+def step(name: str, kind: Literal["agent", "tool"] = "tool", **changes: Any) -> Step:
+    """Return a step of the trajectory; its span bears the step's name."""
+    made = Step(
+        position=0, turn=None, kind=kind, name=name, start_ns=0, trace_id="t1", span_id=f"{name} step"
+    )
+    return made._replace(**changes)
 
 
 def tool(name: str, arguments: Any = UNRECORDED, **changes: Any) -> ToolInteraction:
-    """A call of one second that went well; its span bears the tool's name until a session takes it."""
+    """Return a successful call of one second; its span bears the tool's name."""
     known = arguments is not UNRECORDED
     call = ToolInteraction(
         position=0,
@@ -42,9 +63,26 @@ def tool(name: str, arguments: Any = UNRECORDED, **changes: Any) -> ToolInteract
 def llm(
     model: str | None = "gpt-4o", tokens: tuple[int | None, int | None] = (64, 16), **changes: Any
 ) -> LLMCall:
-    """A model call of one second for a cent."""
-    known = (*tokens, 32, 4, None, None, 0.01, 0, SECOND_NS, 1.0)
-    call = LLMCall(0, 1, "shop", None, model, *known, "t1", "llm")
+    """Return a model call of one second that cost a cent."""
+    call = LLMCall(
+        position=0,
+        turn=1,
+        agent="shop",
+        provider=None,
+        model=model,
+        input_tokens=tokens[0],
+        output_tokens=tokens[1],
+        cached_input_tokens=32,
+        reasoning_tokens=4,
+        grounding_chunks=None,
+        code_executions=None,
+        cost_usd=0.01,
+        start_ns=0,
+        end_ns=SECOND_NS,
+        latency_s=1.0,
+        trace_id="t1",
+        span_id="llm",
+    )
     return call._replace(**changes)
 
 
@@ -55,44 +93,32 @@ def session(
     agents: Sequence[str] | None = ("shop",),
     **changes: Any,
 ) -> Session:
-    """A session of one agent, `shop`, that makes these calls; `steps` are `agent` names and `tool()` names.
+    """Return a session of the agent `shop` with these calls; `steps` are names of `agents` and of tools.
 
     Without `steps` the trajectory is the first agent and then the calls.
     """
-    calls = [call._replace(turn=turn) for turn, (_, made) in enumerate(turns, 1) for call in made]
+    calls = [call._replace(turn=index) for index, (_, made) in enumerate(turns, 1) for call in made]
     calls = [call._replace(position=position) for position, call in enumerate(calls)]
     names = steps if steps is not None else [*(agents or ())[:1], *(call.tool_name for call in calls)]
-    position = count()
     made = Session(
         session_id="s1",
         session_id_source="conversation",
         question_id=None,
-        turns=tuple(
-            Turn(turn, said, "ok", 0, turn * SECOND_NS, float(turn), ("t1",))
-            for turn, (said, _) in enumerate(turns, 1)
-        ),
+        turns=tuple(turn(index, user_input) for index, (user_input, _) in enumerate(turns, 1)),
         trajectory=tuple(
-            Step(
-                next(position),
-                None,
-                "agent" if name in (agents or ()) else "tool",
-                name,
-                0,
-                "t1",
-                f"{name} step",
-            )
-            for name in names
+            step(name, "agent" if name in (agents or ()) else "tool", position=position)
+            for position, name in enumerate(names)
         ),
         agents=None if agents is None else tuple(agents),
         tool_interactions=tuple(calls),
         handoffs=(),
         state_variables=None,
         llm_calls=(),
-        usage=Usage(None, None, None, None, None, complete=False),
+        usage=Usage(),
         models=None,
         cost_usd=None,
         cost_unknown=None,
-        latency=Latency(float(sum(range(1, len(turns) + 1))), None, None, None, None),
+        latency=Latency(total_s=float(sum(range(1, len(turns) + 1)))),
         errors=(),
     )
     return replace(made, **changes)
@@ -104,9 +130,9 @@ def question(
     agents: Sequence[str] = ("shop",),
     **reference: Any,
 ) -> GoldenQuestion:
-    """A golden question; `tools`, `trajectory`, `state` are short for the names of the reference's parts.
+    """Return a golden question; `tools`, `trajectory`, `state` are short for the reference's parts.
 
-    A tool is a name or a name and its arguments.
+    A tool is a name, or a name and its arguments.
     """
     short = {
         "tools": "reference_tool_interactions",
