@@ -20,8 +20,9 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from spangrade.tracer import semconv
-from spangrade.tracer._content import content_captured, json_text, plain_text
+from spangrade.tracer._content import content_captured
 from spangrade.tracer._wrap import wrapped
+from spangrade.tracer.canonical_json import dumps, json_value, plain_text
 
 _log = logging.getLogger("spangrade")
 _tracer = trace.get_tracer("spangrade.tracer")  # a proxy: it finds the provider that is set later
@@ -191,7 +192,7 @@ class Operation:
 
     def _set_json(self, key: str, value: object) -> None:
         if self.span.is_recording() and content_captured():
-            self.span.set_attribute(key, json_text(value))
+            self.span.set_attribute(key, dumps(json_value(value)))
 
 
 def current(kind: type[O]) -> O | None:

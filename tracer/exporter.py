@@ -17,8 +17,8 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanContext, get_current_span
 
 from spangrade.tracer import semconv
-from spangrade.tracer._content import json_value
 from spangrade.tracer._operation import session_attributes
+from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.errors import StoreError, StoreLockedError
 from spangrade.tracer.redaction import Redaction, redaction
 from spangrade.tracer.span import Attributes, Span

@@ -15,8 +15,9 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
 from spangrade.tracer import semconv
-from spangrade.tracer._content import content_captured, json_text, json_value, plain_text
+from spangrade.tracer._content import content_captured
 from spangrade.tracer._operation import Operation, Session, current, never_raising
+from spangrade.tracer.canonical_json import dumps, json_value, plain_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -258,7 +259,7 @@ def set_state(variables: Mapping[str, object] | None = None, /, **named: object)
     if content_captured():
         written = {str(key): json_value(value) for key, value in {**(variables or {}), **named}.items()}
         # An event and not an attribute: it has the time of the write, which a span's end does not tell.
-        trace.get_current_span().add_event(semconv.STATE, {semconv.STATE: json_text(written)})
+        trace.get_current_span().add_event(semconv.STATE, {semconv.STATE: dumps(written)})
 
 
 def _messages(messages: str | Sequence[Mapping[str, Any]], *, role: str) -> list[dict[str, Any]]:

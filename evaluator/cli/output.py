@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import orjson
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from spangrade.tracer.canonical_json import dumps
 
 _PATIENCE_S = 2.0
 
@@ -23,9 +24,7 @@ def console() -> Console:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, and nothing else."""
-    sys.stdout.buffer.write(
-        orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str)
-    )
+    sys.stdout.buffer.write(f"{dumps(value, indent=True)}\n".encode())
     sys.stdout.flush()
 
 
@@ -48,11 +47,7 @@ def cell(value: Any) -> Text:
     if isinstance(value, float):
         value = f"{value:.6g}"
     if not isinstance(value, str):
-        value = (
-            orjson.dumps(value, default=str).decode()
-            if isinstance(value, list | tuple | dict)
-            else str(value)
-        )
+        value = dumps(value) if isinstance(value, list | tuple | dict) else str(value)
     return Text(
         "".join(
             letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}"

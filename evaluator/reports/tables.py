@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +18,7 @@ from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.metrics import Inconclusive, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
+from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import ExitCode, InputError
 
 MOST_LISTED = 20  # grades of one verdict that the table tells the reasons of; the JSON Lines have them all
@@ -209,7 +209,7 @@ def written(grades: Iterable[Grade], folder: Path) -> Iterator[Grade]:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
     with lines:
         for grade in grades:
-            lines.write(orjson.dumps(grade_json(grade), option=orjson.OPT_APPEND_NEWLINE, default=str))
+            lines.write(f"{dumps(grade_json(grade))}\n".encode())
             yield grade
 
 
@@ -217,7 +217,7 @@ def write_results(report: Report, folder: Path) -> None:
     """Write a report's totals to `folder/results.json`. Raises `InputError` if that cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "results.json").write_bytes(orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2))
+        (folder / "results.json").write_text(dumps(report.as_json(), indent=True), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 

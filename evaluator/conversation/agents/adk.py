@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from spangrade.evaluator.conversation.agents.adapter import Answer, Reply, comes_from
-from spangrade.evaluator.conversation.agents.reading import plain
 from spangrade.evaluator.turn import ToolCall, Turn
+from spangrade.tracer.canonical_json import json_value
 
 _USER = "user"
 
@@ -53,7 +53,7 @@ def _reply(events: Sequence[Any]) -> Reply:
     ]
     results = {result.id: result.response for event in events for result in event.get_function_responses()}
     calls = [
-        ToolCall(call.name, plain(call.args or {}), plain(results[call.id]))
+        ToolCall(call.name, json_value(call.args or {}), json_value(results[call.id]))
         for event in events
         for call in event.get_function_calls()
         if call.id in results

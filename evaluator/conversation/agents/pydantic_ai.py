@@ -8,8 +8,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from spangrade.evaluator.conversation.agents.adapter import Answer, Reply, comes_from
-from spangrade.evaluator.conversation.agents.reading import plain
 from spangrade.evaluator.turn import ToolCall, Turn
+from spangrade.tracer.canonical_json import json_value
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001 (the messages are the conversation)
@@ -41,7 +41,7 @@ def _calls(result: Any) -> list[ToolCall]:
     parts = [part for message in result.new_messages() for part in message.parts]
     results = {part.tool_call_id: part.content for part in parts if part.part_kind == "tool-return"}
     return [
-        ToolCall(part.tool_name, plain(part.args_as_dict()), plain(results[part.tool_call_id]))
+        ToolCall(part.tool_name, json_value(part.args_as_dict()), json_value(results[part.tool_call_id]))
         for part in parts
         if part.part_kind == "tool-call" and part.tool_call_id in results and part.tool_name != output_tool
     ]

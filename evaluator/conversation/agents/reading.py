@@ -7,10 +7,9 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from spangrade.evaluator.conversation.agents.adapter import Reply
 from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.tracer.canonical_json import json_value
 
 
 async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) -> AsyncIterator[Any]:
@@ -66,7 +65,9 @@ def _add_event(event: Any, calls: list[ToolCall], ids: list[str | None]) -> None
     call_id = getattr(event, "tool_call_id", None)
     error = getattr(event, "error", None)
     result = {"error": error} if error is not None else getattr(event, "result", None)
-    call = ToolCall(event.tool_name or "unnamed", plain(getattr(event, "tool_args", None)), plain(result))
+    call = ToolCall(
+        event.tool_name or "unnamed", json_value(getattr(event, "tool_args", None)), json_value(result)
+    )
     if hasattr(event, "result"):
         for index, asked in enumerate(calls):
             same = ids[index] == call_id if call_id and ids[index] else asked.name == call.name
@@ -87,8 +88,3 @@ def _text(piece: Any) -> str | None:
         if isinstance(found := getattr(piece, name, None), str):
             return found
     return None
-
-
-def plain(value: Any) -> Any:
-    """Return a value made of JSON's own types; what has no such form becomes text."""
-    return to_jsonable_python(value, fallback=str)
