@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.spans.dialects import observe
 from spangrade.evaluator.conversation.agents import Reply
-from spangrade.evaluator.derive.build_session import assemble
-from spangrade.evaluator.derive.tool_calls import is_handoff
+from spangrade.evaluator.derive.build_session import build_session
+from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.session import ToolInteraction
 from spangrade.evaluator.turn import AgentTurn, ToolCall
 from spangrade.tracer.span import Span
@@ -47,7 +47,7 @@ def actual_turn(spans: Sequence[Span], reply: Reply) -> ActualTurn:
     spans', where they tell of any.
     """
     observations = observe(spans, {})
-    session = assemble("turn", "conversation", observations)
+    session = build_session("turn", "conversation", observations)
     responses = [turn.final_response for turn in session.turns if turn.final_response is not None]
     text = reply.text if reply.text is not None or not responses else responses[-1]
     told = None if reply.tool_calls is None else [_returned(call) for call in reply.tool_calls]

@@ -1,4 +1,4 @@
-"""The tree that a session's observations form, whatever is missing from it."""
+"""The tree of a session's observations, however incomplete the recording is."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from spangrade.converters.spans.observation import Observation
 Node = tuple[str, str]  # (trace id, span id)
 
 
+def node_of(observation: Observation) -> Node:
+    """Return what identifies an observation's span."""
+    return observation.trace_id, observation.span_id
+
+
 class Tree:
     """Observations in the order in which they started, parents before children.
 
-    A span without its parent in the recording (lost, sampled out, or still to come) is a root; so is one
+    A span whose parent is not in the recording (lost, sampled out or still to come) is a root; so is a span
     that is its own ancestor.
     """
 
@@ -20,52 +25,63 @@ class Tree:
         by_node = {(o.trace_id, o.span_id): o for o in observations}
         self._by_node = by_node
         self._depth: dict[Node, int] = {}
-        for node in sorted(by_node):  # where spans name each other as parents, the first id stands above
-            self._measure(node)
+        for node in sorted(by_node):  # where spans name each other as parents, the lowest id is the root
+            self._measure_depth(node)
         self.ordered: Sequence[Observation] = sorted(
             by_node.values(), key=lambda o: (o.start_ns, self._depth[o.trace_id, o.span_id], o.span_id)
         )
         self._nearest: dict[Node, Observation | None] = {}
 
-    def _measure(self, node: Node) -> None:
+    def _measure_depth(self, node: Node) -> None:
         path: list[Node] = []
-        seen: set[Node] = set()
+        visited: set[Node] = set()
         while node not in self._depth:
-            seen.add(node)
+            visited.add(node)
             path.append(node)
-            above = self._above(node)
-            if above is None or above in seen:
+            parent = self._parent_node(node)
+            if parent is None or parent in visited:
                 break
-            node = above
+            node = parent
         depth = self._depth[node] + 1 if node in self._depth else 0
         for step in reversed(path):
             self._depth[step] = depth
             depth += 1
 
-    def _above(self, node: Node) -> Node | None:
+    def _parent_node(self, node: Node) -> Node | None:
         parent = self._by_node[node].parent_span_id
         if parent is None or (node[0], parent) not in self._by_node:
             return None
         return node[0], parent
 
     def depth(self, observation: Observation) -> int:
-        """Return how many recorded spans stand above one."""
+        """Return how many recorded ancestors a span has."""
         return self._depth[observation.trace_id, observation.span_id]
 
     def parent(self, observation: Observation) -> Observation | None:
-        """Return the recorded parent; None at a root, and where spans name each other as parents."""
+        """Return the recorded parent; None for a root, and where spans name each other as parents."""
         node = (observation.trace_id, observation.span_id)
-        above = self._above(node)
-        if above is None or self._depth[above] >= self._depth[node]:
+        parent = self._parent_node(node)
+        if parent is None or self._depth[parent] >= self._depth[node]:
             return None
-        return self._by_node[above]
+        return self._by_node[parent]
 
     def nearest(self, observation: Observation) -> Observation | None:
-        """Return the nearest ancestor that says something of an agent."""
+        """Return the nearest ancestor that describes an agent's work (is not of kind "other")."""
         node = (observation.trace_id, observation.span_id)
         if node not in self._nearest:
-            above = self.parent(observation)
-            while above is not None and above.kind == "other":
-                above = self.parent(above)
-            self._nearest[node] = above
+            ancestor = self.parent(observation)
+            while ancestor is not None and ancestor.kind == "other":
+                ancestor = self.parent(ancestor)
+            self._nearest[node] = ancestor
         return self._nearest[node]
+
+    def agent_of(self, observation: Observation) -> str | None:
+        """Return the agent that an observation belongs to: its own, else that of the nearest agent span."""
+        if observation.agent or not observation.span_id:
+            return observation.agent
+        ancestor = self.nearest(observation)
+        while ancestor is not None:
+            if ancestor.kind == "agent":
+                return ancestor.name
+            ancestor = self.nearest(ancestor)
+        return None

@@ -15,7 +15,7 @@ from duckdb import DuckDBPyConnection
 
 from spangrade.converters.spans.dialects import observe
 from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.build_session import assemble
+from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.link_traces import linked, place_of
 from spangrade.evaluator.derive.schema import REACHED, TABLES, TRACES, Row, rows_of
 from spangrade.evaluator.derive.session_from import own_id, session_from, with_own_ids
@@ -140,7 +140,7 @@ def _derive(store: Store, fresh: Sequence[Trace], told: set[str]) -> set[str]:
     by_session = {s: seen for s, seen in by_session.items() if any(o.kind != "other" for o in seen)}
     state = _state(store, by_session)
     sessions = [
-        assemble(
+        build_session(
             session_id,
             "trace" if session_id in by_trace else "conversation",
             seen,

@@ -1,0 +1,55 @@
+"""One call recorded by two spans: two instrumentations, or one that writes a span inside another."""
+
+from __future__ import annotations
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.span_tree import Tree, node_of
+
+
+def merge_duplicates(tree: Tree) -> Tree:
+    """Return the tree with each call of a model or a tool in it once.
+
+    The two spans of a call are nested or, for a model's call, share a key and overlap. The outer one is
+    kept, else the earlier, completed with what only the other knows; the other becomes of kind "other".
+    """
+    kept = {node_of(o): o for o in tree.ordered}
+    by_call_key: dict[str, Observation] = {}
+    merged = False
+    for inner in tree.ordered:
+        if inner.kind not in {"llm", "tool"}:
+            continue
+        outer = tree.nearest(inner)
+        while outer is not None and kept[node_of(outer)].kind in {"other", "workflow"}:
+            outer = tree.nearest(outer)
+        same = (
+            outer is not None
+            and outer.kind == inner.kind
+            and (inner.kind == "llm" or _same_call(outer, inner))
+        )
+        if not same and inner.kind == "llm" and inner.call_key:
+            outer = by_call_key.setdefault(inner.call_key, inner)
+            same = outer is not inner and inner.start_ns < outer.end_ns
+        if outer is not None and same:
+            merged = True
+            kept[node_of(outer)] = _completed(kept[node_of(outer)], inner)
+            kept[node_of(inner)] = inner._replace(kind="other")
+    return Tree(kept.values()) if merged else tree
+
+
+def _same_call(outer: Observation, inner: Observation) -> bool:
+    """Return whether nested tool spans record one call: nothing that both of them know differs."""
+    known = zip(
+        (outer.name, outer.call_id, outer.arguments),
+        (inner.name, inner.call_id, inner.arguments),
+        strict=True,
+    )
+    return all(one == other for one, other in known if one is not None and other is not None)
+
+
+def _completed(outer: Observation, inner: Observation) -> Observation:
+    missing = {
+        name: value
+        for name, value in inner._asdict().items()
+        if value not in (None, (), False) and getattr(outer, name) in (None, ())
+    }
+    return outer._replace(**missing) if missing else outer

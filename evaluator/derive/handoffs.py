@@ -1,0 +1,106 @@
+"""Hand-offs: which tool calls only transfer control to another agent, and from where to where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import orjson
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.span_tree import Tree
+from spangrade.evaluator.session import ToolInteraction
+
+
+class _Transfer(NamedTuple):
+    start_ns: int
+    trace_id: str
+    source: str | None
+    target: str | None
+
+
+def handoffs(
+    tree: Tree, tools: Sequence[Observation], tool_interactions: Sequence[ToolInteraction]
+) -> tuple[tuple[str | None, str], ...]:
+    """Return (from, to) for every transfer of control, in order; one that is recorded twice counts once.
+
+    Where neither arguments nor name give the target, it is the agent that started next. `tools` are the
+    observations of `tool_interactions`, in the same order.
+    """
+    starts = [(o.start_ns, o.name) for o in tree.ordered if o.kind == "agent" and o.name]
+    agents = {normalized_name(name): name for _, name in starts}
+    transfers = [
+        *_from_tools(tools, tool_interactions),
+        *_from_spans(tree, agents),
+    ]
+    if not transfers and len(agents) > 1:
+        transfers = list(_from_requests(tree, starts))
+    result: list[tuple[str, str | None, str]] = []
+    for transfer in sorted(transfers, key=lambda t: t.start_ns):
+        target = transfer.target or next((name for at, name in starts if at >= transfer.start_ns), None)
+        if target is not None:
+            handoff = (transfer.trace_id, transfer.source, agents.get(normalized_name(target), target))
+            if not result or result[-1] != handoff:
+                result.append(handoff)
+    return tuple((source, target) for _, source, target in result)
+
+
+def _from_tools(
+    tools: Sequence[Observation], tool_interactions: Sequence[ToolInteraction]
+) -> Iterator[_Transfer]:
+    for observation, tool in zip(tools, tool_interactions, strict=True):
+        if tool.handoff:
+            target = observation.handoff_to or handoff_target(tool.tool_name, observation.arguments)
+            yield _Transfer(tool.start_ns, tool.trace_id, tool.agent, target)
+
+
+def _from_spans(tree: Tree, agents: Mapping[str, str]) -> Iterator[_Transfer]:
+    """Yield the transfers that have a span of their own; one to what is not an agent is a graph's step."""
+    for o in tree.ordered:
+        if o.kind == "handoff" and (
+            not agents or not o.handoff_to or normalized_name(o.handoff_to) in agents
+        ):
+            yield _Transfer(o.start_ns, o.trace_id, tree.agent_of(o), o.handoff_to)
+
+
+def _from_requests(tree: Tree, starts: Iterable[tuple[int, str]]) -> Iterator[_Transfer]:
+    """Yield the transfers that a model requested, to an agent that then started."""
+    starts = list(starts)
+    for o in tree.ordered:
+        if o.kind != "llm":
+            continue
+        for call in o.tool_calls:
+            if call.name and is_handoff(call.name):
+                target = handoff_target(call.name, call.arguments)
+                for at, name in starts:
+                    if at >= o.start_ns and target and normalized_name(target) == normalized_name(name):
+                        yield _Transfer(o.start_ns, o.trace_id, tree.agent_of(o), name)
+
+
+def is_handoff(tool_name: str) -> bool:
+    """Return whether a tool of this name only transfers control to another agent."""
+    return tool_name == "handoff" or tool_name.startswith(
+        ("transfer_to_", "handoff_to_", "transfer_back_to_")
+    )
+
+
+def handoff_target(tool_name: str, arguments: str | None) -> str | None:
+    """Return the agent that a hand-off names: in its arguments (JSON text), else in the tool's name."""
+    value = None if arguments is None else orjson.loads(arguments)
+    if isinstance(value, Mapping):
+        for key in ("agent_name", "to_agent", "agent", "to"):
+            if isinstance(value.get(key), str):
+                return str(value[key])
+    if tool_name in {"transfer_to_agent", "handoff_to_agent", "handoff"}:
+        return None
+    return (
+        tool_name.removeprefix("transfer_back_to_").removeprefix("transfer_to_").removeprefix("handoff_to_")
+        or None
+    )
+
+
+@lru_cache(maxsize=4096)  # the same few names in every session
+def normalized_name(name: str) -> str:
+    """Return an agent's name in the form that the names of tools use: lower case, underscores."""
+    return "".join(c if c.isalnum() else "_" for c in name.lower())
