@@ -1,4 +1,4 @@
-"""What README and docs show runs: Python blocks in order, SQL over a real database, commands that exist."""
+"""README and docs: Python blocks run in order, SQL runs on a real database, commands exist."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_the_readmes_agent_is_graded_by_the_readmes_dataset(tmp_path: Path) -> N
 
 def test_the_readmes_eval_passes_and_fails_another_agent(tmp_path: Path) -> None:
     page = "\n".join(blocks(ROOT / "README.md", "python"))
-    held = "import asyncio\nasyncio.run(test_where_is_my_order())\n"
+    call = "import asyncio\nasyncio.run(test_where_is_my_order())\n"
     for name, text, code in (
         ("passes.py", page, 0),
         ("fails.py", page.replace('"shipped"}\n', '"lost"}\n'), 1),
     ):
-        (tmp_path / name).write_text(f"{text}\n{held}", encoding="utf-8")
+        (tmp_path / name).write_text(f"{text}\n{call}", encoding="utf-8")
         done = subprocess.run([sys.executable, name], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == code, done.stderr
 
@@ -71,12 +71,12 @@ def test_the_readmes_queries_run_on_the_readmes_dataset(tmp_path: Path) -> None:
         done = spangrade("sql", query, "--format", "json", folder=tmp_path)
         assert done.returncode == 0, done.stderr
         answers.append(json.loads(done.stdout))
-    failing, costs, slowest, ways, failed = answers
+    failing, costs, slowest, paths, failed = answers
     assert failing[0]["failed"] > 0
     assert failing[0]["an_error"]
     assert [row["model"] for row in costs] == ["gemini-2.5-flash"]
     assert slowest[0]["latency_s"] >= slowest[-1]["latency_s"]
-    assert sum(row["sessions"] for row in ways) == 4
+    assert sum(row["sessions"] for row in paths) == 4
     assert failed == []
 
 
@@ -87,6 +87,6 @@ def test_the_commands_shown_exist(page: Path) -> None:
     shown = {
         word
         for block in blocks(page, "sh")
-        for word in re.findall(r"^(?:uv run (?:--extra \w+ )?)?spangrade (\w[\w-]*)", block, re.MULTILINE)
+        for word in re.findall(r"^(?:\$ )?(?:uv run |\.venv/bin/)?spangrade (\w[\w-]*)", block, re.MULTILINE)
     }
     assert shown <= known
