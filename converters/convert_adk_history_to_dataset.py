@@ -38,7 +38,7 @@ def convert(
     from spangrade.converters.datasets.adk_history import read_folder
     from spangrade.converters.datasets.golden_file import replace
     from spangrade.converters.datasets.simulation_csv import csv_text, is_simulation_csv
-    from spangrade.tracer.store.store import Store
+    from spangrade.tracer.store import Store
 
     path = output or Path(f"run_{datetime.now():%Y%m%d_%H%M%S}.csv")
     if path.exists() and not is_simulation_csv(path):

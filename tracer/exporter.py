@@ -22,12 +22,12 @@ from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.errors import StoreError, StoreLockedError
 from spangrade.tracer.redaction import Redaction, redaction
 from spangrade.tracer.span import Attributes, Span
-from spangrade.tracer.store import spool
-from spangrade.tracer.store.store import Store, rows_of
+from spangrade.tracer.store import Store, spool
+from spangrade.tracer.store.arrow import rows_of
+from spangrade.tracer.store.locks import retry_while_locked
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
-_RETRY_EVERY_S = 0.05
 _DRAIN_S = 0.5
 
 # A child that is forked while DuckDB has a file open inherits its locks and none of its threads: a fork
@@ -57,7 +57,7 @@ class DuckDBSpanExporter(SpanExporter):
         self.db = Path(db).expanduser().absolute()
         self._redact = redaction(redact)
         self._lock_timeout_s = lock_timeout_s
-        self._patience_s = lock_timeout_s
+        self._wait_s = lock_timeout_s
         self._dropped = 0
         self._dropped_unsaid = 0
         self._last_warning_s = float("-inf")
@@ -89,19 +89,18 @@ class DuckDBSpanExporter(SpanExporter):
             self._warn("the exporter was shut down")
 
     def _write(self, spans: list[Span]) -> None:
-        give_up_s = time.monotonic() + self._patience_s
-        while True:
-            try:
-                with _writing, Store.open(self.db) as store:
-                    store.add(spans)
-                    self._patience_s = self._lock_timeout_s
-                    self._drain(store)
-                return
-            except StoreLockedError:
-                if time.monotonic() >= give_up_s or self._stopped.wait(_RETRY_EVERY_S):
-                    self._patience_s = 0.0
-                    spool.leave(self.db, rows_of(spans))
-                    return
+        """Write the spans to the database or, if it stays locked, to the spool beside it."""
+        try:
+            retry_while_locked(lambda: self._write_once(spans), self._wait_s, self._stopped)
+        except StoreLockedError:
+            self._wait_s = 0.0
+            spool.leave(self.db, rows_of(spans))
+
+    def _write_once(self, spans: list[Span]) -> None:
+        with _writing, Store.open(self.db) as store:
+            store.add(spans)
+            self._wait_s = self._lock_timeout_s
+            self._drain(store)
 
     def _drain(self, store: Store) -> None:
         try:

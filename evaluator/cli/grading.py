@@ -21,9 +21,10 @@ from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.reports.tables import Report, ScoreRow, score_rows, write_results, written
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 from spangrade.tracer.store.spool import drain
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.store import Store, arrow_column, arrow_rows
 
 _BATCH = 16_384  # rows of scores
 _TYPES = {

@@ -13,7 +13,7 @@ from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store.store import Added, Store
+from spangrade.tracer.store import Added, Store
 
 MOST_LISTED = 20  # problems a person reads; the rest is counted
 

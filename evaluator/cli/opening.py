@@ -8,8 +8,8 @@ from pathlib import Path
 
 from spangrade.evaluator.cli.output import progress
 from spangrade.evaluator.derive import stale, update
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, waiting
-from spangrade.tracer.store.store import Store
 
 # For another process to be done. A receiver or an agent has the database for a second at most, then it is
 # free for one.

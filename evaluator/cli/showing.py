@@ -15,7 +15,7 @@ from spangrade.evaluator.derive import load
 from spangrade.evaluator.metrics.metric import Metric
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 _LISTED = (
     "session_id",

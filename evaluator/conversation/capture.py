@@ -15,7 +15,7 @@ from spangrade import tracer
 from spangrade.tracer.exporter import stored_spans
 from spangrade.tracer.instrument import Turn
 from spangrade.tracer.span import Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 _LOCK_PATIENCE_S = 30.0  # for all the workers of a test run write to one file
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from spangrade.converters.spans.observation import Observation
-from spangrade.tracer.store.store import Store, arrow_column
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column
 
 
 class Place(NamedTuple):

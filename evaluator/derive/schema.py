@@ -19,7 +19,7 @@ from spangrade.evaluator.session import (
     Usage,
 )
 from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 Row = tuple[Any, ...]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from spangrade.converters.spans.observation import Observation
 from spangrade.tracer.span import Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 
 def session_from(store: Store) -> tuple[str, ...]:

@@ -22,8 +22,9 @@ from spangrade.evaluator.derive.session_from import own_id, session_from, with_o
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.store import Store, arrow_column, arrow_rows
 
 RULES = 7  # raised with every change of a derivation rule: databases derived by older ones are derived again
 

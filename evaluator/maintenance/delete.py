@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from spangrade.evaluator.derive import update
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.compact import shrink
 from spangrade.tracer.store.spool import drain
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.store import Store, arrow_column
 
 _SPANS = "trace_id IN (FROM doomed_traces)"
 # A log of no trace and no session goes by its own time.

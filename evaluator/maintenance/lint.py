@@ -15,8 +15,9 @@ from spangrade.evaluator.maintenance import advice
 from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_rows
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.store import Store, arrow_rows
 
 CLOCK_TOLERANCE_NS = (
     10_000_000  # clocks of one network are kept that close; within a process there is no skew

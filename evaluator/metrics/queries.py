@@ -14,7 +14,7 @@ from spangrade.evaluator.metrics.definitions import NAME
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 _HEADER = re.compile(r"--\s*(\w+)\s*:\s*(.*?)\s*")
 _KEYS = ("name", "threshold", "direction", "unit", "description")

@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from receiving import receiver
 
 from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import folder_of
-from spangrade.tracer.store.store import Store
 
 SENDERS = 4
 BATCH = 512

@@ -19,8 +19,9 @@ from receiving import request
 
 from spangrade.tracer.otlp import protobuf as otlp_proto
 from spangrade.tracer.redaction import Redaction
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import rows_of
 from spangrade.tracer.store.spool import Segment, drain, folder_of, framed
-from spangrade.tracer.store.store import Store, rows_of
 
 REQUESTS = 120
 

@@ -24,7 +24,7 @@ from pathlib import Path
 DATASET = Path(__file__).parents[2] / "datasets" / "customer_service"
 TRACE_ID = re.compile(r'"traceId": ?"([0-9a-f]{32})"')
 
-DERIVE = "from spangrade.tracer.store.store import Store; from spangrade.evaluator.derive import {0}\n"
+DERIVE = "from spangrade.tracer.store import Store; from spangrade.evaluator.derive import {0}\n"
 STEPS = {
     "import and derive": ("-m", "spangrade.evaluator.cli", "import", "{spans}", "--db", "{db}"),
     "derive again": ("-c", DERIVE.format("rebuild") + "with Store.open('{db}') as store: rebuild(store)"),

@@ -16,7 +16,7 @@ import requests
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from receiving import receiver, request
 
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 
 def main(size_mb: int) -> int:

@@ -17,7 +17,7 @@ import requests
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from receiving import Receiver, request, start
 
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 SENDERS = 3
 SPANS = 50  # in a request

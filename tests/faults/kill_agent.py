@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 AGENT = """
 import sys, time

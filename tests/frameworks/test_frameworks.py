@@ -10,7 +10,7 @@ from spangrade.evaluator.conversation_runner import ConversationMismatch, Conver
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.judge import Verdict
 from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 
 class ExactJudge:

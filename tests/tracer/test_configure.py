@@ -26,7 +26,7 @@ from opentelemetry.util._once import Once
 
 from spangrade.tracer import _content, configure
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 
 @pytest.fixture(autouse=True)

@@ -27,12 +27,12 @@ from opentelemetry.trace import (
 from spangrade import tracer
 from spangrade.tracer.exporter import DuckDBSpanExporter, SessionSpanProcessor, stored_spans
 from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, folder_of, waiting
-from spangrade.tracer.store.store import Store
 
 HOLD = """
 import sys
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 with Store.open(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.readline()

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from receiving import Receiver, receiver, request
 from test_store import span
 
+from spangrade.tracer.store import Added, Store
+from spangrade.tracer.store.arrow import rows_of
 from spangrade.tracer.store.spool import Segment, drain, folder_of, framed, recover, waiting
-from spangrade.tracer.store.store import Added, Store, rows_of
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 WHOLE = request(0, 3, text="größe").SerializeToString()

@@ -18,8 +18,8 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.exporter import DuckDBSpanExporter
 from spangrade.tracer.redaction import Redaction, redaction
 from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, recover
-from spangrade.tracer.store.store import Store
 
 MASK = Redaction("mask")
 SECRETS = {

@@ -14,7 +14,7 @@ from google.rpc.status_pb2 import Status
 from spangrade.tracer.receiver.http import authorised
 from spangrade.tracer.receiver.ingest import Intake
 from spangrade.tracer.receiver.limits import Refusal, too_large
-from spangrade.tracer.store.store import Table
+from spangrade.tracer.store.arrow import Table
 
 _SERVICES: dict[str, Table] = {
     "opentelemetry.proto.collector.trace.v1.TraceService": "spans",

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from spangrade.tracer.receiver.ingest import Encoding, Intake
 from spangrade.tracer.receiver.limits import Refusal, Share, too_large, unzipped
-from spangrade.tracer.store.store import Table
+from spangrade.tracer.store.arrow import Table
 
 _ENCODINGS: dict[str, Encoding] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 _TYPES = {encoding: name for name, encoding in _ENCODINGS.items()}

@@ -24,8 +24,8 @@ from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.limits import Limits, Memory, busy, malformed, too_large, too_long
 from spangrade.tracer.receiver.queue import Backlog
 from spangrade.tracer.span import LogRecord, Problem, Span
+from spangrade.tracer.store.arrow import Table, rows_of
 from spangrade.tracer.store.spool import framed
-from spangrade.tracer.store.store import Table, rows_of
 
 Record = Span | LogRecord
 Response = ExportTraceServiceResponse | ExportLogsServiceResponse

@@ -13,8 +13,8 @@ import duckdb
 from spangrade.tracer.errors import SpangradeError
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.queue import Backlog
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, waiting
-from spangrade.tracer.store.store import Store
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from spangrade.tracer.errors import StoreLockedError
 from spangrade.tracer.receiver.limits import busy
+from spangrade.tracer.store.locks import lock_file
 from spangrade.tracer.store.spool import Segment, folder_of, recover, waiting
 
 _log = logging.getLogger("spangrade")
@@ -26,7 +26,10 @@ class Backlog:
         self._folder = folder_of(db)
         self._limit = limit
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._claim = _claimed(self._folder / "lock")
+        lock = lock_file(self._folder / "lock")
+        if lock is None:
+            raise StoreLockedError(f"{self._folder}: another receiver is writing here: stop it first")
+        self._lock = lock
         recover(db)
         self._segment: Segment | None = None
         self._guard = threading.Lock()
@@ -109,14 +112,4 @@ class Backlog:
         """Hand over what is left and let the spool go."""
         self._writer.shutdown()
         self.hand_over()
-        os.close(self._claim)
-
-
-def _claimed(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise StoreLockedError(f"{path.parent}: another receiver is writing here: stop it first") from None
-    return descriptor
+        os.close(self._lock)

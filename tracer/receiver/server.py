@@ -23,7 +23,7 @@ from spangrade.tracer.receiver.ingest import Intake, Record
 from spangrade.tracer.receiver.limits import Limits
 from spangrade.tracer.receiver.loader import Loader
 from spangrade.tracer.receiver.queue import Backlog
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 _log = logging.getLogger("spangrade")
 _GRACE_S = 10

@@ -1,4 +1,4 @@
-"""Giving back the room of deleted rows. DuckDB keeps it in the file: what is left goes to a new one."""
+"""Free the space of deleted rows. DuckDB keeps it in the file, so the rest is copied to a new one."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ import shutil
 import duckdb
 
 from spangrade.tracer.errors import StoreError
-from spangrade.tracer.store.store import BATCH, Store
+from spangrade.tracer.store.store import NEW_FILE, Store, attach
 
 
 def shrink(store: Store) -> int:
-    """Put a copy of what a database holds in its file's place; return the bytes that this saved.
+    """Replace a database's file by a copy without the space of deleted rows; return the bytes saved.
 
-    The store must be closed after it: what is open is the old file. Whoever opened that at the same moment
-    sees that it was replaced and opens again. Raises StoreError, with the file as it was, if there is no room
-    for the copy.
+    Close the store afterwards: it still has the old file open. A process that opened the old file at the same
+    moment notices and opens the new one. Raises StoreError, with the file as it was, if the copy fails.
     """
     copy = store.path.with_name(f"{store.path.name}.shrinking")
     before = store.path.stat().st_size
-    copy.unlink(missing_ok=True)  # of one that was interrupted
-    location = str(copy).replace("'", "''")  # ATTACH takes no parameters
+    copy.unlink(missing_ok=True)  # left by an interrupted run
     try:
-        store.connection.execute("CHECKPOINT store")  # nothing is left in a log that would belong to no file
-        options = f"ROW_GROUP_SIZE {BATCH}, STORAGE_VERSION 'v1.5.0'"
-        store.connection.execute(f"ATTACH '{location}' AS copy ({options})")
+        store.connection.execute("CHECKPOINT store")  # or the write-ahead log would outlive its file
+        attach(store.connection, copy, "copy", NEW_FILE)
         store.connection.execute("COPY FROM DATABASE store TO copy")
         store.connection.execute("DETACH copy")
         shutil.copymode(store.path, copy)

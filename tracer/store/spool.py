@@ -28,7 +28,8 @@ import nanoarrow as na
 from nanoarrow.ipc import InputStream, StreamWriter
 
 from spangrade.tracer.errors import StoreError
-from spangrade.tracer.store.store import Added, Store, Table
+from spangrade.tracer.store.arrow import Table
+from spangrade.tracer.store.store import Added, Store
 
 _log = logging.getLogger("spangrade")
 _HEADER = struct.Struct("<4sIII")  # magic, kind of table, length, CRC-32 of the payload

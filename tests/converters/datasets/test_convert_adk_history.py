@@ -20,7 +20,7 @@ from spangrade.converters.datasets.simulation_csv import COLUMNS, Row, read_csv,
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Latency, Session
 from spangrade.tracer.span import Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 CONVERTER = ROOT / "converters" / "convert_adk_history_to_dataset.py"
 VERSIONS = ("1.14.1", "1.39.1", "2.13.0")

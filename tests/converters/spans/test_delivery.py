@@ -15,7 +15,7 @@ from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
 Records = list[Span | LogRecord]

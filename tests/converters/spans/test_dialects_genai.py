@@ -16,7 +16,7 @@ from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 SAID = [
     (

@@ -18,7 +18,7 @@ from paths import RECORDED
 from spangrade.evaluator.cli.importing import take_in
 from spangrade.evaluator.cli.showing import session_json
 from spangrade.evaluator.derive import load
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 EXPECTED: dict[str, dict[str, Any]] = json.loads((RECORDED / "expected.json").read_bytes())
 TOOL_FACTS = ("tool_name", "input_arguments", "output", "ok", "call_id", "turn")

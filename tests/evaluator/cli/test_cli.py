@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from paths import SAMPLE
 
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 SPANS = SAMPLE / "spans.otlp.jsonl"
 GOLDEN = SAMPLE / "customer_service_golden.json"

@@ -10,7 +10,7 @@ import pytest
 from spangrade.evaluator.cli.querying import run
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from spangrade.evaluator.judge import GeminiJudge, JudgeRun, JudgeUnavailable, u
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch
 from spangrade.evaluator.turn import AgentTurn, Conversation, ToolCall, UserTurn
 from spangrade.tracer.errors import InputError, StoreError
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 QUESTION = "What's the weather like in San Francisco?"
 NOW = "It is 61 degrees and foggy right now."

@@ -12,7 +12,7 @@ from paths import CAPTURED
 from spangrade.evaluator.cli.importing import take_in
 from spangrade.evaluator.cli.showing import session_json
 from spangrade.evaluator.derive import load
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 pytestmark = pytest.mark.skipif(
     not CAPTURED.is_dir(), reason="the captured recordings are not in this checkout"

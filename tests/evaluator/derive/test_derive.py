@@ -14,7 +14,7 @@ from spangrade.evaluator.derive import load, rebuild, stale, update
 from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction, Turn, Usage
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 SECOND = 10**9
 

@@ -15,7 +15,7 @@ from spangrade.converters.spans.history import thread
 from spangrade.converters.spans.observation import Thread
 from spangrade.evaluator.derive import load, update
 from spangrade.tracer.span import Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 SECOND = 10**9
 

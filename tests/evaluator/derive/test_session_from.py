@@ -14,7 +14,7 @@ from paths import RECORDED
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.session_from import own_id, session_from, set_session_from
 from spangrade.tracer.span import Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 
 def agent(trace: str, span: str, parent: str | None = None, **changes: Any) -> Span:

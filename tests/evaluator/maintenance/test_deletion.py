@@ -19,8 +19,9 @@ from spangrade.evaluator.derive import update
 from spangrade.evaluator.maintenance.delete import Deleted, delete
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import rows_of
 from spangrade.tracer.store.spool import leave
-from spangrade.tracer.store.store import Store, rows_of
 
 DAY_NS = 86_400 * 10**9
 

@@ -17,7 +17,7 @@ from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import Inconclusive, load_metrics
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem, Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
 MS = 1_000_000

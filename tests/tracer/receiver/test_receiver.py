@@ -33,14 +33,14 @@ from receiving import Receiver, receiver, request, start
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.receiver.limits import Limits, Refusal, unzipped
 from spangrade.tracer.receiver.server import Settings, is_loopback
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import folder_of, waiting
-from spangrade.tracer.store.store import Store
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 JSON = {"Content-Type": "application/json"}
 HOLD = """
 import sys
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 with Store.open(sys.argv[1], wait_s=5):
     print("held", flush=True)
     sys.stdin.readline()

@@ -13,7 +13,8 @@ import pytest
 
 from spangrade.tracer.errors import StoreError, StoreLockedError
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store.store import BATCH, Added, Store, rows_of
+from spangrade.tracer.store import Added, Store
+from spangrade.tracer.store.arrow import BATCH, rows_of
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -93,7 +94,7 @@ def test_text_that_is_no_unicode_and_numbers_that_are_no_json_are_kept_as_text(t
 
 def test_another_process_that_writes_is_named_as_the_reason(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
-    code = f"from spangrade.tracer.store.store import Store; Store.open({str(db)!r})"
+    code = f"from spangrade.tracer.store import Store; Store.open({str(db)!r})"
     with Store.open(db):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     executable = Path(sys.executable).resolve().name
@@ -172,7 +173,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     db = tmp_path / "theirs.duckdb"
     with duckdb.connect(str(db)) as theirs:
         theirs.execute("CREATE TABLE customers (id INTEGER)")
-    with pytest.raises(StoreError, match="a DuckDB database of something else"):
+    with pytest.raises(StoreError, match="not a spangrade database"):
         Store.open(db)
 
 
@@ -188,5 +189,5 @@ def test_a_path_with_a_quote_in_it_is_a_path(tmp_path: Path) -> None:
 
 def test_a_memory_limit_that_is_no_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPANGRADE_MEMORY_LIMIT", "plenty")
-    with pytest.raises(StoreError, match="SPANGRADE_MEMORY_LIMIT is 'plenty': right is a size such as 1GB"):
+    with pytest.raises(StoreError, match="SPANGRADE_MEMORY_LIMIT is 'plenty': expected a size such as 1GB"):
         Store.open(tmp_path / "s.duckdb")
