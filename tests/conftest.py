@@ -1,11 +1,34 @@
-"""Fixtures that several test files share."""
+"""Settings and fixtures of all tests."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 from functools import partial
 
 import command_line
 import pytest
+
+# No test depends on how busy the machine is.
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # the environments of the frameworks and of Vertex are without it
+    pass
+else:
+    settings.register_profile(
+        "spangrade",
+        deadline=None,
+        # Fixtures that are made once for all examples of a test: a store, which each example fills anew.
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+        print_blob=True,
+    )
+    settings.load_profile("spangrade")
+
+# No test reads or writes the verdicts in the user's own cache, nor does a process that it starts.
+os.environ["SPANGRADE_CACHE_DIR"] = tempfile.mkdtemp(prefix="spangrade-cache-")
+atexit.register(shutil.rmtree, os.environ["SPANGRADE_CACHE_DIR"], ignore_errors=True)
 
 
 @pytest.fixture

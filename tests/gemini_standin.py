@@ -1,4 +1,4 @@
-"""A local stand-in of the Gemini API: real HTTP on loopback, answers as it is told to."""
+"""A local stand-in of the Gemini API: real HTTP on loopback, with the answers that a test sets."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import json
 import re
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
 from google.genai.types import HttpOptions, HttpRetryOptions
 
+from spangrade.evaluator.judge import GeminiJudge, same_meaning
+
+MODEL = "gemini-2.5-flash"
+# 1,000 input tokens at 0.30 USD and 20 + 80 (answer and thoughts) output tokens at 2.50 USD per million.
+PRICE = pytest.approx(0.00055)
+QUESTION = same_meaning("Hi there", "Hello")
 # Loopback has no TLS, and to load certificates takes a client 20 ms.
 _TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+PATIENCE_S = 60.0  # so that a test that is wrong ends
 USAGE = {
     "promptTokenCount": 1000,
     "candidatesTokenCount": 20,
@@ -72,18 +79,39 @@ class GeminiStandIn:
 
     url: str = ""
     answer: Callable[[Request], str | None] = lambda request: decision(True)
-    delay_s: float = 0.0
     failures: list[int] = field(default_factory=list)
     body: bytes | None = None
     usage: dict[str, int] | None = field(default_factory=lambda: dict(USAGE))
     requests: list[Request] = field(default_factory=list)
     busiest: int = 0
     _under_way: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _open: threading.Event = field(default_factory=threading.Event)
+    _barrier: threading.Barrier | None = None
+
+    def __post_init__(self) -> None:
+        self._open.set()
 
     @property
     def calls(self) -> int:
         return len(self.requests)
+
+    def hold(self) -> None:
+        """Answer nothing until `release`."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Answer what is held, and all that comes."""
+        self._open.set()
+
+    def wait_for(self, calls: int) -> None:
+        """Return once so many requests have arrived in all."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.calls >= calls, timeout=PATIENCE_S)
+
+    def answer_together(self, number: int) -> None:
+        """Answer requests in groups: each waits until so many are under way."""
+        self._barrier = threading.Barrier(number, timeout=PATIENCE_S)
 
     def http_options(self, attempts: int = 5) -> HttpOptions:
         """For the real client: this server, and retries without the waiting."""
@@ -97,13 +125,16 @@ class GeminiStandIn:
         )
 
     def respond(self, request: Request) -> tuple[int, bytes]:
-        with self._lock:
+        with self._changed:
             self.requests.append(request)
             failure = self.failures.pop(0) if self.failures else None
             self._under_way += 1
             self.busiest = max(self.busiest, self._under_way)
+            self._changed.notify_all()
         try:
-            time.sleep(self.delay_s)
+            if self._barrier is not None:
+                self._barrier.wait()
+            self._open.wait(PATIENCE_S)
             if failure:
                 error = {"code": failure, "message": f"stand-in fails with {failure}", "status": "FAILED"}
                 return failure, json.dumps({"error": error}).encode()
@@ -111,7 +142,7 @@ class GeminiStandIn:
                 return 200, self.body
             return 200, json.dumps(self._response(request)).encode()
         finally:
-            with self._lock:
+            with self._changed:
                 self._under_way -= 1
 
     def _response(self, request: Request) -> dict[str, Any]:
@@ -122,6 +153,11 @@ class GeminiStandIn:
             "finishReason": "STOP" if text else "MAX_TOKENS",
         }
         return {"candidates": [candidate]} | ({"usageMetadata": self.usage} if self.usage else {})
+
+
+def judge_of(standin: GeminiStandIn, model: str = MODEL, attempts: int = 5) -> GeminiJudge:
+    """A judge that asks a stand-in."""
+    return GeminiJudge(model, http_options=standin.http_options(attempts))
 
 
 @contextmanager
@@ -156,6 +192,7 @@ def gemini_standin() -> Iterator[GeminiStandIn]:
     try:
         yield standin
     finally:
+        standin.release()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -270,7 +270,7 @@ async def test_without_a_key_what_needs_the_judge_is_undecided(monkeypatch, tmp_
     """Requires `GEMINI_API_KEY` environment variable for semantic similarity checking"""
     for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "SPANGRADE_JUDGE_MODEL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "cache.duckdb"))
+    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "cache.sqlite"))
     with pytest.raises(JudgeUnavailable, match="set GEMINI_API_KEY"):
         await is_similar_text("Goodbye", "Hello")
     assert await is_similar_text("hello", "Hello.")
@@ -383,7 +383,7 @@ async def test_a_comparison_is_made_once(gemini):
 
 
 async def test_questions_of_one_value_are_asked_at_the_same_time(gemini):
-    gemini.delay_s = 0.1
+    gemini.answer_together(5)
     assert not await is_similar([f"text {i}" for i in range(5)], [f"other {i}" for i in range(5)])
     assert gemini.busiest == 5
 

@@ -26,8 +26,6 @@ from spangrade.evaluator.judge.protocol import (
 
 # Beyond this a question is given up, its retries included.
 _QUESTION_TIMEOUT_S = 180.0
-# For so long another process waits for the answer of one that died. The living renew their claim.
-_LEASE_S = 15.0
 
 _Number = TypeVar("_Number", int, float)
 
@@ -126,18 +124,14 @@ class JudgeRun:
         async with self._slots:
             if self._cache is None:
                 return await self._put_to_vote(question)
-            if known := await self._cache.get_or_claim(key, _LEASE_S):
+            if known := await self._cache.get(key):
                 return known
-            try:
-                voting = asyncio.create_task(self._put_to_vote(question))
-                while not (await asyncio.wait({voting}, timeout=_LEASE_S / 3))[0]:
-                    await self._cache.renew(key, _LEASE_S)
-                verdict = voting.result()
-            except Exception:
-                await self._cache.release(key)
-                raise
-        await self._cache.put(key, verdict, self.name, self._prompt_version, text)
-        return verdict
+            async with self._cache.lock(key):  # another process may be asking the same
+                if known := await self._cache.get(key):
+                    return known
+                verdict = await self._put_to_vote(question)
+                await self._cache.put(key, verdict, self.name, self._prompt_version, text)
+                return verdict
 
     async def _put_to_vote(self, question: Question) -> Verdict:
         try:

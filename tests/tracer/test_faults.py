@@ -105,7 +105,7 @@ def test_a_thousand_malformed_bodies_are_answered_and_cost_nothing_else(tmp_path
     paths = st.sampled_from(["/v1/traces", "/v1/logs"])
     with receiver(db) as started, requests.Session() as session:
 
-        @settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @settings(max_examples=1000, suppress_health_check=list(HealthCheck), database=None)
         @given(bodies, kinds, codings, paths)
         def answered(body: bytes, kind: str, coding: dict[str, str], path: str) -> None:
             headers = {"Content-Type": kind} | coding

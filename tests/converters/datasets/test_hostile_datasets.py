@@ -80,7 +80,7 @@ def without_nulls(value: Any) -> Any:
 RESULTS = without_nulls(json.loads(RESULT.read_bytes()))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(with_changes(RESULTS))
 def test_a_history_with_anything_in_it_becomes_cases_and_problems(
     tmp_path_factory: Any, document: Any
@@ -95,7 +95,7 @@ def test_a_history_with_anything_in_it_becomes_cases_and_problems(
             assert isinstance(case, Problem)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(with_changes(json.loads((HISTORY / "cs_evalset.evalset.json").read_bytes())))
 def test_an_eval_set_with_anything_in_it_becomes_questions_and_problems(document: Any) -> None:
     if is_evalset(document):
@@ -109,7 +109,7 @@ LOG = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(with_changes(LOG))
 def test_a_log_with_anything_in_it_becomes_a_question_and_problems(document: Any) -> None:
     try:
@@ -155,7 +155,7 @@ def interaction() -> dict[str, Any]:
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(with_changes(interaction()))
 def test_a_row_with_anything_in_it_becomes_spans_and_problems(tmp_path_factory: Any, document: Any) -> None:
     file = tmp_path_factory.mktemp("rows") / "x.jsonl"

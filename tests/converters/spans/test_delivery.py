@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from paths import RECORDED
 
@@ -40,7 +40,7 @@ def derived(portions: list[Records], db: Path) -> list[Session]:
         return sorted(load(store), key=lambda session: session.session_id)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 @given(
     names=st.lists(st.sampled_from(NAMES), min_size=3, max_size=6, unique=True),
     seed=st.integers(0, 2**32),

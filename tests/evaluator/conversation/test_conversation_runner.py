@@ -540,7 +540,7 @@ async def test_a_mismatch_tells_the_turn_what_was_said_and_done_and_why(gemini):
 async def test_without_a_key_the_run_is_undecided(monkeypatch, tmp_path):
     for variable in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "verdicts.duckdb"))
+    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "verdicts.sqlite"))
     with pytest.raises(JudgeUnavailable, match="GEMINI_API_KEY"):
         await ConversationRunner(sync_function, expecting("<greets>")).run()
 

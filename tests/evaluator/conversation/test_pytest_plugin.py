@@ -32,7 +32,7 @@ async def test_greets(conversation):
 def gemini(monkeypatch, tmp_path):
     """The stand-in of Gemini, which says yes; runs in other processes find it by the client's variables."""
     monkeypatch.setenv("GEMINI_API_KEY", "key of the stand-in")
-    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "cache" / "verdicts.duckdb"))
+    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "cache" / "verdicts.sqlite"))
     with gemini_standin() as standin:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", standin.url)
         yield standin
@@ -42,7 +42,7 @@ def gemini(monkeypatch, tmp_path):
 def no_key(monkeypatch, tmp_path):
     for variable in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "cache" / "verdicts.duckdb"))
+    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "cache" / "verdicts.sqlite"))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import SAMPLE
 
@@ -259,7 +259,7 @@ def test_other_rules_derive_everything_again(tmp_path: Path) -> None:
         assert rebuild(store) == len(before)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), portions=st.integers(1, 6))
 def test_order_portions_and_repeats_make_no_difference(
     seed: int, portions: int, tmp_path_factory: pytest.TempPathFactory

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spangrade.converters.spans.history import thread
@@ -153,7 +153,7 @@ def conversations(draw: st.DrawFn) -> list[Span]:
     return spans
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20)
 @given(data=st.data(), spans=conversations())
 def test_sessions_do_not_depend_on_order_or_portions(
     data: st.DataObject, spans: list[Span], tmp_path_factory: pytest.TempPathFactory

@@ -1,0 +1,86 @@
+"""Which judge is asked where none is given."""
+
+import asyncio
+
+import pytest
+from gemini_standin import MODEL, QUESTION, judge_of
+
+from spangrade.evaluator.judge import (
+    JudgeRun,
+    Verdict,
+    default_judge,
+    load_judge,
+    use_judge,
+)
+from spangrade.evaluator.judge.cache import default_cache_path
+from spangrade.evaluator.similarity_utils import is_similar_text
+from spangrade.tracer.errors import InputError
+
+
+async def test_the_default_judge_asks_gemini_and_keeps_verdicts_where_the_variable_says(
+    gemini, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
+    monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", MODEL)
+    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "cache.sqlite"))
+    assert await is_similar_text("Hi there", "Hello")
+    assert gemini.requests[0].path.endswith(f"/{MODEL}:generateContent")
+    assert (tmp_path / "cache.sqlite").exists()
+    assert default_judge() is default_judge()
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, "/home/u/.cache/spangrade/judge.sqlite"),
+        ({"XDG_CACHE_HOME": "/xdg"}, "/xdg/spangrade/judge.sqlite"),
+        ({"XDG_CACHE_HOME": "relative"}, "/home/u/.cache/spangrade/judge.sqlite"),
+        ({"XDG_CACHE_HOME": "/xdg", "SPANGRADE_CACHE_DIR": "/own"}, "/own/judge.sqlite"),
+        ({"SPANGRADE_CACHE_DIR": "/own", "SPANGRADE_JUDGE_CACHE": "/a/file"}, "/a/file"),
+        ({"SPANGRADE_CACHE_DIR": "", "SPANGRADE_JUDGE_CACHE": ""}, "/home/u/.cache/spangrade/judge.sqlite"),
+    ],
+)
+def test_the_cache_is_in_the_users_cache_folder(monkeypatch, variables, expected):
+    for name in ("SPANGRADE_JUDGE_CACHE", "SPANGRADE_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (variables | {"HOME": "/home/u"}).items():
+        monkeypatch.setenv(name, value)
+    assert str(default_cache_path()) == expected
+
+
+def test_the_judge_in_use_is_the_one_of_the_innermost_block(gemini):
+    outer, inner = judge_of(gemini), judge_of(gemini)
+    with use_judge(outer):
+        with use_judge(inner):
+            assert default_judge() is inner
+        assert default_judge() is outer
+
+
+def test_the_default_model_is_a_gemini_flash(monkeypatch):
+    monkeypatch.delenv("SPANGRADE_JUDGE_MODEL", raising=False)
+    assert load_judge().name == "gemini/gemini-3.8-flash"
+    monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", MODEL)
+    assert load_judge().name == f"gemini/{MODEL}"
+    assert load_judge("gemini-other").name == "gemini/gemini-other"
+
+
+def test_another_provider_is_one_class_and_an_entry_point(monkeypatch, tmp_path):
+    metadata = tmp_path / "acme-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[spangrade.judges]\nacme = acme_judge:AcmeJudge\n")
+    (tmp_path / "acme_judge.py").write_text(
+        "from spangrade.evaluator.judge import Verdict\n"
+        "class AcmeJudge:\n"
+        "    def __init__(self, model):\n"
+        "        self.name = f'acme/{model}'\n"
+        "    async def ask(self, question):\n"
+        "        return Verdict(question.criterion == 'Hello', None, self.name)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    judge = load_judge("acme/large")
+    assert asyncio.run(JudgeRun(judge).ask(QUESTION)) == Verdict(True, None, "acme/large")
+    with pytest.raises(
+        InputError, match=r"judge 'nobody/x': no provider 'nobody' is installed; installed: .*acme"
+    ):
+        load_judge("nobody/x")
