@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from spangrade.converters.datasets.adk_events import either, objects, parts, said
+from spangrade.converters.datasets.adk_events import objects, parts, said
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.spans.values import either
 from spangrade.tracer.span import Problem
 
 _HANDOFF = "transfer_to_agent"

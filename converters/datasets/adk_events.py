@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import count
+from spangrade.converters.spans.gemini_usage import gemini_usage
+from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.span import Attributes, Problem, Span
@@ -59,15 +60,6 @@ class Invocation(NamedTuple):
     def calls(self) -> list[Call]:
         """The tool calls, in order."""
         return [call for event in self.events for call in event.calls]
-
-
-def either(record: Any, name: str) -> Any:
-    """Return what a record has under a name in snake_case or in camelCase; None if it has neither."""
-    if not isinstance(record, dict):
-        return None
-    value = record.get(name)
-    first, *rest = name.split("_")
-    return record.get(first + "".join(map(str.title, rest))) if value is None else value
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
@@ -280,16 +272,10 @@ class _Trace:
 
 
 def _tokens(usage: Mapping[str, Any]) -> Attributes:
-    """Return tokens by the conventions from Gemini's usage, which has tool prompts and thoughts apart."""
-    prompt, answer, thoughts, tools, cached = (
-        count(either(usage, f"{name}_token_count"))
-        for name in ("prompt", "candidates", "thoughts", "tool_use_prompt", "cached_content")
-    )
+    tokens = gemini_usage(usage)
     return {
-        semconv.INPUT_TOKENS: None if prompt is None else prompt + (tools or 0),
-        semconv.OUTPUT_TOKENS: None
-        if answer is None and thoughts is None
-        else (answer or 0) + (thoughts or 0),
-        semconv.CACHE_READ_TOKENS: cached,
-        semconv.REASONING_TOKENS: thoughts,
+        semconv.INPUT_TOKENS: tokens.input_tokens,
+        semconv.OUTPUT_TOKENS: tokens.output_tokens,
+        semconv.CACHE_READ_TOKENS: tokens.cached_input_tokens,
+        semconv.REASONING_TOKENS: tokens.reasoning_tokens,
     }

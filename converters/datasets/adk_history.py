@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.converters.datasets.adk_events import Invocation, either, invocations, objects, state_of
+from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, state_of
 from spangrade.converters.datasets.golden import load_json
+from spangrade.converters.spans.values import either
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
 

@@ -1,11 +1,11 @@
-"""What a span's events add to its attributes: OTLP log records, events of the span, or a list on the span."""
+"""A span's attributes with what its events add: log records, events of the span, or a list on the span."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans.observation import json_value
+from spangrade.converters.spans.values import json_value
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -22,7 +22,7 @@ _BLOCKS = frozenset({"text", "toolUse", "toolResult"})
 
 
 def with_events(span: Span, logs: Sequence[LogRecord]) -> Mapping[str, Any]:
-    """Return a span's attributes with what only its events carry added to them.
+    """Return a span's attributes, and from its events and logs those that it lacks.
 
     Current events (`gen_ai.client.inference.operation.details`) have the messages as attributes; older
     ones (`gen_ai.user.message`, `gen_ai.choice`, …) are one message each.
@@ -58,7 +58,7 @@ def _events(span: Span, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mappin
             yield name, log.attributes, json_value(log.body)
     for event in filter(_is_genai, span.events):
         fields = event["attributes"]
-        content = fields.get("gen_ai.event.content")  # a body, where events had none
+        content = fields.get("gen_ai.event.content")  # in place of a body, which events did not have
         yield event["name"], fields, fields if content is None else json_value(content)
     listed = json_value(span.attributes.get("events"))
     for body in listed if isinstance(listed, list) else ():
@@ -71,7 +71,7 @@ def _is_genai(event: Mapping[str, Any]) -> bool:
 
 
 def message_of_event(name: str, body: Any) -> dict[str, Any]:
-    """Return the message that an event stands for, shaped as the providers' APIs do."""
+    """Return the message that an event stands for, in the shape of the providers' APIs."""
     message = {"role": _ROLES[name], **body} if isinstance(body, dict) else {"content": body}
     inner = json_value(message["message"]) if "message" in message else None
     if isinstance(inner, dict):
@@ -79,7 +79,7 @@ def message_of_event(name: str, body: Any) -> dict[str, Any]:
     elif inner is not None:
         message["content"] = message["message"] if isinstance(inner, str) else inner
     content = message.get("content")
-    if isinstance(content, dict) and "parts" in content:  # Google's own Content, with a role of its own
+    if isinstance(content, dict) and "parts" in content:  # Google's Content, which has a role too
         message |= content
     elif isinstance(content, str) and content.startswith("[{"):
         blocks = json_value(content)

@@ -1,4 +1,4 @@
-"""Lists that attributes spell out one value at a time: `llm.input_messages.0.message.role` and the like."""
+"""Lists that attributes hold one value at a time: `llm.input_messages.0.message.role` and the like."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def numbered(a: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """Return the members of the list at `prefix` (which ends with a dot), in the order of their numbers.
+def numbered(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """Return the items of the list at `prefix` (which ends with a dot), in the order of their numbers.
 
-    Each has its values by what follows the number; that may spell out lists of its own.
+    An item has its values under the rest of the attribute's name, which may hold further lists.
     """
-    found: dict[int, dict[str, Any]] = {}
+    items: dict[int, dict[str, Any]] = {}
     start = len(prefix)
-    for key, value in a.items():
+    for key, value in attributes.items():
         if key.startswith(prefix):
             number, _, rest = key[start:].partition(".")
             if number.isdecimal() and number.isascii():
-                found.setdefault(int(number), {})[rest] = value
-    return [found[number] for number in sorted(found)]
+                items.setdefault(int(number), {})[rest] = value
+    return [items[number] for number in sorted(items)]
 
 
-def messages(a: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """Return the messages that OpenInference spells out at `prefix`, in the shape of the providers' APIs."""
-    return [_message(m) for m in numbered(a, prefix)]
+def messages(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """Return the messages that OpenInference flattens at `prefix`, in the shape of the providers' APIs."""
+    return [_message(item) for item in numbered(attributes, prefix)]
 
 
-def _message(m: Mapping[str, Any]) -> dict[str, Any]:
+def _message(item: Mapping[str, Any]) -> dict[str, Any]:
     parts = [
         {"type": part.get("message_content.type", "text"), "text": part.get("message_content.text")}
-        for part in numbered(m, "message.contents.")
+        for part in numbered(item, "message.contents.")
     ]
     calls = [
         {
@@ -38,13 +38,13 @@ def _message(m: Mapping[str, Any]) -> dict[str, Any]:
             "name": call.get("tool_call.function.name"),
             "arguments": call.get("tool_call.function.arguments"),
         }
-        for call in numbered(m, "message.tool_calls.")
+        for call in numbered(item, "message.tool_calls.")
     ]
-    call_id = m.get("message.tool_call_id")
+    call_id = item.get("message.tool_call_id")
     return {
-        "role": "tool" if call_id else m.get("message.role"),  # a result has role user for some
-        "content": parts or m.get("message.content"),
+        "role": "tool" if call_id else item.get("message.role"),  # some give a result the role user
+        "content": parts or item.get("message.content"),
         "tool_calls": calls,
         "tool_call_id": call_id,
-        "name": m.get("message.name"),
+        "name": item.get("message.name"),
     }

@@ -1,8 +1,8 @@
-"""What LangChain and LangGraph record, whichever instrumentation wrote it down.
+"""The values of LangChain and LangGraph, which several instrumentations record.
 
 A message is serialised in three ways: `{"lc": 1, "id": [..., "ToolMessage"], "kwargs": {...}}`,
-`{"type": "tool", "data": {...}}`, or its fields alone. A tool answers with a message, or with a `Command`:
-an update of the graph's state with a message in it, and where to go next.
+`{"type": "tool", "data": {...}}`, or its fields alone. A tool returns a message, or a `Command`: an update of
+the graph's state with a message in it, and where to go next.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import Observation, ToolCall, count, json_text, text
+from spangrade.converters.spans.observation import Observation, ToolCall
+from spangrade.converters.spans.values import count, json_text, text
 from spangrade.tracer.span import Span
 
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
 _METADATA = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})
-# Runs called so are parts of an agent: the node that asks its model, and LangChain's own classes.
-_NO_AGENTS = frozenset({"agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent"})
+# Runs of these names are parts of an agent: the node that calls its model, and LangChain's own classes.
+_NOT_AGENTS = frozenset({"agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent"})
 _COMMAND = frozenset({"graph", "update", "goto"})
 _PARENT = "__parent__"
-# What LangGraph raises to hand over or to wait for a human: no failure.
+# The exceptions that LangGraph raises to hand over or to wait for a human; they are not failures.
 _CONTROL_FLOW = re.compile(r"(?:.*\.)?(?:(?:Parent)?Command|(?:Graph|Node)Interrupt|GraphBubbleUp)(?:\(|$)")
 _CALL_ID = re.compile(r"\btool_call_id='([^'\s]+)'")
 _CONTENT = re.compile(r"\bcontent=('(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
@@ -34,59 +35,58 @@ class _Message(NamedTuple):
     fields: Mapping[str, Any]
 
 
-def answer(seen: Observation, value: Any) -> dict[str, Any]:
-    """Return what a tool's recorded answer changes of its observation.
+def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
+    """Return the fields of a tool's observation that its recorded output changes.
 
-    That is the message's content as the result, its call id, a failure that its status tells, the state
-    that a command writes, and where it hands over to.
+    These are the message's content as the result, its call id, a failure by its status, the state that a
+    command writes, and the node to which a command hands over.
     """
     if isinstance(value, dict) and value.keys() == {"output"} and isinstance(value["output"], str):
         value = value["output"]
     if isinstance(value, str) and _REPR.match(value):  # Python's repr of a message
-        return _answer_of_repr(seen, value)
+        return _tool_output_of_repr(observation, value)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     changes: dict[str, Any] = {}
-    told = _message(value)
+    message = _message(value)
     if isinstance(value, dict) and value.keys() >= _COMMAND:
         update = value["update"]
-        messages = _messages(update)
-        told = next((m for m in reversed(messages) if m.role == "tool"), None)
+        message = next((m for m in reversed(_messages(update)) if m.role == "tool"), None)
         if isinstance(update, dict):
-            changes["state"] = state(update, seen.end_ns)
+            changes["state"] = state_writes(update, observation.end_ns)
         if value["graph"] == _PARENT and text(value["goto"]):
             changes["handoff_to"] = value["goto"]
-    if told is not None and told.role == "tool":
-        changes["result"] = json_text(told.content)
-        changes["call_id"] = seen.call_id or text(told.fields.get("tool_call_id"))
-        changes["failed"] = seen.failed or told.fields.get("status") == "error"
+    if message is not None and message.role == "tool":
+        changes["result"] = json_text(message.content)
+        changes["call_id"] = observation.call_id or text(message.fields.get("tool_call_id"))
+        changes["failed"] = observation.failed or message.fields.get("status") == "error"
     return changes
 
 
-def _answer_of_repr(seen: Observation, said: str) -> dict[str, Any]:
-    content = _CONTENT.search(said)
-    about = said[content.end() :] if content else ""
-    ids = _CALL_ID.findall(about)
+def _tool_output_of_repr(observation: Observation, source: str) -> dict[str, Any]:
+    content = _CONTENT.search(source)
+    rest = source[content.end() :] if content else ""
+    ids = _CALL_ID.findall(rest)
     try:
         result = json_text(ast.literal_eval(content[1])) if content else None
-    except (ValueError, SyntaxError):  # cut short, or no repr after all
+    except (ValueError, SyntaxError):  # truncated, or not a repr
         result = None
     return {
         "result": result,
-        "call_id": seen.call_id or (ids[0] if len(ids) == 1 else None),
-        "failed": seen.failed or " status='error'" in about,
+        "call_id": observation.call_id or (ids[0] if len(ids) == 1 else None),
+        "failed": observation.failed or " status='error'" in rest,
     }
 
 
-def called(value: Any) -> dict[str, Any]:
-    """Return what a model's output tells of its run: the call's id, some token counts, the tool calls."""
+def model_output(value: Any) -> dict[str, Any]:
+    """Return the fields of a model call's observation that its output holds: call key, tool calls, tokens."""
     generations = value.get("generations") if isinstance(value, dict) else None
     while isinstance(generations, list) and generations:
         generations = generations[0]
     message = _message(generations.get("message")) if isinstance(generations, dict) else None
     if message is None:
         return {}
-    about, usage = message.fields.get("response_metadata"), message.fields.get("usage_metadata")
+    metadata, usage = message.fields.get("response_metadata"), message.fields.get("usage_metadata")
     calls = message.fields.get("tool_calls")
     changes: dict[str, Any] = {
         "call_key": text(message.fields.get("id")),
@@ -96,8 +96,8 @@ def called(value: Any) -> dict[str, Any]:
             if isinstance(call, dict)
         ),
     }
-    if isinstance(about, dict) and text(about.get("id")):
-        changes["call_key"] = about["id"]
+    if isinstance(metadata, dict) and text(metadata.get("id")):
+        changes["call_key"] = metadata["id"]
     for name, details, key in (
         ("cached_input_tokens", "input_token_details", "cache_read"),
         ("reasoning_tokens", "output_token_details", "reasoning"),
@@ -107,8 +107,8 @@ def called(value: Any) -> dict[str, Any]:
     return changes
 
 
-def state(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, Any]], ...]:
-    """Return the write of a graph's channels besides its messages; none if there are no others."""
+def state_writes(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, Any]], ...]:
+    """Return the write of a graph's channels without its messages; no write if there are no others."""
     if not isinstance(channels, dict):
         return ()
     others = {name: value for name, value in channels.items() if name != "messages"}
@@ -116,41 +116,44 @@ def state(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, Any]], .
 
 
 def holds_messages(value: Any) -> bool:
-    """Tell whether a chain's input or output is a graph's state, by the messages in it."""
+    """Return whether a chain's input or output is a graph's state with messages in it."""
     return bool(_messages(value))
 
 
 def last_text(value: Any, role: str) -> str | None:
     """Return the text of the last message of a role (`user`, `assistant`) in a graph's state."""
     for message in reversed(_messages(value)):
-        if message.role == role and (said := _text(message.content)):
-            return said
+        if message.role == role and (joined := _text(message.content)):
+            return joined
     return None
 
 
-def writes(span: Span, metadata: Mapping[str, Any]) -> bool:
-    """Tell whether a span is of LangChain's callbacks, by its scope or by what is in its metadata."""
+def is_langchain(span: Span, metadata: Mapping[str, Any]) -> bool:
+    """Return whether LangChain's callbacks made a span, by its scope or by the keys of its metadata."""
     return "langchain" in (span.scope_name or "") or not metadata.keys().isdisjoint(_METADATA)
 
 
-def agent(run: str, metadata: Mapping[str, Any], *, is_agent: bool) -> str | None:
-    """Return the agent that a run is, if it is one: by its metadata, or as an agent that is a graph's node.
+def agent_name(run: str, metadata: Mapping[str, Any], *, is_agent: bool) -> str | None:
+    """Return the name of the agent that a run is; None if it is not one.
 
-    `is_agent` is what an instrumentation makes of the run's name, which may be a function's inside an agent.
+    It is one by its metadata, or if it is a node of a graph and `is_agent`: whether the instrumentation takes
+    the run for an agent, which it also does for functions inside an agent.
     """
     if run == metadata.get("lc_agent_name"):
         return run
-    named = (
-        run == metadata.get("langgraph_node", run) and run not in _NO_AGENTS and not run.endswith("Parser")
-    )
-    return run if named and is_agent else None
+    is_node = run == metadata.get("langgraph_node", run)
+    return run if is_agent and is_node and run not in _NOT_AGENTS and not run.endswith("Parser") else None
 
 
-def control_flow(span: Span) -> bool:
-    """Tell whether all that a span records as a failure is LangGraph's way to hand over or to wait."""
+def without_control_flow(span: Span, observation: Observation) -> Observation:
+    """Return an observation without its failure if LangGraph raised that to hand over or to wait."""
+    if not observation.failed:
+        return observation
     raised = [e["attributes"].get("exception.type") for e in span.events if e.get("name") == "exception"]
-    named = raised or [span.attributes.get("error.type") or span.status_message]
-    return all(isinstance(name, str) and _CONTROL_FLOW.match(name) for name in named)
+    names = raised or [span.attributes.get("error.type") or span.status_message]
+    if all(isinstance(name, str) and _CONTROL_FLOW.match(name) for name in names):
+        return observation._replace(failed=False, error=None)
+    return observation
 
 
 def _messages(value: Any) -> Sequence[_Message]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import ToolCall, ToolResult, json_text, text
+from spangrade.converters.spans.observation import ToolCall, ToolResult
+from spangrade.converters.spans.values import json_text, text
 
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
@@ -13,6 +14,8 @@ _CALLS = frozenset({"tool_call", "tool_use", "function_call", "function"})
 _SERVER_CALLS = ("server_tool_call", "server_tool_use")
 _CODE_TOOLS = ("code_interpreter", "code_execution", "bash_code_execution")
 _RESULTS = frozenset({"tool_call_response", "tool_result", "function_call_output"})
+# Texts of role user that frameworks write: ADK about another agent's work, crewAI about a task.
+_INJECTED = ("For context:", "\nCurrent Task:")
 
 
 class Message(NamedTuple):
@@ -25,20 +28,23 @@ class Message(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What the newest input of a model call was, and what it answered."""
+    """What is new in a model call: its newest input, and its response.
 
-    user_input: str | None
-    continues: bool | None
-    tool_results: tuple[ToolResult, ...]
-    response: str | None
-    tool_calls: tuple[ToolCall, ...]
+    `continues` tells whether the newest input is the result of a tool and not the user's; None without input.
+    """
+
+    user_input: str | None = None
+    continues: bool | None = None
+    tool_results: tuple[ToolResult, ...] = ()
+    response: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 def message_of(message: Any) -> Message | None:
-    """Read one message; None if it is none.
+    """Read one message; None if it is not a message.
 
     Its content is in `parts` (the conventions, Gemini), or in `content` (a text or blocks) and `tool_calls`.
-    Reasoning is not part of what was said.
+    Reasoning is not part of its text.
     """
     if not isinstance(message, dict):
         return None
@@ -51,11 +57,11 @@ def message_of(message: Any) -> Message | None:
     role = _ROLES.get(role, role) if role else None
     content = message["parts"] if "parts" in message else message.get("content")
     parts = content if isinstance(content, list) else [] if content is None else [content]
-    asked = message.get("tool_calls")
+    requested = message.get("tool_calls")
     texts: list[str] = []
     calls: list[ToolCall] = []
     results: list[ToolResult] = []
-    for part in [*parts, *asked] if isinstance(asked, list) else parts:
+    for part in [*parts, *requested] if isinstance(requested, list) else parts:
         read = _part(part)
         if isinstance(read, str):
             texts.append(read)
@@ -63,12 +69,12 @@ def message_of(message: Any) -> Message | None:
             calls.append(read)
         elif read is not None:
             results.append(read)
-    said = "".join(texts) if texts else None
+    joined = "".join(texts) if texts else None
     if role == "tool" and not results and parts:
         call_id = text(message.get("id")) or text(message.get("tool_call_id"))
-        result = unwrapped(content) if said is None else said
+        result = unwrapped(content) if joined is None else joined
         results.append(ToolResult(text(message.get("name")), call_id, json_text(result)))
-    return Message(role, said, tuple(calls), tuple(results))
+    return Message(role, joined, tuple(calls), tuple(results))
 
 
 def _part(part: Any) -> str | ToolCall | ToolResult | None:
@@ -76,7 +82,7 @@ def _part(part: Any) -> str | ToolCall | ToolResult | None:
         return part if isinstance(part, str) else None
     kind = part.get("type")
     if kind in _TEXTS:
-        return _said(part)
+        return _text(part)
     if kind in _CALLS:
         inner = part["function"] if isinstance(part.get("function"), dict) else part
         return _call(inner, part.get("call_id") or part.get("id"))
@@ -86,7 +92,7 @@ def _part(part: Any) -> str | ToolCall | ToolResult | None:
         return _result(part, call_id, result)
     if kind is not None:
         return None
-    # Gemini's and Bedrock's parts have no type: their only key tells.
+    # Gemini's and Bedrock's parts have no type, but a single key that names it.
     for key, inner in part.items():
         if isinstance(inner, dict):
             if key in {"function_call", "functionCall", "toolUse", "function"}:
@@ -95,12 +101,12 @@ def _part(part: Any) -> str | ToolCall | ToolResult | None:
                 return _result(inner, inner.get("id"), inner.get("response"))
             if key == "toolResult":
                 return _result(inner, inner.get("toolUseId"), inner.get("content"))
-    return _said(part)
+    return _text(part)
 
 
-def _said(part: dict[str, Any]) -> str | None:
-    said = part.get("content", part.get("text"))
-    return said if isinstance(said, str) and not part.get("thought") else None
+def _text(part: dict[str, Any]) -> str | None:
+    content = part.get("content", part.get("text"))
+    return content if isinstance(content, str) and not part.get("thought") else None
 
 
 def _call(part: dict[str, Any], call_id: Any) -> ToolCall:
@@ -110,30 +116,6 @@ def _call(part: dict[str, Any], call_id: Any) -> ToolCall:
 
 def _result(part: dict[str, Any], call_id: Any, result: Any) -> ToolResult:
     return ToolResult(text(part.get("name")), text(call_id), json_text(unwrapped(result)))
-
-
-def code_executions(answer: Any) -> int:
-    """Count the runs of code on the model's own side that an answer (a message, or a list of them) tells of.
-
-    They are Gemini's `executable_code` parts, and the conventions' server-side calls of a code tool.
-    """
-    messages = [m for m in (answer if isinstance(answer, list) else [answer]) if isinstance(m, dict)]
-    parts = [part for m in messages for part in _listed(m.get("parts", m.get("content")))]
-    return sum(map(_runs_code, parts))
-
-
-def _listed(content: Any) -> list[dict[str, Any]]:
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-
-
-def _runs_code(part: dict[str, Any]) -> bool:
-    if part.get("executable_code") or part.get("executableCode"):
-        return True
-    if part.get("type") not in _SERVER_CALLS:
-        return False
-    inner = part.get("server_tool_call")
-    named = (part.get("name"), inner.get("type") if isinstance(inner, dict) else None)
-    return any(tool in named for tool in _CODE_TOOLS)
 
 
 def unwrapped(result: Any) -> Any:
@@ -147,51 +129,71 @@ def unwrapped(result: Any) -> Any:
     return result
 
 
-def exchange(
-    inputs: Any,
-    outputs: Any,
-    *,
-    injected: Callable[[str], bool] = lambda _: False,
-) -> Exchange:
-    """Return what is new in a model call, given the messages that went in and those that came out.
+def code_executions(response: Any) -> int:
+    """Count how often code ran on the model's side, given a response (a message, or a list of them).
+
+    These are Gemini's `executable_code` parts, and the conventions' server-side calls of a code tool.
+    """
+    messages = [m for m in (response if isinstance(response, list) else [response]) if isinstance(m, dict)]
+    parts = [part for m in messages for part in _objects(m.get("parts", m.get("content")))]
+    return sum(map(_runs_code, parts))
+
+
+def _objects(content: Any) -> list[dict[str, Any]]:
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def _runs_code(part: dict[str, Any]) -> bool:
+    if part.get("executable_code") or part.get("executableCode"):
+        return True
+    if part.get("type") not in _SERVER_CALLS:
+        return False
+    inner = part.get("server_tool_call")
+    names = (part.get("name"), inner.get("type") if isinstance(inner, dict) else None)
+    return any(tool in names for tool in _CODE_TOOLS)
+
+
+def read_exchange(inputs: Any, outputs: Any) -> Exchange:
+    """Return what is new in a model call, given its input messages and its output messages.
 
     A request repeats the whole history: only what follows the model's last own message is new. The user's
-    message is the last of role user with a text of its own (tool results have role user for several
-    providers) that is not `injected` by the framework. `continues` tells whether the newest input was the
-    result of a tool and not the user's, None if there is no input to tell from.
+    message is the last of role user with a text of its own (several providers give tool results that role)
+    that no framework wrote.
     """
+    user_input, continues, results = _newest_input(inputs)
+    response, calls = _response(_messages(outputs if isinstance(outputs, list) else [outputs]))
+    return Exchange(user_input, continues, results, response, calls)
+
+
+def _messages(raw: Iterable[Any]) -> Iterator[Message]:
+    return (message for message in map(message_of, raw) if message is not None)
+
+
+def _newest_input(inputs: Any) -> tuple[str | None, bool | None, tuple[ToolResult, ...]]:
     user_input: str | None = None
-    continues: bool | None = None
     results: list[ToolResult] = []
-    fresh = True
-    for raw in reversed(inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()):
-        message = message_of(raw)
-        if message is None or message.role == "system":
+    new, has_results = True, False
+    messages = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()
+    for message in _messages(reversed(messages)):
+        if message.role == "system":
             continue
-        if message.role == "assistant":
-            fresh = False
-        elif fresh:
+        new = new and message.role != "assistant"
+        if new:
             results[:0] = message.tool_results
-        if message.role == "user" and message.text and not injected(message.text):
-            if continues is None:
-                continues = False
+        if message.role == "user" and message.text and not message.text.startswith(_INJECTED):
             user_input = message.text
             break
-        if continues is None and message.tool_results:
-            continues = True
-    answers = [
-        m for m in map(message_of, outputs if isinstance(outputs, list) else [outputs]) if m is not None
-    ]
+        has_results = has_results or bool(message.tool_results)
+    return user_input, has_results or (None if user_input is None else False), tuple(results)
+
+
+def _response(messages: Iterable[Message]) -> tuple[str | None, tuple[ToolCall, ...]]:
     texts: list[str] = []
-    for message in answers:
-        if message.tool_results:  # an agent's whole turn: the answer is what follows its last tool
+    calls: list[ToolCall] = []
+    for message in messages:
+        calls += message.tool_calls
+        if message.tool_results:  # an agent's whole turn: the response is what follows its last tool
             texts.clear()
-        elif message.text:  # one answer may be streamed as several messages
+        elif message.text:  # one response may be streamed as several messages
             texts.append(message.text)
-    return Exchange(
-        user_input,
-        continues,
-        tuple(results),
-        "".join(texts) if texts else None,
-        tuple(call for message in answers for call in message.tool_calls),
-    )
+    return "".join(texts) if texts else None, tuple(calls)

@@ -1,20 +1,15 @@
-"""What one span says about an agent, in one vocabulary whatever instrumentation wrote it."""
+"""What one span records about an agent, in one vocabulary for all instrumentations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-import orjson
-
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.span import Span
-
 Kind = Literal["turn", "workflow", "agent", "tool", "handoff", "llm", "other"]
 
 
 class ToolCall(NamedTuple):
-    """A tool call that a model asked for. `arguments` is canonical JSON text, None if unknown."""
+    """A tool call that a model requested. `arguments` is canonical JSON text, None if unknown."""
 
     name: str | None
     call_id: str | None
@@ -22,38 +17,42 @@ class ToolCall(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """What a model was told of a tool call. `result` is canonical JSON text, None if unknown."""
+    """The result of a tool call, as a model received it. `result` is canonical JSON text, None if unknown."""
 
     name: str | None
     call_id: str | None
     result: str | None
 
 
-class Thread(NamedTuple):
-    """A model call's place in a conversation, as digests of what was said until then.
+class Digests(NamedTuple):
+    """Digests of a conversation at a model call, which place the call in it.
 
-    `history` is all up to the model's last own message in the request, None where there is none and a
-    conversation may begin; `asked` is the whole request; `reached` is the request and the answer, None
-    without an answer.
+    `history` covers the request up to the model's own last message, None if it has none and a conversation
+    may begin here; `with_request` covers the whole request; `with_response` the request and its response,
+    None without a response.
     """
 
     history: str | None
-    asked: str
-    reached: str | None
+    with_request: str
+    with_response: str | None
 
 
 class Observation(NamedTuple):
-    """One span, read. None is *unknown* in every field; texts of JSON are canonical.
+    """What one span records. None means *unknown* in every field; JSON is canonical text.
 
-    `kind`: a *turn* stands for one user message, a *workflow* for a run of several agents; *handoff* is a
-    transfer of control that is recorded as a span of its own; *other* only holds the tree together.
-    `user_input` and `response` are what this span knows of its turn; `tool_calls` and `tool_results` what
-    a model asked for, and was newly told, in this call. `call_key` is what two spans about one model call
-    share. `grounding_chunks` are the sources that an answer was grounded on, `code_executions` the runs of
-    code on the model's side. `failed` is a failure that the span itself records. `state` holds the writes as
-    (time in ns, variables). `thread` is where a model call without a conversation id stands in its
-    conversation.
-    `timed` is false where the end is unknown: `end_ns` is then the earliest that it can have been.
+    - `kind`: a *turn* stands for one user message, a *workflow* for a run of several agents; *handoff* is a
+      transfer of control that is recorded as a span of its own; *other* only holds the tree together.
+    - `user_input`, `response`: what this span records of its turn.
+    - `continues`: whether a model call continues a turn: its newest input is a tool's result.
+    - `tool_calls`: the calls that a model requested in this call; `tool_results`: the results that are new
+      in its request.
+    - `call_key`: what two spans about one model call share.
+    - `grounding_chunks`: the number of sources that an answer is grounded on.
+    - `code_executions`: how often code ran on the model's side.
+    - `failed`, `error`: a failure that the span itself records.
+    - `state`: the writes of state variables, as (time in ns, variables).
+    - `digests`: the place in its conversation of a model call that has no conversation id.
+    - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
     """
 
     kind: Kind
@@ -88,42 +87,6 @@ class Observation(NamedTuple):
     tool_results: tuple[ToolResult, ...] = ()
     state: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     handoff_to: str | None = None
-    thread: Thread | None = None
+    digests: Digests | None = None
     timed: bool = True
     sampled: bool = False
-
-
-def plain(span: Span) -> Observation:
-    """Return the observation of a span that says nothing about agents."""
-    return Observation("other", span.trace_id, span.span_id, span.parent_span_id, span.start_ns, span.end_ns)
-
-
-def json_value(value: Any) -> Any:
-    """Return what an attribute holds: the value of its JSON text, or the value itself if it is none."""
-    if isinstance(value, str):
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    return value
-
-
-def json_text(value: Any) -> str | None:
-    """Return an attribute's JSON value as canonical text; None if there is none."""
-    return None if value is None else canonical(json_value(value))
-
-
-def text(value: Any) -> str | None:
-    """Return a value that is a non-empty string, else None."""
-    return value if isinstance(value, str) and value else None
-
-
-def count(value: Any) -> int | None:
-    """Return a value that is a count (an OTLP/JSON integer may be a string), else None."""
-    if isinstance(value, bool) or value is None:
-        return None
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if number >= 0 else None

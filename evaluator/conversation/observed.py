@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.dialects import observe
+from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.conversation.agents import Reply
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.handoffs import is_handoff

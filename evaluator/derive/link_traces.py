@@ -33,15 +33,15 @@ def place_of(observations: Iterable[Observation]) -> Place:
     for seen in observations:
         if seen.conversation_id:
             return NOWHERE
-        if seen.thread is not None:
+        if seen.digests is not None:
             calls.append(seen)
     if not calls:
         return NOWHERE
     first = min(calls, key=lambda o: (o.start_ns, o.span_id))
-    begun, reached = first.thread, {o.thread.reached for o in calls if o.thread}
+    begun, reached = first.digests, {o.digests.with_response for o in calls if o.digests}
     if begun is None:
         return NOWHERE
-    return Place(first.start_ns, begun.history, begun.asked, frozenset(key for key in reached if key))
+    return Place(first.start_ns, begun.history, begun.with_request, frozenset(key for key in reached if key))
 
 
 def linked(store: Store, fresh: Mapping[str, Place]) -> dict[str, str]:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import orjson
 from duckdb import DuckDBPyConnection
 
-from spangrade.converters.spans.dialects import observe
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.link_traces import linked, place_of
 from spangrade.evaluator.derive.schema import REACHED, TABLES, TRACES, Row, rows_of

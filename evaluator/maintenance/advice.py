@@ -5,7 +5,7 @@ Each was looked up in the instrumentation's own documentation or source: the lin
 
 from __future__ import annotations
 
-from spangrade.converters.spans.dialects import FALLBACK, dialects
+from spangrade.converters.spans.registry import FALLBACK, dialects
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import Span
 

@@ -1,7 +1,7 @@
-"""The OpenTelemetry GenAI semantic conventions: the tracer's own spans, and whoever keeps to them.
+"""The OpenTelemetry GenAI semantic conventions, which the tracer's own spans and many others follow.
 
-https://opentelemetry.io/docs/specs/semconv/gen-ai/. This dialect claims every span; the others read what
-they share with it through `read` and change what differs.
+https://opentelemetry.io/docs/specs/semconv/gen-ai/. This dialect claims every span that no other claims. The
+other dialects read by `read_attributes` what their spans share with the conventions, and change what differs.
 """
 
 from __future__ import annotations
@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.history import thread
-from spangrade.converters.spans.messages import code_executions, exchange
-from spangrade.converters.spans.observation import (
-    Kind,
-    Observation,
-    count,
-    json_text,
-    json_value,
-    text,
-)
+from spangrade.converters.spans.messages import Exchange, code_executions, read_exchange
+from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.values import count, json_text, json_value, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -30,17 +24,18 @@ _KINDS: dict[Any, Kind] = {
     semconv.CHAT: "llm",
     "generate_content": "llm",
     "text_completion": "llm",
-    "chat.completions": "llm",  # Semantic Kernel, as the three below
+    "chat.completions": "llm",  # Semantic Kernel, and the next three
     "chat.streaming_completions": "llm",
     "text.completions": "llm",
     "text.streaming_completions": "llm",
 }
-_IN_NAMES = frozenset({semconv.INVOKE_AGENT, semconv.INVOKE_WORKFLOW, semconv.EXECUTE_TOOL})
-# A tool span that is no execution of a tool: ADK's summary of a round of parallel calls.
-_NO_TOOLS = frozenset({"(merged tools)", "(merged)"})
-_NO_CALL_IDS = frozenset({"<not specified>"})
+_OPERATIONS_IN_NAMES = frozenset({semconv.INVOKE_AGENT, semconv.INVOKE_WORKFLOW, semconv.EXECUTE_TOOL})
+# Names of tool spans that are not tools: ADK's summaries of a round of parallel calls.
+_NOT_TOOLS = frozenset({"(merged tools)", "(merged)"})
+_NOT_CALL_IDS = frozenset({"<not specified>"})
+_NO_EXCHANGE = Exchange()
 
-# Every spelling that has been published, or is written by those who keep to the conventions; newest first.
+# Every published name, and those of instrumentations that otherwise follow the conventions; newest first.
 _CONVERSATION_IDS = (semconv.CONVERSATION_ID, "gen_ai.thread.id", "session.id")
 _PROVIDERS = (semconv.PROVIDER_NAME, "gen_ai.system")
 _MODELS = (semconv.RESPONSE_MODEL, semconv.REQUEST_MODEL)
@@ -82,40 +77,24 @@ _TOKENS = (
 )
 
 
-class GenAI:
-    """The conventions as they stand, and the fallback for every span that no other dialect claims."""
-
-    def claims(self, _: Span, /) -> bool:
-        """Claim every span."""
-        return True
-
-    def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
-        """Read a span by its `gen_ai.*` attributes, and by the events among its logs what it left out."""
-        return read(span, with_events(span, logs))
+def claims(_span: Span, /) -> bool:
+    """Return True: the fallback reads every span."""
+    return True
 
 
-DIALECT = GenAI()
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+    """Read a span by its `gen_ai.*` attributes, and those that it lacks from its events and logs."""
+    return read_attributes(span, with_events(span, logs))
 
 
-def read(span: Span, a: Mapping[str, Any]) -> Observation:
-    """Read a span by the conventions, given its attributes `a` (and what its events add to them)."""
-    operation = a.get(semconv.OPERATION_NAME)
-    if operation is None and (begins := span.name.partition(" ")[0]) in _IN_NAMES:
-        operation = begins
-    kind = "turn" if a.get(semconv.TURN) else _KINDS.get(operation, "other")
-    tool, agent = text(a.get(semconv.TOOL_NAME)), text(a.get(semconv.AGENT_NAME))
-    if kind == "tool":
-        tool = tool or _in_name(span, semconv.EXECUTE_TOOL)
-        if tool is None or tool in _NO_TOOLS:
-            kind = "other"
-    elif kind == "agent":
-        agent = agent or _in_name(span, semconv.INVOKE_AGENT)
-    inputs, outputs = _messages(a) if kind in {"llm", "agent"} else (None, None)
-    said = None if inputs is None and outputs is None else exchange(inputs, outputs, injected=is_context)
-    # A web server's spans may carry a `session.id` of another kind.
-    conversation = text(a.get(semconv.CONVERSATION_ID) if kind == "other" else _first(a, _CONVERSATION_IDS))
-    failed, error = failure(span, a)
-    call_id = text(a.get(semconv.TOOL_CALL_ID))
+def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
+    """Read a span by the conventions, given its attributes (and what its events add to them)."""
+    kind, tool, agent = _kind_and_names(span, attributes)
+    inputs, outputs = _messages(attributes) if kind in {"llm", "agent"} else (None, None)
+    exchange = _NO_EXCHANGE if inputs is None and outputs is None else read_exchange(inputs, outputs)
+    conversation_id = _conversation_id(kind, attributes)
+    failed, error = failure(span, attributes)
+    call_id = text(attributes.get(semconv.TOOL_CALL_ID))
     return Observation(
         kind,
         span.trace_id,
@@ -125,50 +104,72 @@ def read(span: Span, a: Mapping[str, Any]) -> Observation:
         span.end_ns,
         name=tool if kind == "tool" else agent,
         agent=agent,
-        conversation_id=conversation,
-        question_id=text(a.get(semconv.QUESTION_ID)),
-        user_input=text(a.get(semconv.TURN_INPUT)) or (said.user_input if said else None),
-        response=text(a.get(semconv.TURN_OUTPUT)) or (said.response if said else None),
-        continues=said.continues if said else None,
-        provider=text(_first(a, _PROVIDERS)),
-        model=text(_first(a, _MODELS)),
-        call_key=text(a.get(semconv.RESPONSE_ID)),
-        arguments=json_text(a.get(semconv.TOOL_CALL_ARGUMENTS)),
-        result=json_text(a.get(semconv.TOOL_CALL_RESULT)),
-        call_id=None if call_id in _NO_CALL_IDS else call_id,
-        # Older instrumentations leave such parts out: that none is told of does not mean that there was none.
+        conversation_id=conversation_id,
+        question_id=text(attributes.get(semconv.QUESTION_ID)),
+        user_input=text(attributes.get(semconv.TURN_INPUT)) or exchange.user_input,
+        response=text(attributes.get(semconv.TURN_OUTPUT)) or exchange.response,
+        continues=exchange.continues,
+        provider=text(_first(attributes, _PROVIDERS)),
+        model=text(_first(attributes, _MODELS)),
+        call_key=text(attributes.get(semconv.RESPONSE_ID)),
+        arguments=json_text(attributes.get(semconv.TOOL_CALL_ARGUMENTS)),
+        result=json_text(attributes.get(semconv.TOOL_CALL_RESULT)),
+        call_id=None if call_id in _NOT_CALL_IDS else call_id,
+        # Older instrumentations leave such parts out, so that none recorded does not mean that none ran.
         code_executions=code_executions(outputs) or None,
         failed=failed,
         error=error,
-        tool_calls=said.tool_calls if said else (),
-        tool_results=said.tool_results if said else (),
-        state=_state(span, a),
-        timed=span.end_ns >= span.start_ns and not a.get(semconv.DURATION_UNKNOWN),
-        thread=thread(inputs, outputs) if kind == "llm" and conversation is None else None,
-        **(_usage(a) if kind in {"llm", "other"} else {}),
+        tool_calls=exchange.tool_calls,
+        tool_results=exchange.tool_results,
+        state=_state(span, attributes),
+        timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
+        digests=conversation_digests(inputs, outputs) if kind == "llm" and conversation_id is None else None,
+        **(_usage(attributes) if kind in {"llm", "other"} else {}),
     )
 
 
-def _usage(a: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokens of a model call; agents repeat those of their calls."""
-    return {name: count(_first(a, names)) for name, names in _TOKENS}
+def _kind_and_names(span: Span, attributes: Mapping[str, Any]) -> tuple[Kind, str | None, str | None]:
+    """Return a span's kind, its tool's name and its agent's name."""
+    operation = attributes.get(semconv.OPERATION_NAME)
+    if operation is None and (word := span.name.partition(" ")[0]) in _OPERATIONS_IN_NAMES:
+        operation = word
+    kind = "turn" if attributes.get(semconv.TURN) else _KINDS.get(operation, "other")
+    tool, agent = text(attributes.get(semconv.TOOL_NAME)), text(attributes.get(semconv.AGENT_NAME))
+    if kind == "tool":
+        tool = tool or _name_after(span, semconv.EXECUTE_TOOL)
+        if tool is None or tool in _NOT_TOOLS:
+            kind = "other"
+    elif kind == "agent":
+        agent = agent or _name_after(span, semconv.INVOKE_AGENT)
+    return kind, tool, agent
 
 
-def _in_name(span: Span, operation: str) -> str | None:
-    """Return what a span's own name says after the operation: `get_cart` of `execute_tool get_cart`."""
+def _name_after(span: Span, operation: str) -> str | None:
+    """Return the part of a span's name after the operation: `get_cart` of `execute_tool get_cart`."""
     return text(span.name[len(operation) + 1 :]) if span.name.startswith(f"{operation} ") else None
 
 
-def _first(a: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """Return the value of the first of the names that there is."""
+def _conversation_id(kind: Kind, attributes: Mapping[str, Any]) -> str | None:
+    # The spans of a web server may carry a `session.id` of another kind.
+    names = _CONVERSATION_IDS[:1] if kind == "other" else _CONVERSATION_IDS
+    return text(_first(attributes, names))
+
+
+def _usage(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tokens of a model call. Agents repeat the tokens of their calls, so theirs are not read."""
+    return {name: count(_first(attributes, names)) for name, names in _TOKENS}
+
+
+def _first(attributes: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """Return the value of the first of the names that is present."""
     for name in names:
-        if name in a:
-            return a[name]
+        if name in attributes:
+            return attributes[name]
     return None
 
 
-def _state(span: Span, a: Mapping[str, Any]) -> tuple[tuple[int, Mapping[str, Any]], ...]:
-    writes = [(span.end_ns, a[semconv.STATE])] if semconv.STATE in a else []
+def _state(span: Span, attributes: Mapping[str, Any]) -> tuple[tuple[int, Mapping[str, Any]], ...]:
+    writes = [(span.end_ns, attributes[semconv.STATE])] if semconv.STATE in attributes else []
     writes += [
         (event["time_ns"], event["attributes"].get(semconv.STATE))
         for event in span.events
@@ -178,27 +179,23 @@ def _state(span: Span, a: Mapping[str, Any]) -> tuple[tuple[int, Mapping[str, An
     return tuple((time_ns, value) for time_ns, value in values if isinstance(value, dict))
 
 
-def failure(span: Span, a: Mapping[str, Any]) -> tuple[bool, str | None]:
-    """Return whether a span records a failure (status, `error.type` or an exception), and what it says."""
+def failure(span: Span, attributes: Mapping[str, Any]) -> tuple[bool, str | None]:
+    """Return whether a span records a failure (status, `error.type` or an exception), and its message."""
     exceptions = [e["attributes"] for e in span.events if e.get("name") == "exception"]
-    if span.status != "ERROR" and semconv.ERROR_TYPE not in a and not exceptions:
+    if span.status != "ERROR" and semconv.ERROR_TYPE not in attributes and not exceptions:
         return False, None
-    for attributes in exceptions:
-        if message := text(attributes.get("exception.message")):
+    for exception in exceptions:
+        if message := text(exception.get("exception.message")):
             return True, message
-    return True, span.status_message or text(a.get("error.message")) or text(a.get(semconv.ERROR_TYPE))
+    message = span.status_message or text(attributes.get("error.message"))
+    return True, message or text(attributes.get(semconv.ERROR_TYPE))
 
 
-def _messages(a: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the messages that went in and those that came out; both None if neither is recorded."""
-    inputs, outputs = json_value(_first(a, _INPUTS)), json_value(_first(a, _OUTPUTS))
+def _messages(attributes: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the input messages and the output messages; both None if neither is recorded."""
+    inputs, outputs = json_value(_first(attributes, _INPUTS)), json_value(_first(attributes, _OUTPUTS))
     if isinstance(inputs, str):
         inputs = [{"role": "user", "content": inputs}]
     if isinstance(outputs, str):
         outputs = [{"role": "assistant", "content": outputs}]
     return inputs, outputs
-
-
-def is_context(said: str) -> bool:
-    """Tell whether a text of role user is a framework's: ADK on another agent's work, crewAI on a task."""
-    return said.startswith(("For context:", "\nCurrent Task:"))

@@ -1,7 +1,7 @@
 """The OpenAI Agents SDK by `opentelemetry-instrumentation-openai-agents-v2`.
 
-Its agent's name is a placeholder but on `invoke_agent`; what is no text in a message is the text of a
-Python value: `ResponseFunctionToolCall(arguments='{}', call_id='call_5', …)`, `{'text': 'Hello', …}`.
+The agent's name is a placeholder except on `invoke_agent`. Parts of messages that are not text are Python's
+repr of a value: `ResponseFunctionToolCall(arguments='{}', call_id='call_5', …)`, `{'text': 'Hello', …}`.
 """
 
 from __future__ import annotations
@@ -12,40 +12,32 @@ from typing import Any
 
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Observation, json_value, text
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.values import json_value, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
-_REDACTED = frozenset({"readacted", "redacted"})  # the former is how it is spelt there
+_REDACTED = frozenset({"readacted", "redacted"})  # the instrumentation writes the first
 
 
-class OpenAIAgents:
-    """Spans of the scope `opentelemetry.instrumentation.openai_agents`."""
-
-    def claims(self, span: Span, /) -> bool:
-        """Claim by scope, which Traceloop's has too."""
-        return (
-            span.scope_name == "opentelemetry.instrumentation.openai_agents"
-            and "traceloop.span.kind" not in span.attributes
-            and "gen_ai.prompt.0.role" not in span.attributes
-        )
-
-    def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
-        """Read a span by the conventions, without its placeholders and with its hand-offs."""
-        a = dict(with_events(span, logs))
-        for name in (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES):
-            if name in a:
-                a[name] = _messages(json_value(a[name]))
-        seen = genai.read(span, a)
-        source, target = text(a.get("gen_ai.handoff.from_agent")), text(a.get("gen_ai.handoff.to_agent"))
-        if target:
-            return seen._replace(kind="handoff", name=None, agent=source, handoff_to=target)
-        if seen.kind != "agent":
-            return seen._replace(agent=None, name=seen.name if seen.kind == "tool" else None)
-        return seen
+def claims(span: Span, /) -> bool:
+    """Return whether a span has the instrumentation's scope; Traceloop's spans of that scope come before."""
+    return span.scope_name == "opentelemetry.instrumentation.openai_agents"
 
 
-DIALECT = OpenAIAgents()
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+    """Read a span by the conventions, without its placeholders and with its hand-offs."""
+    attributes = dict(with_events(span, logs))
+    for name in (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES):
+        if name in attributes:
+            attributes[name] = _messages(json_value(attributes[name]))
+    observation = genai.read_attributes(span, attributes)
+    if target := text(attributes.get("gen_ai.handoff.to_agent")):
+        source = text(attributes.get("gen_ai.handoff.from_agent"))
+        return observation._replace(kind="handoff", name=None, agent=source, handoff_to=target)
+    if observation.kind != "agent":
+        return observation._replace(agent=None, name=observation.name if observation.kind == "tool" else None)
+    return observation
 
 
 def _messages(messages: Any) -> Any:
@@ -69,7 +61,7 @@ def _part(part: Any) -> Any:
         fields = _literals(content)
         if fields is not None and "call_id" in fields:
             return {"type": "tool_call", **fields, "id": fields["call_id"]}
-        return part if fields is None else None  # reasoning, a built-in tool's call: nothing that was said
+        return part if fields is None else None  # reasoning, or a call of a built-in tool
     if content.startswith("{'") and content.endswith("}"):
         fields = _literals(content)
         if fields is not None and fields.get("type") == "output_text":
@@ -78,7 +70,7 @@ def _part(part: Any) -> Any:
 
 
 def _literals(source: str) -> Mapping[str, Any] | None:
-    """Return the fields of a dict or of a call in Python's spelling; None if it is neither."""
+    """Return the fields of a dict or of a call in Python's syntax; None if the source is neither."""
     try:
         tree = ast.parse(source, mode="eval").body
         if isinstance(tree, ast.Call):
@@ -90,7 +82,7 @@ def _literals(source: str) -> Mapping[str, Any] | None:
 
 
 def _literal(node: ast.expr) -> Any:
-    """Return a literal's value; None for what is none (a nested model)."""
+    """Return a literal's value; None for anything else (a nested model)."""
     try:
         return ast.literal_eval(node)
     except ValueError:

@@ -1,6 +1,7 @@
 """Pydantic AI, from 0.x to 2.x.
 
-Older versions name tools and agents by the span's name alone, and keep messages in a list on the span.
+Older versions record the operation and the agent by the span's name alone, and keep the messages in a list
+on the span.
 """
 
 from __future__ import annotations
@@ -10,38 +11,34 @@ from typing import Any
 
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Observation, json_text, text
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 
-class PydanticAI:
-    """Spans of the scope `pydantic-ai`."""
-
-    def claims(self, span: Span, /) -> bool:
-        """Claim by scope."""
-        return span.scope_name == "pydantic-ai"
-
-    def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
-        """Read a span by the conventions, and what they lack by Pydantic AI's own attributes."""
-        a = dict(with_events(span, logs))
-        if semconv.OPERATION_NAME not in a:
-            if span.name.startswith("running tool") and semconv.TOOL_NAME in a:
-                a[semconv.OPERATION_NAME] = semconv.EXECUTE_TOOL
-            elif "agent_name" in a:
-                a[semconv.OPERATION_NAME] = semconv.INVOKE_AGENT
-        seen = genai.read(span, a)
-        changes: dict[str, Any] = {}
-        if seen.kind == "tool":
-            if str(a.get("logfire.msg")).startswith("running output function"):
-                changes["kind"] = "other"  # the last step of a structured answer, and no tool
-            changes["arguments"] = seen.arguments or json_text(a.get("tool_arguments"))
-            changes["result"] = seen.result or json_text(a.get("tool_response"))
-        elif seen.kind == "agent":
-            name = seen.agent or text(a.get("agent_name"))
-            changes |= {"name": name, "agent": name}
-            changes["response"] = seen.response or text(a.get("final_result"))
-        return seen._replace(**changes) if changes else seen
+def claims(span: Span, /) -> bool:
+    """Return whether a span has the scope `pydantic-ai`."""
+    return span.scope_name == "pydantic-ai"
 
 
-DIALECT = PydanticAI()
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+    """Read a span by the conventions, and by Pydantic AI's own attributes what they lack."""
+    attributes = dict(with_events(span, logs))
+    if semconv.OPERATION_NAME not in attributes:
+        if span.name.startswith("running tool") and semconv.TOOL_NAME in attributes:
+            attributes[semconv.OPERATION_NAME] = semconv.EXECUTE_TOOL
+        elif "agent_name" in attributes:
+            attributes[semconv.OPERATION_NAME] = semconv.INVOKE_AGENT
+    observation = genai.read_attributes(span, attributes)
+    changes: dict[str, Any] = {}
+    if observation.kind == "tool":
+        if str(attributes.get("logfire.msg")).startswith("running output function"):
+            changes["kind"] = "other"  # the last step of a structured answer, not a tool
+        changes["arguments"] = observation.arguments or json_text(attributes.get("tool_arguments"))
+        changes["result"] = observation.result or json_text(attributes.get("tool_response"))
+    elif observation.kind == "agent":
+        name = observation.agent or text(attributes.get("agent_name"))
+        changes |= {"name": name, "agent": name}
+        changes["response"] = observation.response or text(attributes.get("final_result"))
+    return observation._replace(**changes) if changes else observation

@@ -1,7 +1,7 @@
 """Strands Agents: messages are events of the spans, in Bedrock's shape or in that of the conventions.
 
 A tool's arguments and result are messages too. Agent spans carry the usage of the agent's whole life. The
-first versions (0.1) name no operation, and keep content in attributes.
+first versions (0.1) record no operation, and have the content in attributes.
 """
 
 from __future__ import annotations
@@ -12,68 +12,78 @@ from typing import Any
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import message_of, unwrapped
-from spangrade.converters.spans.observation import Observation, json_text, json_value
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.values import json_text, json_value
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 
-class Strands:
-    """Spans of the scopes `strands.telemetry.tracer` and `strands-agents`."""
-
-    def claims(self, span: Span, /) -> bool:
-        """Claim by scope."""
-        return span.scope_name is not None and span.scope_name.startswith("strands")
-
-    def read(self, span: Span, logs: Sequence[LogRecord]) -> Observation:
-        """Read a span by the conventions, and a tool's span by its messages."""
-        a = with_events(span, logs)
-        if semconv.OPERATION_NAME not in a:
-            a = {**a, **_first_version(span, a)}
-        seen = genai.read(span, a)
-        return _tool(seen, a) if seen.kind == "tool" else seen
+def claims(span: Span, /) -> bool:
+    """Return whether a span's scope is `strands.telemetry.tracer` or `strands-agents`."""
+    return span.scope_name is not None and span.scope_name.startswith("strands")
 
 
-DIALECT = Strands()
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+    """Read a span by the conventions, and a tool's span by its messages."""
+    attributes = with_events(span, logs)
+    if semconv.OPERATION_NAME not in attributes:
+        attributes = {**attributes, **_first_version(span, attributes)}
+    observation = genai.read_attributes(span, attributes)
+    return _tool(observation, attributes) if observation.kind == "tool" else observation
 
 
-def _first_version(span: Span, a: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a span of 0.1 says, in the words of later ones."""
-    if "tool.name" in a:
+def _first_version(span: Span, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a span of 0.1 under the names of later versions."""
+    if "tool.name" in attributes:
         return {
             semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
-            semconv.TOOL_NAME: a["tool.name"],
-            semconv.TOOL_CALL_ID: a.get("tool.id"),
-            semconv.TOOL_CALL_ARGUMENTS: a.get("tool.parameters"),
-            semconv.TOOL_CALL_RESULT: a.get("tool.result"),
-            "gen_ai.tool.status": a.get("tool.status"),
+            semconv.TOOL_NAME: attributes["tool.name"],
+            semconv.TOOL_CALL_ID: attributes.get("tool.id"),
+            semconv.TOOL_CALL_ARGUMENTS: attributes.get("tool.parameters"),
+            semconv.TOOL_CALL_RESULT: attributes.get("tool.result"),
+            "gen_ai.tool.status": attributes.get("tool.status"),
         }
     if span.name == "Model invoke":
-        answer = {"role": "assistant", "content": json_value(a.get("gen_ai.completion"))}
-        return {semconv.OPERATION_NAME: semconv.CHAT, semconv.OUTPUT_MESSAGES: [answer]}
-    if "agent.name" in a and "event_loop.cycle_id" not in a:
-        return {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: a["agent.name"]}
+        response = {"role": "assistant", "content": json_value(attributes.get("gen_ai.completion"))}
+        return {semconv.OPERATION_NAME: semconv.CHAT, semconv.OUTPUT_MESSAGES: [response]}
+    if "agent.name" in attributes and "event_loop.cycle_id" not in attributes:
+        return {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: attributes["agent.name"]}
     return {}
 
 
-def _tool(seen: Observation, a: Mapping[str, Any]) -> Observation:
-    arguments = seen.arguments
-    result = None if seen.result is None else json_text(unwrapped(json_value(seen.result)))
-    for raw in _list(a.get(semconv.INPUT_MESSAGES)):
-        message = message_of(raw)
-        if arguments is None and message is not None:
-            if message.tool_calls:
-                arguments = message.tool_calls[0].arguments
-            elif message.tool_results:  # the event of an older version: the content is the arguments
-                arguments = message.tool_results[0].result
-    for raw in _list(a.get(semconv.OUTPUT_MESSAGES)):
-        message = message_of(raw)
-        if result is None and message is not None:
-            if message.tool_results:
-                result = message.tool_results[0].result
-            elif isinstance(raw, dict) and "content" in raw:
-                result = json_text(unwrapped(raw["content"]))
-    failed = seen.failed or a.get("gen_ai.tool.status") == "error"
-    return seen._replace(arguments=arguments, result=result, failed=failed)
+def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observation:
+    result = observation.result
+    return observation._replace(
+        arguments=observation.arguments or _arguments(attributes),
+        result=_result(attributes) if result is None else json_text(unwrapped(json_value(result))),
+        failed=observation.failed or attributes.get("gen_ai.tool.status") == "error",
+    )
+
+
+def _arguments(attributes: Mapping[str, Any]) -> str | None:
+    """Return the arguments of the first call among a tool's input messages."""
+    for message in map(message_of, _list(attributes.get(semconv.INPUT_MESSAGES))):
+        if message is None:
+            continue
+        if message.tool_calls and message.tool_calls[0].arguments is not None:
+            return message.tool_calls[0].arguments
+        # In the event of an older version, the content is the arguments.
+        if not message.tool_calls and message.tool_results and message.tool_results[0].result is not None:
+            return message.tool_results[0].result
+    return None
+
+
+def _result(attributes: Mapping[str, Any]) -> str | None:
+    """Return the first result among a tool's output messages."""
+    for raw in _list(attributes.get(semconv.OUTPUT_MESSAGES)):
+        message, result = message_of(raw), None
+        if message is not None and message.tool_results:
+            result = message.tool_results[0].result
+        elif message is not None and "content" in raw:
+            result = json_text(unwrapped(raw["content"]))
+        if result is not None:
+            return result
+    return None
 
 
 def _list(value: Any) -> Sequence[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spangrade.converters.spans.observation import json_value
+from spangrade.converters.spans.values import json_value
 from spangrade.evaluator.conversation.agents.adapter import Answer, Reply, comes_from
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.errors import InputError

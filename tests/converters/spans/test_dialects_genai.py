@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from paths import RECORDED
 
-from spangrade.converters.spans.dialects import observe
 from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read

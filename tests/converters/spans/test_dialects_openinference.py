@@ -10,9 +10,9 @@ import pytest
 from paths import RECORDED
 
 from spangrade.converters.spans import langchain_values, run_io
-from spangrade.converters.spans.dialects import observe
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read
@@ -316,9 +316,13 @@ def test_only_the_topmost_run_s_plain_input_is_the_user_s() -> None:
 )
 def test_a_tool_message_is_read_however_it_is_serialised(value: dict[str, Any]) -> None:
     plain = Observation("tool", "a", "b", None, 1, 2)
-    assert langchain_values.answer(plain, value) == {"result": '{"a":1}', "call_id": "c1", "failed": False}
+    assert langchain_values.tool_output(plain, value) == {
+        "result": '{"a":1}',
+        "call_id": "c1",
+        "failed": False,
+    }
     command = {"graph": "__parent__", "update": {"messages": [value], "seen": 2}, "resume": None, "goto": "x"}
-    assert langchain_values.answer(plain, [command]) == {
+    assert langchain_values.tool_output(plain, [command]) == {
         "result": '{"a":1}',
         "call_id": "c1",
         "failed": False,
@@ -335,19 +339,19 @@ def test_a_model_s_run_tells_what_an_older_instrumentation_does_not_spell_out() 
     found = oi("LLM", output__value=json.dumps(made), llm__output_messages__0__message__role="assistant")
     assert (found.call_key, found.cached_input_tokens, found.reasoning_tokens) == ("run-1", 4, 2)
     assert found.tool_calls == (ToolCall("find", "c1", '{"at":1}'),)
-    assert langchain_values.called({"generations": [[]]}) == {}
+    assert langchain_values.model_output({"generations": [[]]}) == {}
 
 
 def test_a_command_inside_one_graph_hands_nothing_over() -> None:
     command = {"graph": None, "update": None, "resume": None, "goto": "tools"}
-    assert langchain_values.answer(Observation("tool", "a", "b", None, 1, 2), command) == {}
+    assert langchain_values.tool_output(Observation("tool", "a", "b", None, 1, 2), command) == {}
 
 
 def test_an_ordinary_answer_stays_as_it_is() -> None:
     plain = Observation("tool", "a", "b", None, 1, 2)
-    assert langchain_values.answer(plain, {"type": "percentage", "content": "x"}) == {}
-    assert langchain_values.answer(plain, {"graph": 1, "update": {}}) == {}
-    assert langchain_values.answer(
+    assert langchain_values.tool_output(plain, {"type": "percentage", "content": "x"}) == {}
+    assert langchain_values.tool_output(plain, {"graph": 1, "update": {}}) == {}
+    assert langchain_values.tool_output(
         plain, {"output": """content='{"a": "it\\'s"}' tool_call_id='c1' status='error'"""}
     ) == {
         "result": '{"a":"it\'s"}',

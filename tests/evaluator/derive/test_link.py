@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spangrade.converters.spans.history import thread
-from spangrade.converters.spans.observation import Thread
+from spangrade.converters.spans.digests import conversation_digests
+from spangrade.converters.spans.observation import Digests
 from spangrade.evaluator.derive import load, update
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
@@ -177,18 +177,20 @@ def test_what_is_repeated_a_little_differently_is_the_same() -> None:
         "content": [{"type": "text", "text": "let me\nsee "}],
         "finish_reason": "x",
     }
-    first = thread([hi], [answered, asks("look", {"limit": 5.0})])
+    first = conversation_digests([hi], [answered, asks("look", {"limit": 5.0})])
     repeated = {
         "role": "model",
         "content": "let me see",
         "tool_calls": [{"id": "other", "function": {"name": "look", "arguments": '{"limit": 5}'}}],
     }
     result = {"role": "tool", "tool_call_id": "other", "content": "5"}
-    second = thread([says("system", "be kind"), hi, repeated, result], [says("assistant", "five")])
+    second = conversation_digests(
+        [says("system", "be kind"), hi, repeated, result], [says("assistant", "five")]
+    )
     assert first is not None
     assert second is not None
-    assert (first.history, second.history) == (None, first.reached)
-    assert len({first.asked, first.reached, second.asked, second.reached}) == 4
+    assert (first.history, second.history) == (None, first.with_response)
+    assert len({first.with_request, first.with_response, second.with_request, second.with_response}) == 4
 
 
 def test_tool_calls_before_the_last_text_may_be_left_out() -> None:
@@ -200,20 +202,20 @@ def test_tool_calls_before_the_last_text_may_be_left_out() -> None:
     ]
     short = [whole[0], whole[-1]]
     new = says("user", "and now?")
-    assert thread([*whole, new], []) == thread([*short, new], [])
+    assert conversation_digests([*whole, new], []) == conversation_digests([*short, new], [])
 
 
 def test_a_round_of_tools_more_is_another_place() -> None:
     asked = [says("user", "hi"), asks("poll", {}), {"role": "tool", "content": "not yet"}]
-    once, twice = thread(asked, []), thread([*asked, *asked[1:]], [])
+    once, twice = conversation_digests(asked, []), conversation_digests([*asked, *asked[1:]], [])
     assert once is not None
     assert twice is not None
     assert once.history != twice.history
 
 
 def test_who_speaks_and_where_a_result_differs_make_another_place() -> None:
-    def place(*messages: dict[str, object]) -> Thread | None:
-        return thread(list(messages), None)
+    def place(*messages: dict[str, object]) -> Digests | None:
+        return conversation_digests(list(messages), None)
 
     look = [says("user", "hi"), asks("look", {})]
     different = [
@@ -226,4 +228,8 @@ def test_who_speaks_and_where_a_result_differs_make_another_place() -> None:
 
 
 def test_without_messages_there_is_no_place() -> None:
-    assert [thread(None, None), thread([], [says("assistant", "hi")]), thread("hi", [])] == [None, None, None]
+    assert [
+        conversation_digests(None, None),
+        conversation_digests([], [says("assistant", "hi")]),
+        conversation_digests("hi", []),
+    ] == [None, None, None]

@@ -7,8 +7,8 @@ import time
 import pytest
 from paths import RECORDED
 
-from spangrade.converters.spans.dialects import observe
 from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.completeness import missing_spans
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.tracer.files import read

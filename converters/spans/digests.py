@@ -1,0 +1,69 @@
+"""Digests of the conversation that a model call is part of, made from its messages alone.
+
+A request repeats the conversation so far, so its history is what an earlier call ended with. That links the
+calls of a client that records no conversation id.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+from spangrade.converters.spans.messages import Message, message_of
+from spangrade.converters.spans.observation import Digests
+
+
+def conversation_digests(inputs: Any, outputs: Any) -> Digests | None:
+    """Return the digests of a conversation at a model call; None if the call has no input messages.
+
+    A response differs a little from its repetition in the next request. So only texts without white space
+    count and, after the last text, the model's tool calls. Earlier tool calls and their results do not: some
+    clients leave them out, others clear them later.
+    """
+    request = _messages(inputs)
+    if not request:
+        return None
+    last = max((i for i, message in enumerate(request) if message.role == "assistant"), default=-1)
+    conversation = _Conversation()
+    for message in request[: last + 1]:
+        conversation.add(message)
+    history = conversation.digest() if last >= 0 else None
+    new = request[last + 1 :]
+    for message in new:
+        conversation.add(message)
+    with_request = conversation.digest(*(str(r.result) for message in new for r in message.tool_results))
+    response = [message for message in _messages(outputs) if message.role == "assistant"]
+    for message in response:
+        conversation.add(message)
+    return Digests(history, with_request, conversation.digest() if response else None)
+
+
+def _messages(messages: Any) -> list[Message]:
+    listed = messages if isinstance(messages, list) else [messages]
+    return [
+        message
+        for message in map(message_of, listed)
+        if message is not None and message.role != "system" and any(message[1:])
+    ]
+
+
+class _Conversation:
+    def __init__(self) -> None:
+        self._texts = blake2b(digest_size=16)
+        self._role: str | None = None
+        self._calls: list[str] = []
+
+    def add(self, message: Message) -> None:
+        if message.text and message.role != "tool":
+            if message.role != self._role:
+                self._role = message.role
+                self._texts.update(f"\0{message.role}\0".encode())
+            self._texts.update("".join(message.text.split()).encode("utf-8", "replace"))
+            self._calls.clear()
+        self._calls += [f"{call.name}\0{call.arguments}" for call in message.tool_calls]
+
+    def digest(self, *results: str) -> str:
+        digest = self._texts.copy()
+        for step in (*self._calls, *results):
+            digest.update(f"\0\0{step}".encode("utf-8", "replace"))
+        return digest.hexdigest()

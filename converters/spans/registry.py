@@ -1,0 +1,77 @@
+"""The dialects, in the order in which they are tried: the first that claims a span reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Protocol, runtime_checkable
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.tracer.plugins import plugins
+from spangrade.tracer.span import LogRecord, Span
+
+GROUP = "spangrade.dialects"
+# Dialects of other packages come before these, in the order of their names. OpenInference comes before
+# Pydantic AI because its instrumentation adds to that framework's own spans; Traceloop before the OpenAI
+# Agents SDK because its spans have the same scope.
+ORDER = (
+    "adk",
+    "langchain",
+    "logfire",
+    "openinference",
+    "pydantic-ai",
+    "strands",
+    "traceloop",
+    "openai-agents",
+)
+FALLBACK = "genai"
+
+# https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
+_SAMPLED = re.compile(r"(^|,)\s*ot=([^,]*;)?th:0*[1-9a-f]")
+
+
+@runtime_checkable
+class Dialect(Protocol):
+    """A module that reads the spans of one family of instrumentations, by these two functions."""
+
+    def claims(self, span: Span, /) -> bool:
+        """Return whether this dialect reads the span."""
+        ...
+
+    def read(self, span: Span, logs: Sequence[LogRecord], /) -> Observation:
+        """Return what a span records, given the log records of the same trace id and span id."""
+        ...
+
+
+@cache
+def dialects() -> Mapping[str, Dialect]:
+    """Return the installed dialects by name, in the order in which they are tried.
+
+    Those of other packages come first, by name; then spangrade's own in `ORDER`; `FALLBACK` claims the rest.
+    Raises InputError if one cannot be loaded or is not a dialect, or if two have the same name.
+    """
+    found: dict[str, Dialect] = {}
+    for plugin in plugins(GROUP):
+        module = plugin.load()
+        if not isinstance(module, Dialect):
+            raise plugin.error("expected a module with the functions claims(span) and read(span, logs)")
+        if plugin.name in found:
+            raise plugin.error("another dialect has the same name")
+        found[plugin.name] = module
+    ours = [name for name in (*ORDER, FALLBACK) if name in found]
+    return {name: found[name] for name in (*(name for name in found if name not in ours), *ours)}
+
+
+def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Observation]:
+    """Read spans, each with the logs recorded under its (trace id, span id)."""
+    tried = tuple(dialects().values())
+    observations = []
+    for span in spans:
+        for dialect in tried:
+            if dialect.claims(span):
+                observation = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
+                sampled = span.trace_state is not None and _SAMPLED.search(span.trace_state)
+                observations.append(observation._replace(sampled=True) if sampled else observation)
+                break
+    return observations

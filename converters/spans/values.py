@@ -1,0 +1,61 @@
+"""Values of attributes and of JSON records, whatever form an instrumentation gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from spangrade.tracer.canonical_json import canonical
+
+
+def json_value(value: Any) -> Any:
+    """Return the value of a JSON text; any other value as it is."""
+    if isinstance(value, str):
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    return value
+
+
+def json_object(value: Any) -> dict[str, Any]:
+    """Return a JSON object, or the one that a JSON text holds; an empty one for every other value."""
+    document = json_value(value)
+    return document if isinstance(document, dict) else {}
+
+
+def json_text(value: Any) -> str | None:
+    """Return a value, or the value of a JSON text, as canonical JSON text; None for None."""
+    return None if value is None else canonical(json_value(value))
+
+
+def text(value: Any) -> str | None:
+    """Return a value that is a non-empty string, else None."""
+    return value if isinstance(value, str) and value else None
+
+
+def first_text(values: Iterable[Any]) -> str | None:
+    """Return the first value that is a non-empty string; None if none is."""
+    return next((value for value in values if isinstance(value, str) and value), None)
+
+
+def count(value: Any) -> int | None:
+    """Return a value that is a count (an OTLP/JSON integer may be a string), else None."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if number >= 0 else None
+
+
+def either(record: Any, name: str) -> Any:
+    """Return a record's value under a snake_case name or its camelCase form; None if it has neither."""
+    if not isinstance(record, dict):
+        return None
+    value = record.get(name)
+    first, *rest = name.split("_")
+    return record.get(first + "".join(map(str.title, rest))) if value is None else value
