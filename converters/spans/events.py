@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans.values import json_value
+from spangrade.converters.spans.values import parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -55,12 +55,12 @@ def _events(span: Span, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mappin
     for log in sorted(logs, key=lambda record: record.time_ns):
         name = log.event_name or log.attributes.get("event.name")
         if isinstance(name, str) and name.startswith("gen_ai."):
-            yield name, log.attributes, json_value(log.body)
+            yield name, log.attributes, parse_json(log.body)
     for event in filter(_is_genai, span.events):
         fields = event["attributes"]
         content = fields.get("gen_ai.event.content")  # in place of a body, which events did not have
-        yield event["name"], fields, fields if content is None else json_value(content)
-    listed = json_value(span.attributes.get("events"))
+        yield event["name"], fields, fields if content is None else parse_json(content)
+    listed = parse_json(span.attributes.get("events"))
     for body in listed if isinstance(listed, list) else ():
         if isinstance(body, dict) and isinstance(body.get("event.name"), str):
             yield body["event.name"], body, body
@@ -73,7 +73,7 @@ def _is_genai(event: Mapping[str, Any]) -> bool:
 def message_of_event(name: str, body: Any) -> dict[str, Any]:
     """Return the message that an event stands for, in the shape of the providers' APIs."""
     message = {"role": _ROLES[name], **body} if isinstance(body, dict) else {"content": body}
-    inner = json_value(message["message"]) if "message" in message else None
+    inner = parse_json(message["message"]) if "message" in message else None
     if isinstance(inner, dict):
         message |= inner
     elif inner is not None:
@@ -82,7 +82,7 @@ def message_of_event(name: str, body: Any) -> dict[str, Any]:
     if isinstance(content, dict) and "parts" in content:  # Google's Content, which has a role too
         message |= content
     elif isinstance(content, str) and content.startswith("[{"):
-        blocks = json_value(content)
+        blocks = parse_json(content)
         if isinstance(blocks, list) and all(isinstance(b, dict) and b.keys() & _BLOCKS for b in blocks):
             message["content"] = blocks
     message["role"] = message.get("role") or _ROLES[name]

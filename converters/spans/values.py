@@ -10,7 +10,7 @@ import orjson
 from spangrade.tracer.canonical_json import canonical
 
 
-def json_value(value: Any) -> Any:
+def parse_json(value: Any) -> Any:
     """Return the value of a JSON text; any other value as it is."""
     if isinstance(value, str):
         try:
@@ -22,13 +22,13 @@ def json_value(value: Any) -> Any:
 
 def json_object(value: Any) -> dict[str, Any]:
     """Return a JSON object, or the one that a JSON text holds; an empty one for every other value."""
-    document = json_value(value)
+    document = parse_json(value)
     return document if isinstance(document, dict) else {}
 
 
 def json_text(value: Any) -> str | None:
     """Return a value, or the value of a JSON text, as canonical JSON text; None for None."""
-    return None if value is None else canonical(json_value(value))
+    return None if value is None else canonical(parse_json(value))
 
 
 def text(value: Any) -> str | None:

@@ -13,7 +13,7 @@ from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import Exchange, code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.values import count, json_text, json_value, text
+from spangrade.converters.spans.values import count, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -175,7 +175,7 @@ def _state(span: Span, attributes: Mapping[str, Any]) -> tuple[tuple[int, Mappin
         for event in span.events
         if event.get("name") == semconv.STATE
     ]
-    values = [(time_ns, json_value(value)) for time_ns, value in writes]
+    values = [(time_ns, parse_json(value)) for time_ns, value in writes]
     return tuple((time_ns, value) for time_ns, value in values if isinstance(value, dict))
 
 
@@ -193,7 +193,7 @@ def failure(span: Span, attributes: Mapping[str, Any]) -> tuple[bool, str | None
 
 def _messages(attributes: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the input messages and the output messages; both None if neither is recorded."""
-    inputs, outputs = json_value(_first(attributes, _INPUTS)), json_value(_first(attributes, _OUTPUTS))
+    inputs, outputs = parse_json(_first(attributes, _INPUTS)), parse_json(_first(attributes, _OUTPUTS))
     if isinstance(inputs, str):
         inputs = [{"role": "user", "content": inputs}]
     if isinstance(outputs, str):

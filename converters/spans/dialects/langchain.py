@@ -11,7 +11,7 @@ from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import json_value
+from spangrade.converters.spans.values import parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -27,5 +27,5 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     observation = langchain_values.without_control_flow(span, genai.read_attributes(span, attributes))
     if observation.kind != "tool":
         return observation
-    output = json_value(attributes.get(semconv.TOOL_CALL_RESULT))
+    output = parse_json(attributes.get(semconv.TOOL_CALL_RESULT))
     return observation._replace(**langchain_values.tool_output(observation, output))

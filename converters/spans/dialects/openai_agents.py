@@ -13,7 +13,7 @@ from typing import Any
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import json_value, text
+from spangrade.converters.spans.values import parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -30,7 +30,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     attributes = dict(with_events(span, logs))
     for name in (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES):
         if name in attributes:
-            attributes[name] = _messages(json_value(attributes[name]))
+            attributes[name] = _messages(parse_json(attributes[name]))
     observation = genai.read_attributes(span, attributes)
     if target := text(attributes.get("gen_ai.handoff.to_agent")):
         source = text(attributes.get("gen_ai.handoff.from_agent"))

@@ -17,7 +17,7 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import messages
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import count, first_text, json_object, json_text, json_value, text
+from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
 from spangrade.tracer.span import LogRecord, Span
 
 _KIND = "openinference.span.kind"
@@ -61,7 +61,7 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
         "provider": first_text(providers),
         "model": first_text(attributes.get(f"llm.{key}") for key in keys) or observation.model,
     }
-    output = json_value(attributes.get("output.value"))
+    output = parse_json(attributes.get("output.value"))
     if isinstance(output, dict):
         changes["call_key"] = text(output.get("id")) or observation.call_key
         changes |= langchain_values.model_output(output)
@@ -86,15 +86,15 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
 
 
 def _tool(span: Span, observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    value = json_value(attributes.get("input.value"))
-    output = run_io.python_value(json_value(attributes.get("output.value")))
+    value = parse_json(attributes.get("input.value"))
+    output = run_io.python_value(parse_json(attributes.get("output.value")))
     name = text(attributes.get("tool.name")) or observation.name
     if name is None and span.name.startswith("handoff to "):  # OpenAI agents
         target = text(output) or span.name.removeprefix("handoff to ")
         return {"kind": "handoff", "agent": text(value), "handoff_to": target}
     if name is None or name in _NOT_TOOLS:
         return {"kind": "other"}
-    arguments = run_io.arguments(value, json_value(attributes.get("tool.parameters")))
+    arguments = run_io.arguments(value, parse_json(attributes.get("tool.parameters")))
     ids = (attributes.get("tool_call.id"), attributes.get("tool.id"), observation.call_id)
     tool = observation._replace(
         kind="tool",
@@ -110,8 +110,8 @@ def _tool(span: Span, observation: Observation, attributes: Mapping[str, Any]) -
 def _run(
     span: Span, observation: Observation, attributes: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> dict[str, Any]:
-    value = json_value(attributes.get("input.value", attributes.get("crew_inputs")))
-    output = json_value(attributes.get("output.value"))
+    value = parse_json(attributes.get("input.value", attributes.get("crew_inputs")))
+    output = parse_json(attributes.get("output.value"))
     topmost = span.parent_span_id is None
     name = _agent(span, observation, attributes, metadata)
     changes: dict[str, Any] = {

@@ -13,7 +13,7 @@ from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import message_of, unwrapped
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import json_text, json_value
+from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -44,7 +44,7 @@ def _first_version(span: Span, attributes: Mapping[str, Any]) -> dict[str, Any]:
             "gen_ai.tool.status": attributes.get("tool.status"),
         }
     if span.name == "Model invoke":
-        response = {"role": "assistant", "content": json_value(attributes.get("gen_ai.completion"))}
+        response = {"role": "assistant", "content": parse_json(attributes.get("gen_ai.completion"))}
         return {semconv.OPERATION_NAME: semconv.CHAT, semconv.OUTPUT_MESSAGES: [response]}
     if "agent.name" in attributes and "event_loop.cycle_id" not in attributes:
         return {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: attributes["agent.name"]}
@@ -55,7 +55,7 @@ def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observatio
     result = observation.result
     return observation._replace(
         arguments=observation.arguments or _arguments(attributes),
-        result=_result(attributes) if result is None else json_text(unwrapped(json_value(result))),
+        result=_result(attributes) if result is None else json_text(unwrapped(parse_json(result))),
         failed=observation.failed or attributes.get("gen_ai.tool.status") == "error",
     )
 
@@ -87,5 +87,5 @@ def _result(attributes: Mapping[str, Any]) -> str | None:
 
 
 def _list(value: Any) -> Sequence[Any]:
-    messages = json_value(value)
+    messages = parse_json(value)
     return messages if isinstance(messages, list) else ()

@@ -17,7 +17,7 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.values import count, first_text, json_object, json_text, json_value, text
+from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
 from spangrade.tracer.span import LogRecord, Span
 
 _OWN = {"traceloop.span.kind", "llm.request.type", "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
@@ -99,15 +99,15 @@ def _run(span: Span, observation: Observation, attributes: Mapping[str, Any]) ->
 
 
 def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observation:
-    value = json_value(attributes.get("traceloop.entity.input", attributes.get("gen_ai.tool.call.arguments")))
-    output = json_value(attributes.get("traceloop.entity.output", attributes.get("gen_ai.tool.call.result")))
+    value = parse_json(attributes.get("traceloop.entity.input", attributes.get("gen_ai.tool.call.arguments")))
+    output = parse_json(attributes.get("traceloop.entity.output", attributes.get("gen_ai.tool.call.result")))
     call_id = observation.call_id
     if isinstance(value, dict) and "input_str" in value:
         if isinstance(context := value.get("kwargs"), dict):
             call_id = call_id or text(context.get("tool_call_id"))
-        value = value["inputs"] if isinstance(value.get("inputs"), dict) else json_value(value["input_str"])
+        value = value["inputs"] if isinstance(value.get("inputs"), dict) else parse_json(value["input_str"])
     if isinstance(output, dict) and output.keys() == {"output", "kwargs"}:
-        output = json_value(output["output"])
+        output = parse_json(output["output"])
     output = run_io.python_value(output)
     name = observation.name or text(attributes.get("traceloop.entity.name"))
     tool = observation._replace(
@@ -142,7 +142,7 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
 
 
 def _message(item: Mapping[str, Any], role: str | None = None) -> dict[str, Any]:
-    content = json_value(item.get("content"))
+    content = parse_json(item.get("content"))
     return {
         **item,
         "role": role or item.get("role"),
@@ -152,7 +152,7 @@ def _message(item: Mapping[str, Any], role: str | None = None) -> dict[str, Any]
 
 
 def _payload(attributes: Mapping[str, Any], direction: str, key: str) -> Any:
-    value = json_value(attributes.get(f"traceloop.entity.{direction}"))
+    value = parse_json(attributes.get(f"traceloop.entity.{direction}"))
     if isinstance(value, dict) and key in value:
         return value[key]
     if isinstance(value, dict) and "kwargs" in value and "args" in value:

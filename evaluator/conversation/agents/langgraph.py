@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spangrade.converters.spans.values import json_value
+from spangrade.converters.spans.values import parse_json
 from spangrade.evaluator.conversation.agents.adapter import Answer, Reply, comes_from
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.errors import InputError
@@ -39,7 +39,7 @@ def _reply(messages: Sequence[Any]) -> Reply:
     asked = max((i for i, message in enumerate(messages) if message.type == "human"), default=-1)
     fresh = messages[asked + 1 :]
     texts = [text for message in fresh if message.type == "ai" and (text := _text(message.content))]
-    results = {m.tool_call_id: json_value(m.content) for m in fresh if m.type == "tool"}
+    results = {m.tool_call_id: parse_json(m.content) for m in fresh if m.type == "tool"}
     calls = [
         ToolCall(call["name"], call["args"], results[call["id"]])
         for message in fresh

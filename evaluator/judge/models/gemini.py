@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from genai_prices import Usage
 
+from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.evaluator.judge.price import price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import JudgeError, JudgeUnavailable, Question, Verdict
@@ -81,20 +82,20 @@ class GeminiJudge:
             finished = response.candidates and response.candidates[0].finish_reason
             raise JudgeError(f"judge {self.name}: answered no text: {blocked or finished or 'no candidate'}")
         verdict = read_answer(question, response.text, self.name)
-        usage = response.usage_metadata
-        if usage is None or usage.prompt_token_count is None or usage.candidates_token_count is None:
+        if response.usage_metadata is None:
             return verdict
-        # Gemini counts what the model thought apart from what it answered, and bills both as output.
-        output_tokens = usage.candidates_token_count + (usage.thoughts_token_count or 0)
+        usage = gemini_usage(response.usage_metadata.model_dump())
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return verdict
         return replace(
             verdict,
-            input_tokens=usage.prompt_token_count,
-            output_tokens=output_tokens,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
             cost_usd=price_usd(
                 Usage(
-                    input_tokens=usage.prompt_token_count,
-                    output_tokens=output_tokens,
-                    cache_read_tokens=usage.cached_content_token_count or 0,
+                    input_tokens=usage.input_tokens,
+                    output_tokens=usage.output_tokens,
+                    cache_read_tokens=usage.cached_input_tokens or 0,
                 ),
                 self.model,
                 provider_id="google",
