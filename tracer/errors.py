@@ -1,4 +1,4 @@
-"""The one error tree, and the exit codes that the command line makes of it."""
+"""The exceptions of spangrade, and the exit codes of its command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What `spangrade` exits with."""
+    """An exit code of the command `spangrade`."""
 
     PASSED = 0
     FAILED = 1
@@ -16,7 +16,7 @@ class ExitCode(IntEnum):
 
 
 class SpangradeError(Exception):
-    """Anything that spangrade refuses; its text says what was wrong, where, and what would be right."""
+    """The base of all errors; the message says what was wrong, where, and what was expected."""
 
     exit_code = ExitCode.BAD_INPUT
 

@@ -1,4 +1,4 @@
-"""Files of recorded spans and logs, whatever their format: found from what is in them, not from the name."""
+"""Read files of recorded spans and logs; the format is recognized by the content, not by the name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spangrade.tracer.span import LogRecord, Problem, Span
 _OTLP_KEYS = frozenset({"resourceSpans", "resourceLogs", "resource_spans", "resource_logs"})
 _BOM = b"\xef\xbb\xbf"
 _WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\x00{0,3}[\[{]\x00|\x00{1,3}(\xfe\xff|[\[{])")
-# A protobuf message begins with a line feed too, and "{" may be a length; but none goes on like JSON.
+# A protobuf message may begin with a line feed, and "{" may be a length; but it does not continue like JSON.
 _JSON = re.compile(rb'(?!\n)\s*[\[{]|\n\s*(\{\s*("[^\x00-\x1f]|\}|$)|\[\s*([\[{\]"]|$))')
 _JSON_LIST = re.compile(rb"\s*\[")
 _CONTROL = re.compile(rb"[\x00-\x08]")
@@ -34,22 +34,22 @@ _BROKEN_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
 
 @runtime_checkable
 class Reader(Protocol):
-    """One format of recorded spans; found by an entry point of the group `spangrade.readers`."""
+    """A format of recorded spans, registered as an entry point of the group `spangrade.readers`."""
 
     def __call__(self, document: Any, /) -> Iterator[Span | LogRecord | Problem] | None:
         """Return a document's records, or None if it is of another format.
 
-        The document is a JSON value (a whole file, or one line of JSON lines), or the bytes of a file that is
+        The document is a JSON value (a whole file, or one line of JSON Lines), or the bytes of a file that is
         not JSON. A Problem's `where` is the position in the document.
         """
 
 
 def read(path: Path) -> Iterator[Span | LogRecord | Problem]:
-    """Yield the records of a file, and a Problem for each part of it that cannot be read or is odd.
+    """Yield the records of a file, and a Problem for each part that cannot be read or is implausible.
 
-    JSON lines are read one by one; a single JSON document and protobuf are loaded whole. Raises InputError,
-    when the first record is asked for, for a file that cannot be used at all. A Problem's `where` is
-    `path:line position` in JSON lines, `path position` in a document.
+    JSON Lines are read one by one; a single JSON document and protobuf are loaded whole. Raises InputError,
+    on the first iteration, if the file cannot be used at all. A Problem's `where` is `path:line position` in
+    JSON Lines, `path position` in a document.
     """
     try:
         with path.open("rb") as raw:
@@ -58,9 +58,9 @@ def read(path: Path) -> Iterator[Span | LogRecord | Problem]:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except IsADirectoryError:
-        raise InputError(f"{path}: a directory; right is a file of recorded spans") from None
+        raise InputError(f"{path}: a directory; expected a file of recorded spans") from None
     except _BROKEN_GZIP as error:
-        raise InputError(f"{path}: a broken gzip file ({error}); right is a whole one") from error
+        raise InputError(f"{path}: a broken gzip file ({error}); expected a complete one") from error
     except OSError as error:
         raise InputError(f"{path}: cannot read: {error.strerror or error}") from error
 
@@ -82,8 +82,8 @@ def _readers() -> dict[str, Reader]:
     return load_plugins("spangrade.readers", Reader)
 
 
-def _right() -> str:
-    return f"right is one of the formats {', '.join(_readers())}"
+def _expected() -> str:
+    return f"expected one of the formats {', '.join(_readers())}"
 
 
 def _records(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
@@ -95,9 +95,9 @@ def _read(stream: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[Span |
     if head.startswith(_BOM):
         head = head[len(stream.read(len(_BOM))) :]
     if not head:
-        raise InputError(f"{path}: an empty file; {_right()}")
+        raise InputError(f"{path}: an empty file; {_expected()}")
     if _WIDE.match(head):
-        raise InputError(f"{path}: UTF-16 or UTF-32 text; right is UTF-8")
+        raise InputError(f"{path}: UTF-16 or UTF-32 text; expected UTF-8")
     if not _JSON.match(head):
         yield from _whole(stream.read(_MAX_MESSAGE), path)
         return
@@ -111,8 +111,8 @@ def _read(stream: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[Span |
         document = _parse(text)
     except _NotJSONError as error:
         if len(filled) == 1 or error.offset > sum(map(len, opening[:-1])):
-            raise InputError(f"{path}: {error}; right is a whole JSON document, or one a line") from None
-        yield from _lines(BytesIO(text), path)  # line 1 is broken by itself: the others may be whole
+            raise InputError(f"{path}: {error}; expected a whole JSON document, or one per line") from None
+        yield from _lines(BytesIO(text), path)  # only line 1 is broken: the others may be valid
     else:
         yield from _whole(document, path)
 
@@ -120,12 +120,12 @@ def _read(stream: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[Span |
 def _whole(document: Any, path: Path) -> Iterator[Span | LogRecord | Problem]:
     records = _records(document)
     if records is None:
-        raise InputError(f"{path}: {_described(document)}; {_right()}")
+        raise InputError(f"{path}: {_described(document)}; {_expected()}")
     yield from _placed(records, str(path))
 
 
 def _opening(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines up to and with the second that is not blank."""
+    """Yield the lines up to and including the second that is not blank."""
     filled = 0
     for line in lines:
         yield line
@@ -135,7 +135,7 @@ def _opening(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _lines_follow(opening: Sequence[bytes]) -> bool:
-    """Return whether a file that begins so is JSON lines, rather than one document over many lines."""
+    """Return whether a file that begins with these lines is JSON Lines, not one long document."""
     if len(opening) < 2:
         return False
     try:
@@ -158,15 +158,15 @@ def _lines(lines: Iterable[bytes], path: Path) -> Iterator[Span | LogRecord | Pr
             try:
                 document = _parse(line)
             except _NotJSONError as error:
-                yield Problem(where, f"{error}; right is one JSON document a line")
+                yield Problem(where, f"{error}; expected one JSON document per line")
                 continue
             records = _records(document)
             if records is None:
-                yield Problem(where, f"{_described(document)}; {_right()}")
+                yield Problem(where, f"{_described(document)}; {_expected()}")
             else:
                 yield from _placed(records, where)
     except _BROKEN_GZIP as error:
-        yield Problem(f"{path}:{number + 1}", f"a broken gzip file ({error}); right is a whole one")
+        yield Problem(f"{path}:{number + 1}", f"a broken gzip file ({error}); expected a complete one")
 
 
 def _placed(
@@ -180,7 +180,7 @@ def _placed(
 
 
 class _NotJSONError(ValueError):
-    """Text that is not JSON: why, and from which byte on."""
+    """Text that is not JSON: the reason, and the byte where it stops being JSON."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -188,8 +188,8 @@ class _NotJSONError(ValueError):
 
 
 def _parse(text: bytes) -> Any:
-    # orjson makes floats of integers beyond 64 bits, such as the trace ids in ADK's lists of spans; and it
-    # refuses NaN and half surrogate pairs, which Python's own json reads as it writes them.
+    # orjson reads integers beyond 64 bits, such as the trace ids in ADK's lists of spans, as floats; and it
+    # rejects NaN and half surrogate pairs, which Python's json reads because it writes them.
     if not _JSON_LIST.match(text):
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(text)
@@ -200,23 +200,23 @@ def _parse(text: bytes) -> Any:
     except json.JSONDecodeError as error:
         offset = len(error.doc[: error.pos].encode())
         if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
-            raise _NotJSONError(f"JSON that is cut short at byte {len(text)}", len(text)) from None
+            raise _NotJSONError(f"JSON cut short at byte {len(text)}", len(text)) from None
         reason = error.msg.lower().removesuffix(" at").rstrip(": ")
         raise _NotJSONError(f"not JSON at byte {offset}: {reason}", offset) from None
     except RecursionError:
-        raise _NotJSONError("JSON that is nested too deeply", len(text)) from None
+        raise _NotJSONError("JSON nested too deeply", len(text)) from None
     except ValueError as error:  # an integer of thousands of digits
         raise _NotJSONError(f"JSON with a number that is too long: {error}", len(text)) from None
 
 
 def _described(document: Any) -> str:
-    """Return what a document is, for the message that refuses it."""
+    """Return a description of a document, for the message that rejects it."""
     match document:
         case dict():
             keys = ", ".join(ascii(key[:40])[1:-1] for key in list(document)[:4])
             return f"a JSON object with the keys {keys}" if document else "an empty JSON object"
         case [dict() as first, *_]:
-            return f"a JSON list; its first is {_described(first)}"
+            return f"a JSON list; its first item is {_described(first)}"
         case list():
             return "a JSON list of something else" if document else "an empty JSON list"
         case bytes():

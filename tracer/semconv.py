@@ -1,7 +1,7 @@
-"""Attribute names: the OpenTelemetry GenAI semantic conventions, and our own where they have no word.
+"""Attribute names: the OpenTelemetry GenAI semantic conventions, and our own where they have none.
 
-The constants on PyPI for `gen_ai.*` are deprecated since the conventions moved to a repository of their
-own, so the words that we use are kept here.
+The constants for `gen_ai.*` on PyPI are deprecated since the conventions have a repository of their own, so
+the names in use are defined here.
 """
 
 from __future__ import annotations
@@ -38,14 +38,12 @@ INVOKE_WORKFLOW = "invoke_workflow"
 EXECUTE_TOOL = "execute_tool"
 CHAT = "chat"
 
-# Ours: the conventions have no word for these.
-STATE = "spangrade.state"  # an event, with an attribute of the same name: a JSON object of the variables set
+# Ours: the conventions have no name for these.
+STATE = "spangrade.state"  # an event and its attribute: a JSON object of the variables that were set
 QUESTION_ID = "spangrade.question_id"  # the golden question that a session answers
-TURN = "spangrade.turn"  # on a span that stands for one user message and all that follows: true
-TURN_INPUT = "spangrade.turn.input"  # what the user said
-TURN_OUTPUT = "spangrade.turn.output"  # what the agent answered
-DURATION_UNKNOWN = (
-    "spangrade.duration_unknown"  # true: the span ended at its end or later, nobody recorded when
-)
+TURN = "spangrade.turn"  # true on a span that stands for one user message and all that follows
+TURN_INPUT = "spangrade.turn.input"  # the user's text
+TURN_OUTPUT = "spangrade.turn.output"  # the agent's text
+DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end time or later
 
 CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

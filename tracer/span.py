@@ -1,4 +1,4 @@
-"""What is stored: a span and a log record, as they came."""
+"""The records that are stored: spans and log records, as they came."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Attributes = dict[str, Any]
 class Span(NamedTuple):
     """One finished span. Ids are lower-case hex, times are nanoseconds since the epoch.
 
-    Attribute values are JSON values (bytes become base64 text, NaN and infinities become text).
+    Attribute values are JSON values: bytes are base64 text, NaN and infinities are text.
     An event is `{"name", "time_ns", "attributes"}`, a link `{"trace_id", "span_id", "attributes"}`.
     `kind` is INTERNAL, SERVER, CLIENT, PRODUCER or CONSUMER; `status` is UNSET, OK or ERROR.
     """
@@ -24,7 +24,7 @@ class Span(NamedTuple):
     end_ns: int
     status: str = "UNSET"
     status_message: str | None = None
-    attributes: Attributes = {}  # noqa: RUF012 (never written to: a span is a value)
+    attributes: Attributes = {}  # noqa: RUF012 (never modified: a span is a value)
     events: list[Attributes] = []  # noqa: RUF012
     links: list[Attributes] = []  # noqa: RUF012
     resource: Attributes = {}  # noqa: RUF012
@@ -34,10 +34,10 @@ class Span(NamedTuple):
 
 
 class LogRecord(NamedTuple):
-    """One log record (an OpenTelemetry event), with the span it belongs to, if any.
+    """One log record (an OpenTelemetry event), with the ids of its span, if it has one.
 
     `body` is a JSON value. A record without a trace may still belong to a session, by the conversation
-    id among its attributes: that is how a session's own log brings its state.
+    id in its attributes: ADK's sessions bring their state this way.
     """
 
     trace_id: str | None
@@ -53,9 +53,9 @@ class LogRecord(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something odd in an input: where it stands, what was wrong, what would be right.
+    """A problem in an input: where it is, what was wrong, and what was expected.
 
-    `dropped` is false where the record was kept as it came, and true where it could not be.
+    `dropped` is true if the record was left out, false if it was kept as it came.
     """
 
     where: str

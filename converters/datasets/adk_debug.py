@@ -14,9 +14,9 @@ from spangrade.tracer.otlp.common import (
     MalformedError,
     checked_time,
     decoded,
-    log_oddities,
+    log_warnings,
     not_finite,
-    span_oddities,
+    span_warnings,
 )
 from spangrade.tracer.semconv import CONVERSATION_ID, STATE
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -33,7 +33,7 @@ def read_trace(document: Any) -> Iterator[Span | Problem] | None:
     """
     match document:
         case [dict() as first, *_] if first.keys() >= _SPAN_KEYS:
-            return decoded([Group("", document, {}, _SCOPE, None)], _span, span_oddities)
+            return decoded([Group("", document, {}, _SCOPE, None)], _span, span_warnings)
     return None
 
 
@@ -75,7 +75,7 @@ def _session(document: Mapping[str, Any]) -> Iterator[LogRecord | Problem]:
         yield Problem("", str(error))
         return
     yield log
-    for oddity in log_oddities(log):
+    for oddity in log_warnings(log):
         yield Problem("", oddity, dropped=False)
 
 

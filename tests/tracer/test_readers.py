@@ -20,10 +20,10 @@ from spangrade.tracer.span import LogRecord, Problem, Span
 
 READERS = FIXTURES / "readers"
 SPANS = READERS / "spans.otlp.jsonl"
-FORMATS = "right is one of the formats " + ", ".join(
+FORMATS = "expected one of the formats " + ", ".join(
     point.name for point in entry_points(group="spangrade.readers")
 )
-WHOLE = "right is a whole JSON document, or one a line"
+WHOLE = "expected a whole JSON document, or one per line"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
@@ -146,19 +146,19 @@ def test_a_bad_line_is_a_problem_and_the_others_are_read(file: Callable[[bytes],
     path = file(line(1) + b'{"resourceSpans": bad}\n' + b"\xff\n" + line(2) + b"5\n" + line(3) + cut)
     assert list(read(path)) == [
         stored(1),
-        Problem(f"{path}:2", "not JSON at byte 18: expecting value; right is one JSON document a line"),
-        Problem(f"{path}:3", "not UTF-8 at byte 0; right is one JSON document a line"),
+        Problem(f"{path}:2", "not JSON at byte 18: expecting value; expected one JSON document per line"),
+        Problem(f"{path}:3", "not UTF-8 at byte 0; expected one JSON document per line"),
         stored(2),
         Problem(f"{path}:5", f"a single JSON value; {FORMATS}"),
         stored(3),
-        Problem(f"{path}:7", "JSON that is cut short at byte 50; right is one JSON document a line"),
+        Problem(f"{path}:7", "JSON cut short at byte 50; expected one JSON document per line"),
     ]
 
 
 def test_a_bad_first_line_is_a_problem_and_the_others_are_read(file: Callable[[bytes], Path]) -> None:
     path = file(b'{"resourceSpans": [\n' + line(1) + line(2))
     assert list(read(path)) == [
-        Problem(f"{path}:1", "JSON that is cut short at byte 20; right is one JSON document a line"),
+        Problem(f"{path}:1", "JSON cut short at byte 20; expected one JSON document per line"),
         stored(1),
         stored(2),
     ]
@@ -183,7 +183,7 @@ def test_lines_of_another_kind_are_a_problem_for_each(file: Callable[[bytes], Pa
 
 def test_a_record_that_cannot_be_read_is_named_by_line_and_position(file: Callable[[bytes], Path]) -> None:
     position = "resourceSpans[0].scopeSpans[0].spans[0]"
-    message = "no traceId; right is 32 hexadecimal digits, not all zero"
+    message = "no traceId; expected 32 hexadecimal digits, not all zero"
     path = file(line(1) + line(2, traceId=""))
     assert list(read(path)) == [stored(1), Problem(f"{path}:2 {position}", message)]
     path = file(line(2, traceId=""))
@@ -206,22 +206,22 @@ def test_half_a_surrogate_pair_is_replaced(file: Callable[[bytes], Path]) -> Non
         (b"\0" * 8 + b"DUCK" + b"\0" * 8, f"a DuckDB database; {FORMATS}"),
         (b"time,level\n1,info\n", f"text without a JSON object or list; {FORMATS}"),
         (b"  \n ", f"text without a JSON object or list; {FORMATS}"),
-        ('{"resourceSpans":[]}'.encode("utf-16"), "UTF-16 or UTF-32 text; right is UTF-8"),
-        ('{"resourceSpans":[]}'.encode("utf-16-le"), "UTF-16 or UTF-32 text; right is UTF-8"),
-        ('[{"resourceSpans":[]}]'.encode("utf-16-be"), "UTF-16 or UTF-32 text; right is UTF-8"),
-        ('{"resourceSpans":[]}'.encode("utf-32"), "UTF-16 or UTF-32 text; right is UTF-8"),
-        ('{"resourceSpans":[]}'.encode("utf-32-be"), "UTF-16 or UTF-32 text; right is UTF-8"),
+        ('{"resourceSpans":[]}'.encode("utf-16"), "UTF-16 or UTF-32 text; expected UTF-8"),
+        ('{"resourceSpans":[]}'.encode("utf-16-le"), "UTF-16 or UTF-32 text; expected UTF-8"),
+        ('[{"resourceSpans":[]}]'.encode("utf-16-be"), "UTF-16 or UTF-32 text; expected UTF-8"),
+        ('{"resourceSpans":[]}'.encode("utf-32"), "UTF-16 or UTF-32 text; expected UTF-8"),
+        ('{"resourceSpans":[]}'.encode("utf-32-be"), "UTF-16 or UTF-32 text; expected UTF-8"),
         (b'{"golden_questions": []}', f"a JSON object with the keys golden_questions; {FORMATS}"),
         (b'{"a\\nb\\ud800": 1}', f"a JSON object with the keys a\\nb\\ud800; {FORMATS}"),
         (b'{"a": bad}\n\n\n', f"not JSON at byte 6: expecting value; {WHOLE}"),
         (b'"{}"', f"text without a JSON object or list; {FORMATS}"),
         (b"[]", f"an empty JSON list; {FORMATS}"),
         (b"[5]", f"a JSON list of something else; {FORMATS}"),
-        (b'[{"id": 5}]', f"a JSON list; its first is a JSON object with the keys id; {FORMATS}"),
-        (PRETTY[:100], f"JSON that is cut short at byte 100; {WHOLE}"),
+        (b'[{"id": 5}]', f"a JSON list; its first item is a JSON object with the keys id; {FORMATS}"),
+        (PRETTY[:100], f"JSON cut short at byte 100; {WHOLE}"),
         (
             line(1)[:70],
-            f"JSON that is cut short at byte 70; {WHOLE}",
+            f"JSON cut short at byte 70; {WHOLE}",
         ),
         (
             MISTYPED,
@@ -233,15 +233,15 @@ def test_half_a_surrogate_pair_is_replaced(file: Callable[[bytes], Path]) -> Non
         ),
         (
             b"[" * 100_000 + b"]" * 100_000,
-            f"JSON that is nested too deeply; {WHOLE}",
+            f"JSON nested too deeply; {WHOLE}",
         ),
         (
             b'{"a":' * 100_000,
-            f"JSON that is nested too deeply; {WHOLE}",
+            f"JSON nested too deeply; {WHOLE}",
         ),
         (
             b"[\n" * 100_000,
-            f"JSON that is nested too deeply; {WHOLE}",
+            f"JSON nested too deeply; {WHOLE}",
         ),
     ],
 )
@@ -272,7 +272,7 @@ def test_a_gzipped_document_that_is_broken_is_refused(content: bytes, file: Call
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == "a directory; right is a file of recorded spans"
+    assert refusal(tmp_path) == "a directory; expected a file of recorded spans"
     assert refusal(tmp_path / "missing") == "no such file"
     assert refusal(tmp_path / ("x" * 300)) == "cannot read: File name too long"
 

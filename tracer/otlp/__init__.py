@@ -1,1 +1,1 @@
-"""OTLP: both of its encodings, read into spans and log records."""
+"""Decode OTLP, JSON and protobuf, into spans and log records."""

@@ -1,4 +1,4 @@
-"""What both encodings of OTLP have in common: names, limits, and what is odd about a record."""
+"""Shared by both encodings of OTLP: names, limits, and checks of a record."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from spangrade.tracer.span import Attributes, LogRecord, Problem, Span
 
 Record = TypeVar("Record", Span, LogRecord)
 
-# By their numbers. A span of no kind is internal: so says the protocol's own definition.
+# By number. The protocol defines that a span of unspecified kind is internal.
 KINDS = ("INTERNAL", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 STATUSES = ("UNSET", "OK", "ERROR")
 
-NESTING = 100  # levels of arrays and maps in a value: JSON writers and DuckDB stop at a few hundred
+NESTING = 100  # levels of arrays and maps in a value; JSON writers and DuckDB fail at a few hundred
 INT64 = range(-(2**63), 2**63)
 
 
 class MalformedError(ValueError):
-    """A record that cannot be read, and why."""
+    """A record that cannot be read; the message says why."""
 
 
 class Group(NamedTuple):
-    """The records of one scope as they are encoded, where they stand, and what they share."""
+    """The encoded records of one scope, their position in the document, and what they share."""
 
     where: str
     records: Iterable[Any]
@@ -34,9 +34,9 @@ class Group(NamedTuple):
 def decoded(
     groups: Iterable[Group | Problem],
     decode: Callable[[Any, Group], Record],
-    oddities: Callable[[Record], Iterable[str]],
+    warnings: Callable[[Record], Iterable[str]],
 ) -> Iterator[Record | Problem]:
-    """Yield the groups' records; one that cannot be decoded becomes a Problem, one that is odd gets one."""
+    """Yield the records; a Problem replaces one that cannot be decoded, and follows an implausible one."""
     for group in groups:
         if isinstance(group, Problem):
             yield group
@@ -48,24 +48,24 @@ def decoded(
                 yield Problem(f"{group.where}[{position}]", str(error))
                 continue
             yield record
-            for oddity in oddities(record):
-                yield Problem(f"{group.where}[{position}]", oddity, dropped=False)
+            for warning in warnings(record):
+                yield Problem(f"{group.where}[{position}]", warning, dropped=False)
 
 
 def checked_time(time: int, what: str) -> int:
-    """Return a time in nanoseconds since the epoch; raises MalformedError if the store cannot hold it."""
+    """Return a time in nanoseconds since 1970; raise MalformedError if it does not fit into the store."""
     if 0 <= time < 2**63:
         return time
-    raise MalformedError(f"{what} is {time}; right is nanoseconds since 1970, below 2^63")
+    raise MalformedError(f"{what} is {time}; expected nanoseconds since 1970, below 2^63")
 
 
 def not_finite(number: float) -> str:
-    """Return how JSON writes a number that it has no literal for: NaN, Infinity or -Infinity."""
+    """Return the text that stands for a number without a JSON literal: NaN, Infinity or -Infinity."""
     return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(number)]
 
 
-def span_oddities(span: Span) -> Iterator[str]:
-    """Yield what is odd about a span that is kept as it came."""
+def span_warnings(span: Span) -> Iterator[str]:
+    """Yield what is implausible in a span, which is kept as it came."""
     if not span.start_ns:
         yield "the span has no start time; it is kept at 1970"
     if span.end_ns < span.start_ns:
@@ -74,7 +74,7 @@ def span_oddities(span: Span) -> Iterator[str]:
         yield "the span is its own parent; it is kept as it came"
 
 
-def log_oddities(log: LogRecord) -> Iterator[str]:
-    """Yield what is odd about a log record that is kept as it came."""
+def log_warnings(log: LogRecord) -> Iterator[str]:
+    """Yield what is implausible in a log record, which is kept as it came."""
     if not log.time_ns:
         yield "the log record has no time; it is kept at 1970"

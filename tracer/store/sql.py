@@ -1,4 +1,4 @@
-"""SQL kept in files of its own: one statement, view or migration a file."""
+"""SQL in files: one statement, view or migration per file."""
 
 from __future__ import annotations
 

@@ -177,12 +177,12 @@ def bad_files(folder: Path) -> dict[str, tuple[bytes, str]]:
         return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span | changes]}]}]}).encode()
 
     return {
-        "truncated.jsonl": (good[:3000], "truncated.jsonl: JSON that is cut short at byte 3000"),
+        "truncated.jsonl": (good[:3000], "truncated.jsonl: JSON cut short at byte 3000"),
         "empty.json": (b"", "empty.json: an empty file"),
         "binary.pb": (bytes(range(256)) * 20, "binary.pb: binary content of another kind"),
-        "utf16.jsonl": (good.decode().encode("utf-16"), "utf16.jsonl: UTF-16 or UTF-32 text; right is UTF-8"),
-        "deep.json": (b"[" * 100_000 + b"]" * 100_000, "deep.json: JSON that is nested too deeply"),
-        "no_id.json": (document(spanId=""), "spans[0]: no spanId; right is 16 hexadecimal digits"),
+        "utf16.jsonl": (good.decode().encode("utf-16"), "utf16.jsonl: UTF-16 or UTF-32 text; expected UTF-8"),
+        "deep.json": (b"[" * 100_000 + b"]" * 100_000, "deep.json: JSON nested too deeply"),
+        "no_id.json": (document(spanId=""), "spans[0]: no spanId; expected 16 hexadecimal digits"),
         "no_time.json": (document(startTimeUnixNano="soon"), "spans[0]: startTimeUnixNano"),
         "other.json": (b'{"hello": 1}', "other.json"),
     }

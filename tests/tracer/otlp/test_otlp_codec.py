@@ -186,49 +186,49 @@ def nested(levels: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"traceId": ...}, "no traceId; right is 32 hexadecimal digits, not all zero"),
-        ({"traceId": "0" * 32}, "no traceId; right is 32 hexadecimal digits, not all zero"),
-        ({"traceId": "g" * 32}, f"traceId is '{'g' * 32}'; right is 32 hexadecimal digits"),
-        ({"traceId": 5}, "traceId is 5; right is 32 hexadecimal digits"),
-        ({"spanId": "0af7"}, "spanId is '0af7'; right is 16 hexadecimal digits"),
-        ({"spanId": " " + SPAN[:14] + " "}, f"spanId is ' {SPAN[:14]} '; right is 16 hexadecimal digits"),
-        ({"parentSpanId": "x"}, "parentSpanId is 'x'; right is 16 hexadecimal digits"),
+        ({"traceId": ...}, "no traceId; expected 32 hexadecimal digits, not all zero"),
+        ({"traceId": "0" * 32}, "no traceId; expected 32 hexadecimal digits, not all zero"),
+        ({"traceId": "g" * 32}, f"traceId is '{'g' * 32}'; expected 32 hexadecimal digits"),
+        ({"traceId": 5}, "traceId is 5; expected 32 hexadecimal digits"),
+        ({"spanId": "0af7"}, "spanId is '0af7'; expected 16 hexadecimal digits"),
+        ({"spanId": " " + SPAN[:14] + " "}, f"spanId is ' {SPAN[:14]} '; expected 16 hexadecimal digits"),
+        ({"parentSpanId": "x"}, "parentSpanId is 'x'; expected 16 hexadecimal digits"),
         (
             {"startTimeUnixNano": "1_0"},
-            "startTimeUnixNano is '1_0'; right is an integer of nanoseconds since 1970",
+            "startTimeUnixNano is '1_0'; expected an integer of nanoseconds since 1970",
         ),
-        ({"endTimeUnixNano": 1.5}, "endTimeUnixNano is 1.5; right is an integer of nanoseconds since 1970"),
-        ({"endTimeUnixNano": True}, "endTimeUnixNano is True; right is an integer of nanoseconds since 1970"),
+        ({"endTimeUnixNano": 1.5}, "endTimeUnixNano is 1.5; expected an integer of nanoseconds since 1970"),
+        ({"endTimeUnixNano": True}, "endTimeUnixNano is True; expected an integer of nanoseconds since 1970"),
         (
             {"endTimeUnixNano": str(2**63)},
-            "endTimeUnixNano is 9223372036854775808; right is nanoseconds since 1970, below 2^63",
+            "endTimeUnixNano is 9223372036854775808; expected nanoseconds since 1970, below 2^63",
         ),
-        ({"startTimeUnixNano": -1}, "startTimeUnixNano is -1; right is nanoseconds since 1970, below 2^63"),
-        ({"name": 5}, "name is 5; right is text"),
-        ({"kind": 17}, "kind is 17; right is a number or a name that OTLP has for it"),
-        ({"kind": []}, "kind is a JSON list; right is a number or a name that OTLP has for it"),
-        ({"status": "OK"}, "status: 'OK' where a JSON object belongs"),
-        ({"attributes": "a"}, "attributes: 'a' where a list belongs"),
-        ({"attributes": ["a"]}, """'a' where an attribute {"key": …, "value": …} belongs"""),
-        ({"attributes": [{"key": ["a"]}]}, "a JSON list where an attribute's key belongs"),
-        ({"attributes": attributes_of("x")}, "a value: 'x' where a JSON object belongs"),
+        ({"startTimeUnixNano": -1}, "startTimeUnixNano is -1; expected nanoseconds since 1970, below 2^63"),
+        ({"name": 5}, "name is 5; expected text"),
+        ({"kind": 17}, "kind is 17; expected one of OTLP's numbers or names"),
+        ({"kind": []}, "kind is a JSON list; expected one of OTLP's numbers or names"),
+        ({"status": "OK"}, "status: expected a JSON object, found 'OK'"),
+        ({"attributes": "a"}, "attributes: expected a list, found 'a'"),
+        ({"attributes": ["a"]}, """expected an attribute {"key": …, "value": …}, found 'a'"""),
+        ({"attributes": [{"key": ["a"]}]}, "expected an attribute's key, found a JSON list"),
+        ({"attributes": attributes_of("x")}, "a value: expected a JSON object, found 'x'"),
         (
             {"attributes": attributes_of({"intValue": str(2**63)})},
-            f"'{2**63}' where an integer of 64 bits belongs",
+            f"expected an integer of 64 bits, found '{2**63}'",
         ),
-        ({"attributes": attributes_of({"intValue": 1e20})}, "1e+20 where an integer of 64 bits belongs"),
-        ({"attributes": attributes_of({"intValue": "²"})}, r"'\xb2' where an integer of 64 bits belongs"),
-        ({"attributes": attributes_of({"doubleValue": "x"})}, "'x' where a number belongs"),
-        ({"attributes": attributes_of({"word": "x"})}, "'x' as 'word' where an attribute's value belongs"),
+        ({"attributes": attributes_of({"intValue": 1e20})}, "expected an integer of 64 bits, found 1e+20"),
+        ({"attributes": attributes_of({"intValue": "²"})}, r"expected an integer of 64 bits, found '\xb2'"),
+        ({"attributes": attributes_of({"doubleValue": "x"})}, "expected a number, found 'x'"),
+        ({"attributes": attributes_of({"word": "x"})}, "expected an attribute's value, found 'x' as 'word'"),
         (
             {"attributes": attributes_of({"stringValue": 5})},
-            "5 as 'stringValue' where an attribute's value belongs",
+            "expected an attribute's value, found 5 as 'stringValue'",
         ),
         ({"attributes": attributes_of(nested(101))}, "a value nested deeper than 100 levels"),
-        ({"events": [5]}, "an event: 5 where a JSON object belongs"),
+        ({"events": [5]}, "an event: expected a JSON object, found 5"),
         (
             {"links": [{"traceId": TRACE}]},
-            "no spanId of a link; right is 16 hexadecimal digits, not all zero",
+            "no spanId of a link; expected 16 hexadecimal digits, not all zero",
         ),
     ],
 )
@@ -272,12 +272,12 @@ def test_an_odd_span_is_kept_as_it_came_and_told_of(
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        ({"resourceSpans": 5}, [Problem("resourceSpans", "resourceSpans: 5 where a list belongs")]),
-        ({"resourceSpans": [5]}, [Problem("resourceSpans[0]", "5 where a JSON object belongs")]),
+        ({"resourceSpans": 5}, [Problem("resourceSpans", "resourceSpans: expected a list, found 5")]),
+        ({"resourceSpans": [5]}, [Problem("resourceSpans[0]", "expected a JSON object, found 5")]),
         (
             {"resourceSpans": [{"scopeSpans": [{"spans": {}}, {"spans": [span()]}]}]},
             [
-                Problem("resourceSpans[0].scopeSpans[0]", "spans: a JSON object where a list belongs"),
+                Problem("resourceSpans[0].scopeSpans[0]", "spans: expected a list, found a JSON object"),
                 PLAIN,
             ],
         ),
@@ -286,7 +286,7 @@ def test_an_odd_span_is_kept_as_it_came_and_told_of(
             [
                 Problem(
                     "resourceSpans[0]",
-                    "resource: a JSON list where a JSON object belongs; "
+                    "resource: expected a JSON object, found a JSON list; "
                     "its records are kept without a resource",
                     dropped=False,
                 ),
@@ -298,7 +298,7 @@ def test_an_odd_span_is_kept_as_it_came_and_told_of(
             [
                 Problem(
                     "resourceSpans[0].scopeSpans[0]",
-                    "name is 5; right is text; its records are kept without a scope",
+                    "name is 5; expected text; its records are kept without a scope",
                     dropped=False,
                 ),
                 PLAIN,
@@ -354,22 +354,22 @@ def test_a_log_record_is_kept_without_a_time_and_dropped_with_a_bad_id() -> None
     assert list(otlp_json.decode(logs({}, {"traceId": "x"}, 5))) == [
         LogRecord(None, None, 0, None),
         Problem(f"{where}[0]", "the log record has no time; it is kept at 1970", dropped=False),
-        Problem(f"{where}[1]", "traceId is 'x'; right is 32 hexadecimal digits"),
-        Problem(f"{where}[2]", "a log record: 5 where a JSON object belongs"),
+        Problem(f"{where}[1]", "traceId is 'x'; expected 32 hexadecimal digits"),
+        Problem(f"{where}[2]", "a log record: expected a JSON object, found 5"),
     ]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"trace_id": b""}, "no trace_id; right is 16 bytes, not all zero"),
-        ({"span_id": bytes(8)}, "no span_id; right is 8 bytes, not all zero"),
-        ({"span_id": b"abc"}, "span_id is 3 bytes; right is 8 bytes, not all zero"),
-        ({"kind": 17}, "kind is 17; right is 0 to 5"),
-        ({"kind": -1}, "kind is -1; right is 0 to 5"),
+        ({"trace_id": b""}, "no trace_id; expected 16 bytes, not all zero"),
+        ({"span_id": bytes(8)}, "no span_id; expected 8 bytes, not all zero"),
+        ({"span_id": b"abc"}, "span_id is 3 bytes; expected 8 bytes, not all zero"),
+        ({"kind": 17}, "kind is 17; expected 0 to 5"),
+        ({"kind": -1}, "kind is -1; expected 0 to 5"),
         (
             {"end_time_unix_nano": 2**63},
-            "end_time_unix_nano is 9223372036854775808; right is nanoseconds since 1970, below 2^63",
+            "end_time_unix_nano is 9223372036854775808; expected nanoseconds since 1970, below 2^63",
         ),
     ],
 )

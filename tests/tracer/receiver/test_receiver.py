@@ -139,7 +139,7 @@ def test_a_span_that_cannot_be_read_is_counted_and_the_others_are_kept(tmp_path:
         started.stop()
     assert answer.partial_success.rejected_spans == 1
     assert answer.partial_success.error_message == (
-        "resource_spans[0].scope_spans[0].spans[1]: trace_id is 5 bytes; right is 16 bytes, not all zero"
+        "resource_spans[0].scope_spans[0].spans[1]: trace_id is 5 bytes; expected 16 bytes, not all zero"
     )
     assert stored(tmp_path / "s.duckdb") == 2
 
