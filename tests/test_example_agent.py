@@ -1,4 +1,4 @@
-"""datasets/customer_service: the recording is what the agent does."""
+"""datasets/customer_service: a new recording equals the committed one."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from paths import SAMPLE
 
 
 def spans_of(recording):
-    """The spans, without the stack traces: their text differs between Python versions."""
+    """Return the spans without stack traces, whose text differs between Python versions."""
     spans = []
     for line in recording.read_text("utf-8").splitlines():
         for span in json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]:
@@ -25,7 +25,7 @@ def test_recording_again_gives_the_committed_spans(tmp_path):
     assert spans_of(again) == spans_of(SAMPLE / "spans.otlp.jsonl")
 
 
-def test_the_recording_names_no_place_of_the_machine_it_was_made_on():
+def test_the_recording_has_no_local_paths():
     recording = (SAMPLE / "spans.otlp.jsonl").read_text("utf-8")
     assert 'File \\"agent.py\\", line' in recording
     assert 'File \\"/' not in recording

@@ -1,7 +1,7 @@
 """A customer-service agent, wrapped with spangrade's tracer: the example to copy.
 
-Two agents share a conversation; `decide` stands in for the model, so that the same words always lead to
-the same moves. What is spangrade's: `turn`, `agent`, `llm_call`, `tool`, `set_state`.
+Two agents share a conversation. `decide` replaces the model, so that the same words always lead to the same
+moves. `turn`, `agent`, `llm_call`, `tool` and `set_state` are the tracer's.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from spangrade.tracer import agent, llm_call, set_state, tool, turn
 
 Message = dict[str, Any]
-Move = str | tuple[str, dict[str, Any]]  # what to say, or a tool and its arguments
+Move = str | tuple[str, dict[str, Any]]  # a text for the user, or a tool and its arguments
 
 MODEL, PROVIDER = "gemini-2.5-flash", "gcp.gemini"
 MAX_DISCOUNT = 10  # percent
@@ -28,11 +28,11 @@ INSTRUCTIONS = {
 
 
 class RefusalError(Exception):
-    """Something that the shop does not do."""
+    """A request that the shop refuses."""
 
 
 def look_up_order(order_id: str) -> dict[str, Any]:
-    """An order, or what is wrong with its number."""
+    """Return an order, or an error if its number is unknown."""
     if order_id not in ORDERS:
         return {"status": "error", "error": f"no order {order_id}"}
     set_state(order_id=order_id)
@@ -40,7 +40,7 @@ def look_up_order(order_id: str) -> dict[str, Any]:
 
 
 def apply_discount(order_id: str, percent: int) -> dict[str, Any]:
-    """Takes a few percent off an order."""
+    """Reduce the price of an order by a few percent."""
     if percent > MAX_DISCOUNT:
         raise RefusalError(f"{percent}% is more than the {MAX_DISCOUNT}% that may be given")
     set_state(discount_percent=percent)
@@ -48,13 +48,13 @@ def apply_discount(order_id: str, percent: int) -> dict[str, Any]:
 
 
 def open_return(order_id: str, reason: str) -> dict[str, Any]:
-    """Opens a return and promises the refund."""
+    """Open a return and promise the refund."""
     set_state(order_id=order_id, return_reason=reason, refund=ORDERS[order_id]["price"])
     return {"return_id": f"R-{order_id}", "refund": ORDERS[order_id]["price"]}
 
 
 def transfer_to_agent(agent_name: str) -> None:
-    """Hands the conversation over; by the tool's name a hand-off is known."""
+    """Hand the conversation over; the tool's name marks it as a hand-off."""
 
 
 TOOLS: dict[str, Callable[..., Any]] = {
@@ -64,30 +64,30 @@ TOOLS: dict[str, Callable[..., Any]] = {
 
 
 def decide(name: str, messages: list[Message]) -> Move:
-    """The model's move for the agent `name`: from what the user said, and what a tool just returned."""
-    said = [message["content"] for message in messages if message["role"] == "user"]
-    order = re.findall(r"A-\d{4}", " ".join(said))[-1]
-    done = messages[-1].get("name")
-    result = messages[-1]["parts"][0]["response"] if done else None
+    """Return the next move of the agent `name`, from the user's messages and the last tool result."""
+    texts = [message["content"] for message in messages if message["role"] == "user"]
+    order = re.findall(r"A-\d{4}", " ".join(texts))[-1]
+    last_tool = messages[-1].get("name")
+    result = messages[-1]["parts"][0]["response"] if last_tool else None
     failed = bool(result) and "error" in result
     if name == "returns_agent":
-        if done == "open_return":
+        if last_tool == "open_return":
             return f"Return {result['return_id']} is open. You will get {result['refund']:.2f} EUR back."
-        broken = "broken" in said[-1]
+        broken = "broken" in texts[-1]
         return ("open_return", {"order_id": order, "reason": "broken"}) if broken else "Why is that?"
-    if done == "look_up_order" and failed:
+    if last_tool == "look_up_order" and failed:
         return f"I cannot find order {order}. Could you check the number?"
-    if done == "look_up_order":
+    if last_tool == "look_up_order":
         return f"Your {result['item']} ({order}): {result['status']}."
-    if done == "apply_discount" and failed:
+    if last_tool == "apply_discount" and failed:
         return "apply_discount", {"order_id": order, "percent": MAX_DISCOUNT}
-    if done == "apply_discount":
+    if last_tool == "apply_discount":
         return f"I can give you {result['percent']}% off."
-    if "return" in said[-1]:
+    if "return" in texts[-1]:
         return "transfer_to_agent", {"agent_name": "returns_agent"}
-    if discount := re.search(r"(\d+)%", said[-1]):
+    if discount := re.search(r"(\d+)%", texts[-1]):
         return "apply_discount", {"order_id": order, "percent": int(discount[1])}
-    return ("look_up_order", {"order_id": order}) if order in said[-1] else "You are welcome!"
+    return ("look_up_order", {"order_id": order}) if order in texts[-1] else "You are welcome!"
 
 
 class CustomerService:
@@ -99,12 +99,12 @@ class CustomerService:
 
     @turn
     def answer(self, text: str) -> str:
-        """Answers one message: where one agent hands over, the other one does."""
+        """Answer one message; if the active agent hands over, the other one answers."""
         self.messages.append({"role": "user", "content": text})
         return self.run(self.active) or self.run(self.active)
 
     def run(self, name: str) -> str | None:
-        """One agent's run: its answer, or None where it handed over."""
+        """Run one agent; return its answer, or None if it handed over."""
         with agent(name):
             while self.active == name:
                 move = self.ask_model(name)
@@ -114,7 +114,7 @@ class CustomerService:
         return None
 
     def ask_model(self, name: str) -> Move:
-        """One call of the model, with a plain count of words as its tokens."""
+        """Call the model once; its tokens are a count of words."""
         with llm_call(MODEL, PROVIDER) as llm:
             llm.input(self.messages, system=INSTRUCTIONS[name])
             move = decide(name, self.messages)
@@ -129,7 +129,7 @@ class CustomerService:
         return move
 
     def call(self, name: str, arguments: dict[str, Any]) -> None:
-        """One call of a tool; a refusal is told to the model."""
+        """Call a tool once; a refusal is its result for the model."""
         call_id = self.messages[-1]["parts"][0]["id"]
         try:
             with tool(name, call_id=call_id) as execution:
@@ -145,5 +145,5 @@ class CustomerService:
 
 
 def words(*content: object) -> int:
-    """How many words there are."""
+    """Return the number of words."""
     return len(re.findall(r"\w+", json.dumps(content)))

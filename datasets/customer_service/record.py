@@ -1,7 +1,6 @@
-"""Records the golden questions' conversations: `uv run python datasets/customer_service/record.py [FILE]`.
+"""Record the conversations of the golden questions: `python datasets/customer_service/record.py [FILE]`.
 
-Ids and clock are scripted (every reading of the clock is 20 ms after the one before), so that recording
-again gives the same file.
+Ids and clock are scripted (the clock advances 20 ms per reading), so that a new recording is the same file.
 """
 
 import base64
@@ -30,22 +29,22 @@ STARTED_NS, READING_NS = 1_767_258_000_000_000_000, 20_000_000  # 1 January 2026
 
 
 class ScriptedIds(IdGenerator):
-    """Ids that are the same in every recording."""
+    """Generate the same ids in every recording."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
 
     def generate_span_id(self) -> int:
-        """The next 64 bits."""
+        """Return the next 64 bits."""
         return int(hashlib.sha256(f"span {next(self._numbers)}".encode()).hexdigest()[:16], 16)
 
     def generate_trace_id(self) -> int:
-        """The next 128 bits."""
+        """Return the next 128 bits."""
         return int(hashlib.sha256(f"trace {next(self._numbers)}".encode()).hexdigest()[:32], 16)
 
 
 def record(recording: Path) -> None:
-    """Holds the conversations and writes their spans as OTLP/JSON, a line for each conversation."""
+    """Run the conversations and write their spans as OTLP/JSON, one line per conversation."""
     provider = TracerProvider(
         id_generator=ScriptedIds(), resource=Resource({"service.name": "customer_service"})
     )
@@ -69,7 +68,7 @@ def record(recording: Path) -> None:
 
 
 def otlp_json(value: Any, key: str = "") -> Any:
-    """Protobuf's JSON as OTLP's: ids are hexadecimal there; and no path of this machine in a stack trace."""
+    """Convert protobuf's JSON to OTLP's, whose ids are hexadecimal, without local paths in stack traces."""
     if isinstance(value, dict):
         return {name: otlp_json(item, name) for name, item in value.items()}
     if isinstance(value, list):

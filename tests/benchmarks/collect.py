@@ -1,10 +1,10 @@
-"""How much the receiver takes, on this machine, together with those that send to it.
+"""Measure how many spans per second the receiver accepts on a machine that also runs the senders.
 
-Run: `uv run --extra dev python tests/benchmarks/collect.py {encoded,exporters} [SECONDS]`. `encoded` sends
-requests of 512 spans that were encoded before, over four connections; `exporters` runs four processes with
-OpenTelemetry's own batch processor and OTLP exporter over HTTP. While they send, a reader opens the database
-every half second. Prints spans a second, the receiver's CPU and memory, the latency of requests and of the
-reader, and whether everything acknowledged is in the database, once.
+Run: `python tests/benchmarks/collect.py {encoded,exporters} [SECONDS]`. `encoded` sends requests of 512 spans
+that were encoded beforehand, over four connections; `exporters` runs four processes with OpenTelemetry's own
+batch processor and OTLP exporter over HTTP. Meanwhile a reader opens the database every half second. Prints
+spans per second, the receiver's CPU and memory, the latency of requests and of the reader, and whether every
+acknowledged span is in the database exactly once.
 """
 
 from __future__ import annotations
@@ -47,61 +47,61 @@ ATTRIBUTES = {
 
 
 def encoded(url: str, sender: int, until_s: float, results: multiprocessing.Queue) -> None:
-    """Send one prepared request again and again, with other ids and times each time."""
+    """Send one prepared request repeatedly, each time with new ids and times."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     message = ExportTraceServiceRequest()
     group = message.resource_spans.add()
     group.resource.attributes.add(key="service.name").value.string_value = "benchmark"
     spans = group.scope_spans.add().spans
-    began_ns = time.time_ns()
+    started_ns = time.time_ns()
     for number in range(BATCH):
         span = spans.add(
             trace_id=b"TRACE" + bytes([sender + 1]) * 3 + (number // 16).to_bytes(8, "big"),
             span_id=b"SPAN" + bytes([sender + 1]) * 2 + number.to_bytes(2, "big"),
             name="chat gemini-2.5-flash",
-            start_time_unix_nano=began_ns,
-            end_time_unix_nano=began_ns + 10**9,
+            start_time_unix_nano=started_ns,
+            end_time_unix_nano=started_ns + 10**9,
         )
         for key, value in ATTRIBUTES.items():
-            into = span.attributes.add(key=key).value
+            attribute = span.attributes.add(key=key).value
             if isinstance(value, int):
-                into.int_value = value
+                attribute.int_value = value
             else:
-                into.string_value = value
+                attribute.string_value = value
     body = message.SerializeToString()
     connection = http.client.HTTPConnection(urlparse(url).netloc, timeout=30)
-    sent, waited, latencies = 0, 0, []
+    sent, rejected, latencies = 0, 0, []
     mark = b"SPAN" + bytes([sender + 1]) * 2
     while time.time() < until_s:
         fresh = body.replace(mark, sent.to_bytes(6, "big")[2:] + bytes([sender + 1, 7]))
-        fresh = fresh.replace(began_ns.to_bytes(8, "little"), time.time_ns().to_bytes(8, "little"))
-        began = time.perf_counter()
+        fresh = fresh.replace(started_ns.to_bytes(8, "little"), time.time_ns().to_bytes(8, "little"))
+        started = time.perf_counter()
         connection.request("POST", "/v1/traces", fresh, {"Content-Type": "application/x-protobuf"})
-        answer = connection.getresponse()
-        said = answer.read()
-        if answer.status == 200:
-            latencies.append(time.perf_counter() - began)
+        response = connection.getresponse()
+        content = response.read()
+        if response.status == 200:
+            latencies.append(time.perf_counter() - started)
             sent += BATCH
         else:
-            waited += 1
-            if waited == 1:
-                print(answer.status, said, file=sys.stderr)
+            rejected += 1
+            if rejected == 1:
+                print(response.status, content, file=sys.stderr)
             time.sleep(0.2)
-    results.put((sent, waited, latencies))
+    results.put((sent, rejected, latencies))
 
 
 class Timed(SpanExporter):
-    """Another exporter, with the time that its calls take and the spans that it could send."""
+    """Wrap an exporter; measure the time of its calls and count the spans that it sends."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self.exporter, self.sent, self.failed, self.latencies = exporter, 0, 0, []
 
     def export(self, spans):
-        """Send, and count."""
-        began = time.perf_counter()
+        """Send and count."""
+        started = time.perf_counter()
         result = self.exporter.export(spans)
-        self.latencies.append(time.perf_counter() - began)
+        self.latencies.append(time.perf_counter() - started)
         if result is SpanExportResult.SUCCESS:
             self.sent += len(spans)
         else:
@@ -109,41 +109,41 @@ class Timed(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """End the exporter."""
+        """Shut the exporter down."""
         self.exporter.shutdown()
 
 
 def exporting(url: str, sender: int, until_s: float, results: multiprocessing.Queue) -> None:
-    """Make spans as fast as the stock exporter takes them."""
+    """Make spans as fast as the stock exporter accepts them."""
     exporter = Timed(OTLPSpanExporter(url + "/v1/traces"))
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=8192, schedule_delay_millis=100))
     tracer = provider.get_tracer("benchmark")
-    made = 0
+    created = 0
     while time.time() < until_s:
         tracer.start_span("chat gemini-2.5-flash", attributes=ATTRIBUTES).end()
-        made += 1
-        while made - exporter.sent - exporter.failed > 6144:  # the SDK would drop what its queue cannot hold
+        created += 1
+        while created - exporter.sent - exporter.failed > 6144:  # the SDK drops spans when its queue is full
             time.sleep(0.005)
     provider.shutdown()
     results.put((exporter.sent, exporter.failed, exporter.latencies))
 
 
 def read_along(db: Path, stop: threading.Event, latencies: list[float], refused: list[float]) -> None:
-    """Open the database now and then, as a person would."""
+    """Open the database every half second, as a user would."""
     while not stop.wait(0.5):
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
             with Store.open(db, read_only=True, wait_s=5) as store:
                 store.query("SELECT max(seq) FROM spans")
         except StoreLockedError:
-            refused.append(time.perf_counter() - began)
+            refused.append(time.perf_counter() - started)
         else:
-            latencies.append(time.perf_counter() - began)
+            latencies.append(time.perf_counter() - started)
 
 
-def spent(pid: int) -> tuple[float, int]:
-    """CPU seconds and resident bytes of a process."""
+def usage_of(pid: int) -> tuple[float, int]:
+    """Return the CPU seconds and the resident bytes of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf(
         "SC_PAGE_SIZE"
@@ -151,13 +151,13 @@ def spent(pid: int) -> tuple[float, int]:
 
 
 def quantile(values: list[float], share: float) -> float:
-    """Nearest rank, in milliseconds."""
+    """Return a quantile by nearest rank, in milliseconds."""
     ordered = sorted(values)
     return ordered[max(0, -(-int(len(ordered) * share * 100) // 100) - 1)] * 1000 if ordered else float("nan")
 
 
 def main(kind: str, seconds: float) -> None:
-    """Run one load against a fresh receiver."""
+    """Run one load against a new receiver."""
     work = {"encoded": encoded, "exporters": exporting}[kind]
     with tempfile.TemporaryDirectory() as folder, receiver(Path(folder) / "s.duckdb") as running:
         results: multiprocessing.Queue = multiprocessing.Queue()
@@ -168,18 +168,18 @@ def main(kind: str, seconds: float) -> None:
         ]
         stop, reads, refused = threading.Event(), [], []
         reader = threading.Thread(target=read_along, args=(running.db, stop, reads, refused))
-        began = time.time()
-        cpu_before, _ = spent(running.process.pid)
+        started = time.time()
+        cpu_before, _ = usage_of(running.process.pid)
         for sender in senders:
             sender.start()
         reader.start()
         memory = []
         for _ in range(6):
             time.sleep(seconds / 6)
-            memory.append(spent(running.process.pid)[1] >> 20)
+            memory.append(usage_of(running.process.pid)[1] >> 20)
         outcomes = [results.get(timeout=60) for _ in senders]
-        took = time.time() - began
-        cpu = spent(running.process.pid)[0] - cpu_before
+        took = time.time() - started
+        cpu = usage_of(running.process.pid)[0] - cpu_before
         waiting_mb = sum(path.stat().st_size for path in folder_of(running.db).glob("*")) >> 20
         stop.set()
         reader.join()
@@ -194,17 +194,17 @@ def main(kind: str, seconds: float) -> None:
         rows, distinct = client.execute(
             "SELECT count(*), count(DISTINCT (trace_id, span_id)) FROM spans"
         ).fetchone()
-        print(f"{sent} spans acknowledged in {took:.1f} s: {sent / took:.0f} a second")
-        print(f"refused or failed: {sum(outcome[1] for outcome in outcomes)} requests or spans")
+        print(f"{sent} spans acknowledged in {took:.1f} s: {sent / took:.0f} per second")
+        print(f"rejected or failed: {sum(outcome[1] for outcome in outcomes)} requests or spans")
         print(f"request: p50 {quantile(latencies, 0.5):.0f} ms, p99 {quantile(latencies, 0.99):.0f} ms")
-        print(f"receiver: {cpu / sent * 1e6:.1f} µs CPU a span, {memory} MiB resident over time")
+        print(f"receiver: {cpu / sent * 1e6:.1f} µs CPU per span, {memory} MiB resident over time")
         print(
             f"reader: p50 {quantile(reads, 0.5):.0f} ms, worst {max(reads, default=0) * 1000:.0f} ms, "
             f"{len(refused)} of {len(reads) + len(refused)} refused"
         )
         print(
             f"stop: {drained:.1f} s for {waiting_mb} MiB, exit code {code}; "
-            f"stored {rows}, once each {distinct}, file {running.db.stat().st_size / rows:.0f} bytes a span"
+            f"stored {rows}, distinct {distinct}, file {running.db.stat().st_size / rows:.0f} bytes per span"
         )
 
 

@@ -1,6 +1,6 @@
-"""Where the receiver's time goes, a span: each step by itself, in one thread.
+"""Measure each step of the receiver by itself, per span, in one thread.
 
-Run: `uv run --extra dev python tests/benchmarks/collect_parts.py`.
+Run: `python tests/benchmarks/collect_parts.py`.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def main() -> None:
         message = request(number * BATCH, BATCH)
         for span in message.resource_spans[0].scope_spans[0].spans:
             for key, value in ATTRIBUTES.items():
-                into = span.attributes.add(key=key).value
+                attribute = span.attributes.add(key=key).value
                 if isinstance(value, int):
-                    into.int_value = value
+                    attribute.int_value = value
                 else:
-                    into.string_value = value
+                    attribute.string_value = value
         bodies.append(message.SerializeToString())
 
     def timed(name: str, step: Callable[[], list]) -> list:
-        began, cpu = time.perf_counter(), time.process_time()
-        done = step()
+        started, cpu = time.perf_counter(), time.process_time()
+        result = step()
         spans = REQUESTS * BATCH / 1e6
-        took, used = time.perf_counter() - began, time.process_time() - cpu
+        took, used = time.perf_counter() - started, time.process_time() - cpu
         print(f"{name:32} {took / spans:6.1f} µs, {used / spans:6.1f} µs CPU")
-        return done
+        return result
 
     messages = timed("parse", lambda: [ExportTraceServiceRequest.FromString(body) for body in bodies])
     records = timed("decode", lambda: [list(otlp_proto.decode(message)) for message in messages])
@@ -57,14 +57,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         db = Path(folder) / "s.duckdb"
         segment = Segment(folder_of(db))
-        timed("to disk, a sync each request", lambda: [segment.append([frame]) for frame in frames])
+        timed("to disk, one sync per request", lambda: [segment.append([frame]) for frame in frames])
         segment.close()
 
         def load() -> list:
             with Store.open(db) as store:
                 return [drain(store)]
 
-        timed("to the database, and close it", load)
+        timed("to the database, with closing it", load)
 
 
 if __name__ == "__main__":

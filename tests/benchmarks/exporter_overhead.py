@@ -1,8 +1,8 @@
-"""What a span costs the agent, and what a batch costs the writer.
+"""Measure what a span costs the agent and what a batch costs the writer.
 
-Run: `uv run --extra dev python tests/benchmarks/exporter_overhead.py [SPANS [SPANS_A_SECOND]]`. Prints, as
-µs a span: the agent's own thread with a no-op exporter and with ours behind the same `BatchSpanProcessor`, in
-turns that alternate (the smallest of five counts), and the write of batches of 512 and 2,048.
+Run: `python tests/benchmarks/exporter_overhead.py [SPANS [SPANS_PER_SECOND]]`. Prints µs per span: on the
+agent's own thread with a no-op exporter and with DuckDBSpanExporter behind the same `BatchSpanProcessor`, in
+alternating runs (the smallest of five counts), and for writing batches of 512 and 2,048 spans.
 """
 
 import sys
@@ -35,62 +35,63 @@ ATTRIBUTES = {
 
 
 class NoExporter(SpanExporter):
-    """Takes spans and does nothing."""
+    """Accept spans and do nothing."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Returns SUCCESS."""
+        """Return SUCCESS."""
         return SpanExportResult.SUCCESS
 
 
-def on_the_agents_thread(exporter: SpanExporter, spans: int, pace_s: float) -> tuple[float, float]:
-    """Mean and 99th percentile, in µs, of starting and ending a span, one every `pace_s` seconds."""
+def agent_thread_us(exporter: SpanExporter, spans: int, pace_s: float) -> tuple[float, float]:
+    """Return the mean and the 99th percentile, in µs, of making one span every `pace_s` seconds."""
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=200))
     tracer = provider.get_tracer("benchmark")
-    took = []
+    times_ns = []
     for _ in range(spans):
-        began = time.perf_counter_ns()
+        started = time.perf_counter_ns()
         tracer.start_span("chat gemini-2.5-flash", attributes=ATTRIBUTES).end()
-        took.append(time.perf_counter_ns() - began)
+        times_ns.append(time.perf_counter_ns() - started)
         time.sleep(pace_s)
     provider.shutdown()
-    took.sort()
-    return sum(took) / spans / 1000, took[int(spans * 0.99)] / 1000
+    times_ns.sort()
+    return sum(times_ns) / spans / 1000, times_ns[int(spans * 0.99)] / 1000
 
 
-def of_the_writer(db: Path, batch: int, batches: int) -> float:
-    """µs a span, of batches written one after the other, each opening and closing the database."""
+def writer_us(db: Path, batch: int, batches: int) -> float:
+    """Return µs per span for consecutive batches, each of which opens and closes the database."""
     memory = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(memory))
-    exporter, took = DuckDBSpanExporter(db), 0.0
+    exporter, total_s = DuckDBSpanExporter(db), 0.0
     for _ in range(batches):
         for _ in range(batch):
             provider.get_tracer("benchmark").start_span("chat", attributes=ATTRIBUTES).end()
         spans = memory.get_finished_spans()
         memory.clear()
-        began = time.perf_counter()
+        started = time.perf_counter()
         if exporter.export(spans) is not SpanExportResult.SUCCESS:
             raise SystemExit("a batch was not written")
-        took += time.perf_counter() - began
-    return took / batch / batches * 1e6
+        total_s += time.perf_counter() - started
+    return total_s / batch / batches * 1e6
 
 
-def main(spans: int, a_second: int) -> None:
+def main(spans: int, per_second: int) -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as folder:
         without, ours = [], []
         for run in range(5):
             db = Path(folder) / f"{run}.duckdb"
-            without.append(on_the_agents_thread(NoExporter(), spans, 1 / a_second))
-            ours.append(on_the_agents_thread(DuckDBSpanExporter(db), spans, 1 / a_second))
+            without.append(agent_thread_us(NoExporter(), spans, 1 / per_second))
+            ours.append(agent_thread_us(DuckDBSpanExporter(db), spans, 1 / per_second))
         for label, runs in ("no-op exporter", without), ("DuckDBSpanExporter", ours):
             mean, p99 = min(runs)
-            print(f"{label:20} {mean:7.1f} µs a span, 99th percentile {p99:7.1f}")
-        print(f"{'more by':20} {min(ours)[0] - min(without)[0]:7.1f} µs a span")
+            print(f"{label:20} {mean:7.1f} µs per span, 99th percentile {p99:7.1f}")
+        print(f"{'difference':20} {min(ours)[0] - min(without)[0]:7.1f} µs per span")
         for batch in 512, 2048:
-            cost = of_the_writer(Path(folder) / f"batches-{batch}.duckdb", batch, 20)
-            print(f"write, batches of {batch:<5} {cost:5.1f} µs a span, {cost * batch / 1000:.0f} ms a batch")
+            cost = writer_us(Path(folder) / f"batches-{batch}.duckdb", batch, 20)
+            per_batch_ms = cost * batch / 1000
+            print(f"write, batches of {batch:<5} {cost:5.1f} µs per span, {per_batch_ms:.0f} ms per batch")
 
 
 if __name__ == "__main__":

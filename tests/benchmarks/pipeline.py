@@ -1,11 +1,11 @@
-"""What it costs to import, derive and grade: prints seconds, spans and sessions a second, and peak memory.
+"""Measure importing, deriving and grading: seconds, spans per second, and peak memory.
 
-    uv run --extra dev python tests/benchmarks/pipeline.py                        # 1,000 to 16,000 sessions
-    uv run --extra dev python tests/benchmarks/pipeline.py --sessions 5000
-    uv run --extra dev python tests/benchmarks/pipeline.py --spans spans.jsonl --golden golden.json
+    python tests/benchmarks/pipeline.py                        # 1,000 to 16,000 sessions
+    python tests/benchmarks/pipeline.py --sessions 5000
+    python tests/benchmarks/pipeline.py --spans spans.jsonl --golden golden.json
 
-Without files of your own, sessions are the sample dataset's, each with trace and conversation ids of its own.
-Each step is a process of its own, so that its memory is its own.
+Without --spans, the sessions are copies of the sample dataset's, each with its own trace and conversation
+ids. Each step runs in its own process, so that its memory can be measured.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ STEPS = {
 }
 
 
-def multiplied(sessions: int, path: Path) -> None:
+def multiply_sessions(sessions: int, path: Path) -> None:
     """Write `sessions` sessions of the sample dataset as JSON lines."""
     recorded = (DATASET / "spans.otlp.jsonl").read_text(encoding="utf-8").splitlines()
     with path.open("w", encoding="utf-8") as file:
         for number, line in zip(range(sessions), itertools.cycle(recorded), strict=False):
-            fresh = TRACE_ID.sub(lambda found, n=number: f'"traceId":"{n:08x}{found[1][8:]}"', line)
-            file.write(fresh.replace('"conversation-', f'"conversation-{number}-') + "\n")
+            copy = TRACE_ID.sub(lambda match, n=number: f'"traceId":"{n:08x}{match[1][8:]}"', line)
+            file.write(copy.replace('"conversation-', f'"conversation-{number}-') + "\n")
 
 
 def timed(command: list[str]) -> tuple[float, int]:
@@ -55,7 +55,7 @@ def timed(command: list[str]) -> tuple[float, int]:
 
 
 def run(spans: Path, golden: Path) -> None:
-    """Measure one file of recorded spans, and print a line a step."""
+    """Measure one file of recorded spans and print one line per step."""
     with spans.open(encoding="utf-8") as file:
         counted = sum(
             len(s["spans"])
@@ -74,7 +74,7 @@ def run(spans: Path, golden: Path) -> None:
 
 
 def main() -> None:
-    """Measure the files named, or made ones of growing size."""
+    """Measure the given files, or generated ones of growing size."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -88,9 +88,9 @@ def main() -> None:
         return
     for sessions in arguments.sessions:
         with tempfile.TemporaryDirectory() as folder:
-            made = Path(folder) / "spans.jsonl"
-            multiplied(sessions, made)
-            run(made, arguments.golden)
+            spans = Path(folder) / "spans.jsonl"
+            multiply_sessions(sessions, spans)
+            run(spans, arguments.golden)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Fill the disk under a receiver: it refuses for now, goes on, and keeps all that it acknowledged.
+"""Fill the disk of a receiver: it must reject requests, recover, and lose nothing that it acknowledged.
 
-Run as root: `uv run --extra dev python tests/faults/disk.py [MiB]` mounts a tmpfs of that size for it.
+Run as root: `python tests/faults/disk.py [MiB]` mounts a tmpfs of that size.
 """
 
 from __future__ import annotations
@@ -20,39 +20,41 @@ from spangrade.tracer.store import Store
 
 
 def main(size_mb: int) -> int:
-    """Send until the disk is full and well beyond; return the exit code."""
+    """Send four times what the disk can hold; return the exit code."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", folder], check=True)
         try:
             db = Path(folder) / "s.duckdb"
-            acknowledged, refused = [], 0
+            acknowledged, rejected = [], 0
             with receiver(db) as running:
                 for number in range(size_mb * 4):
-                    # Random letters: the database would compress others away.
-                    letters = os.urandom(2500).hex()
-                    body = request(number * 200, 200, text=letters).SerializeToString()
-                    answer = requests.post(
+                    # Random text, because the database would compress anything else.
+                    text = os.urandom(2500).hex()
+                    body = request(number * 200, 200, text=text).SerializeToString()
+                    response = requests.post(
                         running.http + "/v1/traces",
                         data=body,
                         headers={"Content-Type": "application/x-protobuf"},
                         timeout=30,
                     )
-                    if answer.ok:
+                    if response.ok:
                         acknowledged += range(number * 200, number * 200 + 200)
                     else:
-                        refused += 1
-                        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5"), answer.text
+                        rejected += 1
+                        assert (response.status_code, response.headers["Retry-After"]) == (503, "5"), (
+                            response.text
+                        )
                 health = requests.get(running.http + "/healthz", timeout=5).json()
-                print(f"full: {len(acknowledged)} spans acknowledged, {refused} requests refused, {health}")
+                print(f"full: {len(acknowledged)} spans acknowledged, {rejected} requests rejected, {health}")
                 subprocess.run(["mount", "-o", f"remount,size={size_mb * 8}m", folder], check=True)
                 code = running.stop()
             with Store.open(db, read_only=True) as store:
-                found = [int(span_id, 16) - 1 for (span_id,) in store.query("SELECT span_id FROM spans")]
+                stored = [int(span_id, 16) - 1 for (span_id,) in store.query("SELECT span_id FROM spans")]
         finally:
             subprocess.run(["umount", folder], check=True)
-    missing = set(acknowledged) - set(found)
-    print(f"after room was made: exit code {code}, {len(found)} stored, {len(missing)} missing")
-    return bool(missing or len(found) != len(set(found)) or code or not refused)
+    missing = set(acknowledged) - set(stored)
+    print(f"with more space: exit code {code}, {len(stored)} stored, {len(missing)} missing")
+    return bool(missing or len(stored) != len(set(stored)) or code or not rejected)
 
 
 if __name__ == "__main__":

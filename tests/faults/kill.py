@@ -1,6 +1,6 @@
-"""Kill the receiver at random moments under load: nothing acknowledged may be missing, nothing kept twice.
+"""Kill the receiver at random moments under load: no acknowledged span may be missing or stored twice.
 
-Run: `uv run --extra dev python tests/faults/kill.py [KILLS] [SEED]`.
+Run: `python tests/faults/kill.py [KILLS] [SEED]`.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from receiving import Receiver, request, start
 from spangrade.tracer.store import Store
 
 SENDERS = 3
-SPANS = 50  # in a request
+SPANS = 50  # per request
 
 
 class Outcome(NamedTuple):
-    """What was acknowledged, what is stored, and how often a span is stored at most."""
+    """Counts of spans: acknowledged, missing, stored, and the most rows that one span has."""
 
     acknowledged: int
     missing: int
     stored: int
-    most_often: int
+    max_rows: int
 
 
 def send(sender: int, current: list[Receiver], stop: threading.Event, acknowledged: list[int]) -> None:
-    """Send as an exporter does: what is not acknowledged is sent again."""
+    """Send as an exporter does: repeat what is not acknowledged."""
     first = sender * 10_000_000
     with requests.Session() as session:
         while not stop.is_set():
             body = request(first, SPANS, text="x" * 500).SerializeToString()
             try:
-                answer = session.post(
+                response = session.post(
                     current[0].http + "/v1/traces",
                     data=body,
                     headers={"Content-Type": "application/x-protobuf"},
@@ -48,13 +48,13 @@ def send(sender: int, current: list[Receiver], stop: threading.Event, acknowledg
             except requests.RequestException:
                 stop.wait(0.01)
                 continue
-            if answer.ok:
+            if response.ok:
                 acknowledged.extend(range(first, first + SPANS))
                 first += SPANS
 
 
-def killed(db: Path, kills: int, seed: int) -> Outcome:
-    """Kill a receiver so many times, let the last one end by itself, and look at what it stored."""
+def kill_repeatedly(db: Path, kills: int, seed: int) -> Outcome:
+    """Kill a receiver `kills` times, stop the last one regularly, and count what it stored."""
     moments = random.Random(seed)
     current = [start(db)]
     stop = threading.Event()
@@ -81,18 +81,21 @@ def killed(db: Path, kills: int, seed: int) -> Outcome:
     if code:
         raise AssertionError(f"exit code {code}")
     with Store.open(db, read_only=True) as store:
-        found = {
+        stored = {
             int(span_id, 16) - 1: n
             for span_id, n in store.query("SELECT span_id, count(*) FROM spans GROUP BY 1")
         }
     sent = [number for numbers in acknowledged for number in numbers]
-    missing = sum(number not in found for number in sent)
-    return Outcome(len(sent), missing, sum(found.values()), max(found.values(), default=0))
+    missing = sum(number not in stored for number in sent)
+    return Outcome(len(sent), missing, sum(stored.values()), max(stored.values(), default=0))
 
 
 if __name__ == "__main__":
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with tempfile.TemporaryDirectory() as folder:
-        outcome = killed(Path(folder) / "s.duckdb", kills, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+        outcome = kill_repeatedly(
+            Path(folder) / "s.duckdb", kills, int(sys.argv[2]) if len(sys.argv) > 2 else 0
+        )
     print(f"{kills} kills: {outcome}")
-    sys.exit(bool(outcome.missing or outcome.most_often > 1))
+    sys.exit(bool(outcome.missing or outcome.max_rows > 1))

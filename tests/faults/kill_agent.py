@@ -1,7 +1,7 @@
-"""Kill an agent that writes its spans itself: what is lost is what its batch processor had not handed on.
+"""Kill an agent that writes its spans itself: only what its batch processor has not exported may be lost.
 
-Run: `uv run --extra dev python tests/faults/kill_agent.py [KILLS]`. The agent makes 200 spans a second; it is
-killed at random moments, and once ends by itself. Prints, for each, the spans made and the spans stored.
+Run: `python tests/faults/kill_agent.py [KILLS]`. The agent makes 200 spans per second; it is killed at random
+moments and once ends normally. Prints the spans made and the spans lost of each run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ for number in range(int(sys.argv[2])):
 
 
 def run(db: Path, spans: int, kill_after_s: float | None) -> tuple[int, int]:
-    """Return how many spans an agent made and how many of them are stored."""
+    """Return how many spans an agent made and how many are stored."""
     agent = subprocess.Popen([sys.executable, "-c", AGENT, db, str(spans)], stdout=subprocess.PIPE, text=True)
     if kill_after_s is not None:
         time.sleep(kill_after_s)
@@ -48,4 +48,4 @@ if __name__ == "__main__":
             made, stored = run(Path(folder) / f"{number}.duckdb", 100_000, after_s)
             print(f"killed after {after_s:.1f} s: {made} made, {made - stored} lost", flush=True)
         made, stored = run(Path(folder) / "whole.duckdb", 500, None)
-        print(f"ended by itself: {made} made, {made - stored} lost")
+        print(f"ended normally: {made} made, {made - stored} lost")

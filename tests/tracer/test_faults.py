@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import requests
-from faults.kill import killed
+from faults.kill import kill_repeatedly
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from receiving import Receiver, receiver, request
@@ -41,9 +41,9 @@ def until(true: object) -> None:
 
 
 def test_kills_under_load_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> None:
-    outcome = killed(tmp_path / "s.duckdb", kills=2, seed=1)
+    outcome = kill_repeatedly(tmp_path / "s.duckdb", kills=2, seed=1)
     assert outcome.acknowledged > 0
-    assert (outcome.missing, outcome.most_often) == (0, 1)
+    assert (outcome.missing, outcome.max_rows) == (0, 1)
 
 
 def test_a_disk_that_takes_no_more_is_answered_with_503_and_loses_nothing(tmp_path: Path) -> None:
