@@ -13,14 +13,20 @@ from faults.kill import kill_repeatedly
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from receiving import Receiver, receiver, request
-from test_store import span
 
+from spangrade.tracer.span import Span
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import rows_of
 from spangrade.tracer.store.spool import Segment, drain, folder_of, framed, recover, waiting
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 WHOLE = request(0, 3, text="größe").SerializeToString()
+
+
+def span(number: int, start_ns: int = 1, end_ns: int = 2) -> Span:
+    return Span(
+        "0af7651916cd43dd8448eb211c80319c", f"{number:016x}", None, "chat", "CLIENT", start_ns, end_ns
+    )
 
 
 def post(to: Receiver, first: int, count: int) -> requests.Response:
