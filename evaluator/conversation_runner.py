@@ -1,4 +1,4 @@
-"""Holds an expected conversation with an agent, and checks each answer."""
+"""Hold an expected conversation with an agent, and check each answer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spangrade.evaluator.conversation.agents import Answer, converse
-from spangrade.evaluator.conversation.capture import keep, recorded_turn
-from spangrade.evaluator.conversation.observed import ActualTurn, actual_turn
+from spangrade.evaluator.conversation.capture import captured_turn, keep
+from spangrade.evaluator.conversation.observed import ObservedTurn, observed_turn
 from spangrade.evaluator.conversation.turn_similarity import is_similar_turn
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity
@@ -18,11 +18,11 @@ from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, ch
 from spangrade.tracer.span import Span
 
 
-class ConversationMismatch(AssertionError):  # noqa: N818 (an assertion that did not hold, not a mistake of the run)
-    """An answer is not what was expected.
+class ConversationMismatch(AssertionError):  # noqa: N818 (a failed assertion, not an error of the run)
+    """An answer differs from the expected one.
 
-    `turn` is the expected turn's number, from 1; `similarity` tells what differs. `conversation_id` is the
-    session's, by which a kept run is opened.
+    `turn` is the expected turn's number, from 1; `similarity` holds the differences. `conversation_id` is
+    the id of the session, if the run was stored.
     """
 
     def __init__(self, message: str, *, turn: int, similarity: Similarity, conversation_id: str) -> None:
@@ -33,15 +33,15 @@ class ConversationMismatch(AssertionError):  # noqa: N818 (an assertion that did
 
 
 class ConversationRunner:
-    """An expected conversation to hold with an agent, as often as `run` is awaited, each time anew.
+    """An expected conversation to hold with an agent; each `run` is a new conversation.
 
     The agent is a callable (sync, async or a generator) that takes the user's text, the `history` or the
     `messages`; an object with `process_context`; a Google ADK runner; a pydantic-ai agent; a LangGraph
-    graph; or what an adapter of the entry points `spangrade.agents` knows.
+    graph; or a kind of agent that an adapter of the entry points `spangrade.agents` supports.
 
-    `extra_keys` leaves keys that the expectation does not name free, in arguments and results. Tool calls
-    are expected in the order written, unless `any_order`. Without `judge` the one of the environment is
-    asked. `store` is the database to keep the spans in, `name` what the conversation's id begins with.
+    With `extra_keys`, arguments and results may have keys that the expected ones do not have. Tool calls are
+    expected in the order given, unless `any_order`. Without `judge`, the judge of the environment is asked.
+    `store` is the database to keep the spans in; `name` is the beginning of the conversation's id.
 
     Raises:
         InputError: the turns do not alternate, begin with the agent or end with the user.
@@ -72,14 +72,14 @@ class ConversationRunner:
         self._name = name
 
     async def run(self) -> list[Turn]:
-        """Hold the conversation and return what was said, the agent's turns with the tools it called.
+        """Hold the conversation and return its turns; the agent's have the tools that it called.
 
         Raises:
-            ConversationMismatch: an answer is not as expected; what follows it is not said any more.
-            InputError: no adapter knows this kind of agent.
-            JudgeUnavailable: only a judge can tell, and there is no key.
+            ConversationMismatch: an answer is not as expected; the conversation ends there.
+            InputError: no adapter supports this kind of agent.
+            JudgeUnavailable: a judge is needed, and there is no key.
             JudgeError: the judge broke.
-            StoreError: the spans cannot be kept.
+            StoreError: the spans cannot be stored.
         """
         __tracebackhide__ = True
         conversation_id = f"{self._name}-{uuid.uuid4().hex[:8]}"
@@ -93,15 +93,15 @@ class ConversationRunner:
     async def _hold(self, conversation_id: str, spans: list[Span]) -> list[Turn]:
         __tracebackhide__ = True
         answer = converse(self._agent, conversation_id)
-        said: list[Turn] = [] if self._opening is None else [AgentTurn(self._opening)]
+        history: list[Turn] = [] if self._opening is None else [AgentTurn(self._opening)]
         for number, turn in enumerate(self._expected.turns, 1):
             if isinstance(turn, UserTurn):
                 try:
-                    actual = await self._ask(answer, turn, said, conversation_id, spans)
+                    actual = await self._take_turn(answer, turn, history, conversation_id, spans)
                 except Exception as error:
                     error.add_note(f"in answer to turn {number} of {self._name}: {turn.text!r}")
                     raise
-                said += [turn, actual.as_turn()]
+                history += [turn, actual.as_agent_turn()]
                 continue
             similarity = await is_similar_turn(
                 actual,
@@ -112,28 +112,33 @@ class ConversationRunner:
                 judge=self._judge,
             )
             if not similarity:
-                message = self._message(number, said[-2:], similarity, conversation_id)
+                message = self._message(number, history[-2:], similarity, conversation_id)
                 raise ConversationMismatch(
                     message, turn=number, similarity=similarity, conversation_id=conversation_id
                 )
-        return said
+        return history
 
-    async def _ask(
-        self, answer: Answer, turn: UserTurn, said: Sequence[Turn], conversation_id: str, spans: list[Span]
-    ) -> ActualTurn:
-        with recorded_turn(conversation_id, turn.text, spans) as recorded:
-            reply = await answer(turn.text, said)
-            actual = actual_turn(recorded.read(), reply)
+    async def _take_turn(
+        self,
+        answer: Answer,
+        turn: UserTurn,
+        history: Sequence[Turn],
+        conversation_id: str,
+        spans: list[Span],
+    ) -> ObservedTurn:
+        with captured_turn(conversation_id, turn.text, spans) as captured:
+            reply = await answer(turn.text, history)
+            actual = observed_turn(captured.spans(), reply)
             if actual.text is not None:
-                recorded.root.respond(actual.text)
+                captured.root.respond(actual.text)
         return actual
 
     def _message(
-        self, number: int, said: Sequence[Turn], similarity: Similarity, conversation_id: str
+        self, number: int, last_turns: Sequence[Turn], similarity: Similarity, conversation_id: str
     ) -> str:
         note = self._expected.turns[number - 1].test_note or self._expected.test_note
         lines = [f"the agent's answer is not as expected{f' ({note})' if note else ''}"]
-        for turn in said:
+        for turn in last_turns:
             calls = turn.tool_calls if isinstance(turn, AgentTurn) else None
             lines += [f"  called {call.name}: {call.arguments!r} -> {call.result!r}" for call in calls or ()]
             lines.append(f"  {'user' if isinstance(turn, UserTurn) else 'agent'}: {turn.text}")

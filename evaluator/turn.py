@@ -1,4 +1,4 @@
-"""What people write: a conversation of user turns and of the agent turns that are expected in answer."""
+"""The turns of a conversation as a test describes them: user turns, and the expected agent turns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pydantic.dataclasses import dataclass
 
 from spangrade.tracer.errors import InputError
 
-_WRITTEN = ConfigDict(extra="forbid")
+_CONFIG = ConfigDict(extra="forbid")
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, config=_WRITTEN)
+@dataclass(frozen=True, config=_CONFIG)
 class ToolCall:
-    """One call of a tool. As an expectation, `arguments` or `result` of None is not compared.
+    """One call of a tool. In an expected turn, `arguments` or `result` of None is not compared.
 
     `arguments={}` expects a call without arguments. `result` is any JSON value.
     """
@@ -29,21 +29,21 @@ class ToolCall:
     result: JsonValue = None
 
 
-@dataclass(frozen=True, config=_WRITTEN)
+@dataclass(frozen=True, config=_CONFIG)
 class UserTurn:
-    """What the user says. `test_note` is for the reader of the test and is never compared."""
+    """The user's message. `test_note` is for the reader of the test and is never compared."""
 
     text: str
     test_note: str | None = None
 
 
-@dataclass(frozen=True, config=_WRITTEN)
+@dataclass(frozen=True, config=_CONFIG)
 class AgentTurn:
-    """What the agent answers, or is expected to answer.
+    """The agent's answer, or the expected answer.
 
-    As an expectation, `text` is a text to mean the same as, `"*"` for any text, `"<statement>"` for a text
-    that satisfies the statement, or a list of such alternatives. `tool_calls` of None are not compared; an
-    empty list expects that no tool is called.
+    In an expected turn, `text` is a text with the same meaning, `"*"` for any text, `"<statement>"` for a
+    text that satisfies the statement, or a list of such alternatives. `tool_calls` of None is not compared;
+    an empty list expects that no tool is called.
     """
 
     text: str | Annotated[list[str], Field(min_length=1)]
@@ -54,9 +54,9 @@ class AgentTurn:
 Turn = UserTurn | AgentTurn
 
 
-@dataclass(frozen=True, config=_WRITTEN)
+@dataclass(frozen=True, config=_CONFIG)
 class Conversation:
-    """Turns of user and agent in alternation; the agent may open with `initial_agent_message`."""
+    """Alternating turns of user and agent; the agent may open with `initial_agent_message`."""
 
     turns: list[Turn] = field(default_factory=list)
     initial_agent_message: str | None = None
@@ -68,13 +68,14 @@ _TEXT_OR_NONE: TypeAdapter[str | None] = TypeAdapter(str | None)
 
 
 def load_conversation(path: str | Path) -> Conversation:
-    """Return the conversation that a `.json`, `.yaml` or `.yml` file holds.
+    """Return the conversation in a `.json`, `.yaml` or `.yml` file.
 
-    The file holds a list of turns, or an object with `turns` and, if wanted, `initial_agent_message` and
-    `test_note`. A turn is the object of a `UserTurn` or an `AgentTurn` with a `role`, `user` or `agent`.
+    The file contains a list of turns, or an object with `turns` and, optionally, `initial_agent_message` and
+    `test_note`. A turn is an object with a `role`, `user` or `agent`, and the fields of `UserTurn` or
+    `AgentTurn`.
 
     Raises:
-        InputError: names the file, the turn (from 1) and the field.
+        InputError: the file is not such a conversation; names the file, the turn (from 1) and the field.
     """
     path = Path(path)
     content = _read(path)
@@ -97,19 +98,18 @@ def load_conversation(path: str | Path) -> Conversation:
 
 
 def check_conversation(turns: Sequence[Turn], where: str = "conversation") -> None:
-    """Refuse turns that do not begin with the user, alternate, and end with the agent.
+    """Raise `InputError` unless the turns begin with the user, alternate, and end with the agent.
 
-    Raises:
-        InputError: names `where`, the turn (from 1) and what would be right.
+    Its message names `where`, the turn (from 1) and what is expected.
     """
     if not turns:
         raise InputError(f"{where}: there is no turn; write a UserTurn and the AgentTurn expected in answer")
     for number, turn in enumerate(turns, 1):
         expected = UserTurn if number % 2 else AgentTurn
         if not isinstance(turn, expected):
-            found, right = _article(type(turn).__name__), _article(expected.__name__)
             raise InputError(
-                f"{where}: turn {number} is {found}, expected {right}: turns alternate, and the user begins"
+                f"{where}: turn {number} is {_with_article(turn.__class__)}, expected "
+                f"{_with_article(expected)}: turns alternate, and the user begins"
             )
     if isinstance(turns[-1], UserTurn):
         raise InputError(
@@ -117,8 +117,8 @@ def check_conversation(turns: Sequence[Turn], where: str = "conversation") -> No
         )
 
 
-def _article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
+def _with_article(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
 
 
 def _read(path: Path) -> Any:

@@ -1,1 +1,1 @@
-"""Conversations under test: agents are run turn by turn, and what they did is compared."""
+"""Conversations as tests: run an agent turn by turn and compare its answers and tool calls."""

@@ -1,4 +1,4 @@
-"""The spans that an agent emits in one turn of a test, told apart from those of any other."""
+"""Capture the spans that an agent emits in one turn of a test, apart from those of any other turn."""
 
 from __future__ import annotations
 
@@ -17,52 +17,52 @@ from spangrade.tracer.instrument import Turn
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
-_LOCK_PATIENCE_S = 30.0  # for all the workers of a test run write to one file
+_LOCK_PATIENCE_S = 30.0  # all workers of a test run write to one file
 
 
-class TurnSpans:
-    """One turn that is under way: its own span, and the spans that have ended inside it."""
+class CapturedTurn:
+    """A turn in progress: its own span as `root`, and the spans that have ended inside it."""
 
     def __init__(self, root: Turn) -> None:
         self.root = root
         self._ended: list[ReadableSpan] = []
 
     def add(self, span: ReadableSpan) -> None:
-        """Take a span that has ended."""
+        """Add a span that has ended."""
         self._ended.append(span)
 
-    def read(self) -> list[Span]:
-        """Return the spans as they are stored; the turn's own is among them once it is over."""
+    def spans(self) -> list[Span]:
+        """Return the ended spans in the form in which they are stored; `root` is one once it is over."""
         return stored_spans(self._ended)
 
 
 @contextmanager
-def recorded_turn(conversation_id: str, text: str, spans: list[Span]) -> Iterator[TurnSpans]:
+def captured_turn(conversation_id: str, text: str, spans: list[Span]) -> Iterator[CapturedTurn]:
     """Open a turn that is a trace of its own, and add the spans of that trace to `spans` when it is over.
 
-    What flows with OpenTelemetry's context belongs to it, into tasks and `asyncio.to_thread`; turns of
+    Spans belong to it wherever OpenTelemetry's context goes, into tasks and `asyncio.to_thread`; turns of
     other tests at the same time do not.
     """
-    collected = _collected()
-    turn = TurnSpans(tracer.turn(text))
+    turns = _captured_turns()
+    turn = CapturedTurn(tracer.turn(text))
     trace_id = 0
-    token = otel.attach(otel.Context())  # whatever span is around the test is not part of the conversation
+    token = otel.attach(otel.Context())  # a span around the test is not part of the conversation
     try:
         with tracer.session(conversation_id), turn.root:
             trace_id = turn.root.span.get_span_context().trace_id
-            collected[trace_id] = turn
+            turns[trace_id] = turn
             yield turn
     finally:
-        collected.pop(trace_id, None)
-        spans += turn.read()
+        turns.pop(trace_id, None)
+        spans += turn.spans()
         otel.detach(token)
 
 
-class _Collector(SpanProcessor):
-    """Hands each span that ends to the turn that its trace is."""
+class _CaptureProcessor(SpanProcessor):
+    """Adds each span that ends to the turn with its trace id."""
 
     def __init__(self) -> None:
-        self.turns: dict[int, TurnSpans] = {}
+        self.turns: dict[int, CapturedTurn] = {}
 
     def on_end(self, span: ReadableSpan) -> None:
         if span.context and (turn := self.turns.get(span.context.trace_id)):
@@ -72,25 +72,25 @@ class _Collector(SpanProcessor):
         return True
 
 
-_collectors: WeakKeyDictionary[TracerProvider, _Collector] = WeakKeyDictionary()
+_processors: WeakKeyDictionary[TracerProvider, _CaptureProcessor] = WeakKeyDictionary()
 
 
-def _collected() -> dict[int, TurnSpans]:
-    """Return the turns, by trace id, whose spans the process's tracer provider hands over."""
+def _captured_turns() -> dict[int, CapturedTurn]:
+    """Return the turns in progress, by trace id, to which the process's tracer provider passes spans."""
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider):
         provider = TracerProvider()
         trace.set_tracer_provider(provider)
     if not isinstance(provider, TracerProvider):
-        return {}  # it takes no span processor: its spans are not seen
-    if provider not in _collectors:
-        _collectors[provider] = _Collector()
-        provider.add_span_processor(_collectors[provider])
-    return _collectors[provider].turns
+        return {}  # it takes no span processor, so its spans cannot be captured
+    if provider not in _processors:
+        _processors[provider] = _CaptureProcessor()
+        provider.add_span_processor(_processors[provider])
+    return _processors[provider].turns
 
 
 def keep(spans: Sequence[Span], db: str | Path) -> None:
-    """Write spans to a database, waiting while another process writes to it.
+    """Write spans to a database; wait while another process writes to it.
 
     Raises:
         StoreError: the database cannot be used, or not within 30 s.

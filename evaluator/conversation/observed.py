@@ -1,4 +1,4 @@
-"""What an agent said and did in one turn: from its spans, and from what it handed back."""
+"""What an agent answered and did in one turn: from its spans, and from what it returned."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from spangrade.evaluator.turn import AgentTurn, ToolCall
 from spangrade.tracer.span import Span
 
 
-class ActualCall(NamedTuple):
-    """One execution of a tool. `arguments` and `result` are JSON values; None where not known."""
+class ObservedCall(NamedTuple):
+    """One execution of a tool. `arguments` and `result` are JSON values; None if not known."""
 
     name: str
     arguments: Any
@@ -25,75 +25,88 @@ class ActualCall(NamedTuple):
     handoff: bool
 
 
-class ActualTurn(NamedTuple):
-    """What an agent said, and the tools that it called in order; None where nothing tells."""
+class ObservedTurn(NamedTuple):
+    """The agent's text, and the tools that it called, in order; None if not known."""
 
     text: str | None
-    calls: tuple[ActualCall, ...] | None
+    calls: tuple[ObservedCall, ...] | None
 
-    def as_turn(self) -> AgentTurn:
-        """Return it in the words of a conversation."""
-        calls = self.calls and [
-            ToolCall(c.name or "unnamed", c.arguments if isinstance(c.arguments, dict) else None, c.result)
-            for c in self.calls
+    def as_agent_turn(self) -> AgentTurn:
+        """Return the turn in the form of an expected one."""
+        if self.calls is None:
+            return AgentTurn(self.text or "", None)
+        calls = [
+            ToolCall(
+                call.name or "unnamed",
+                call.arguments if isinstance(call.arguments, dict) else None,
+                call.result,
+            )
+            for call in self.calls
         ]
-        return AgentTurn(self.text or "", None if self.calls is None else list(calls or ()))
+        return AgentTurn(self.text or "", calls)
 
 
-def actual_turn(spans: Sequence[Span], reply: Reply) -> ActualTurn:
-    """Return the turn that spans tell of, read as stored sessions are, completed by the agent's reply.
+def observed_turn(spans: Sequence[Span], reply: Reply) -> ObservedTurn:
+    """Return the turn that the spans describe, read as stored sessions are, completed by the agent's reply.
 
-    The text that was handed back is what the user saw; without one it is the spans'. Tool calls are the
-    spans', where they tell of any.
+    The reply's text is what the user saw; without one, the text is that of the spans. Tool calls are those
+    of the spans if there are any, else the reply's.
     """
     observations = observe(spans, {})
     session = build_session("turn", "conversation", observations)
-    responses = [turn.final_response for turn in session.turns if turn.final_response is not None]
-    text = reply.text if reply.text is not None or not responses else responses[-1]
-    told = None if reply.tool_calls is None else [_returned(call) for call in reply.tool_calls]
-    seen = [_recorded(interaction) for interaction in session.tool_interactions]
-    if seen:
-        return ActualTurn(text, tuple(_completed(seen, told or ())))
-    if told is not None:
-        return ActualTurn(text, tuple(told))
-    instrumented = any(seen.kind in {"agent", "llm", "workflow"} for seen in observations)
-    return ActualTurn(text, () if instrumented else None)
+    text = reply.text
+    if text is None:
+        responses = [turn.final_response for turn in session.turns if turn.final_response is not None]
+        text = responses[-1] if responses else None
+    calls_from_reply = None if reply.tool_calls is None else tuple(map(_from_reply, reply.tool_calls))
+    calls_from_spans = tuple(map(_from_spans, session.tool_interactions))
+    if calls_from_spans:
+        return ObservedTurn(text, _completed(calls_from_spans, calls_from_reply or ()))
+    if calls_from_reply is not None:
+        return ObservedTurn(text, calls_from_reply)
+    is_instrumented = any(one.kind in {"agent", "llm", "workflow"} for one in observations)
+    return ObservedTurn(text, () if is_instrumented else None)
 
 
-def _returned(call: ToolCall) -> ActualCall:
-    return ActualCall(
-        call.name,
-        call.arguments,
-        call.result,
-        call.arguments is not None,
-        call.result is not None,
-        is_handoff(call.name),
+def _from_reply(call: ToolCall) -> ObservedCall:
+    return ObservedCall(
+        name=call.name,
+        arguments=call.arguments,
+        result=call.result,
+        arguments_known=call.arguments is not None,
+        result_known=call.result is not None,
+        handoff=is_handoff(call.name),
     )
 
 
-def _recorded(seen: ToolInteraction) -> ActualCall:
-    return ActualCall(
-        seen.tool_name,
-        seen.input_arguments,
-        seen.output,
-        seen.arguments_known,
-        seen.output_known,
-        seen.handoff,
+def _from_spans(interaction: ToolInteraction) -> ObservedCall:
+    return ObservedCall(
+        name=interaction.tool_name,
+        arguments=interaction.input_arguments,
+        result=interaction.output,
+        arguments_known=interaction.arguments_known,
+        result_known=interaction.output_known,
+        handoff=interaction.handoff,
     )
 
 
-def _completed(seen: Sequence[ActualCall], told: Sequence[ActualCall]) -> Sequence[ActualCall]:
-    """Return the calls of the spans with what only the reply tells, where both tell of the same calls."""
-    if [call.name for call in seen] != [call.name for call in told]:
-        return seen
-    return [
-        ActualCall(
-            call.name,
-            call.arguments if call.arguments_known else other.arguments,
-            call.result if call.result_known else other.result,
-            call.arguments_known or other.arguments_known,
-            call.result_known or other.result_known,
-            call.handoff,
+def _completed(
+    from_spans: tuple[ObservedCall, ...], from_reply: tuple[ObservedCall, ...]
+) -> tuple[ObservedCall, ...]:
+    """Return the spans' calls, with arguments and results of the reply's where the spans have none.
+
+    Only if both have calls of the same tools in the same order is it certain which belong together.
+    """
+    if [call.name for call in from_spans] != [call.name for call in from_reply]:
+        return from_spans
+    return tuple(
+        ObservedCall(
+            name=call.name,
+            arguments=call.arguments if call.arguments_known else other.arguments,
+            result=call.result if call.result_known else other.result,
+            arguments_known=call.arguments_known or other.arguments_known,
+            result_known=call.result_known or other.result_known,
+            handoff=call.handoff,
         )
-        for call, other in zip(seen, told, strict=True)
-    ]
+        for call, other in zip(from_spans, from_reply, strict=True)
+    )

@@ -1,6 +1,6 @@
-"""The pytest plugin: evals are tests that are marked `agent_eval`, or that use the fixture `conversation`.
+"""The pytest plugin: evals are tests that are marked `agent_eval` or use the fixture `conversation`.
 
-It is loaded at the start of every pytest run, so nothing but pytest is imported until an eval runs.
+Every pytest run loads it, so it imports only pytest until an eval runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EVALS = "spangrade-evals"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the judge and of the store."""
+    """Add the options of the judge and of the database."""
     group = parser.getgroup("spangrade", "evals of agents")
     group.addoption(
         "--judge-model", metavar="MODEL", help="The model that judges meaning, or provider/model."
@@ -39,16 +39,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and what this run knows of evals."""
-    config.addinivalue_line("markers", f"{MARKER}: an eval of an agent; its pass rate is told at the end.")
+    """Register the marker and the state of this run's evals."""
+    config.addinivalue_line("markers", f"{MARKER}: an eval of an agent; the summary has its pass rate.")
     config.pluginmanager.register(_Evals(config), _EVALS)
 
 
 @pytest.fixture
 def conversation(request: pytest.FixtureRequest) -> Iterator[Callable[..., ConversationRunner]]:
-    """Make `ConversationRunner`s of this test, with its name, the run's judge and the database set.
+    """Return a function that makes a `ConversationRunner` with this test's name, judge and database.
 
-    The function takes the agent, the expected conversation, and whatever else a `ConversationRunner` takes.
+    It takes the agent, the expected conversation, and the options of `ConversationRunner`.
     """
     from spangrade.evaluator.conversation_runner import ConversationRunner
     from spangrade.evaluator.judge import use_judge
@@ -56,10 +56,10 @@ def conversation(request: pytest.FixtureRequest) -> Iterator[Callable[..., Conve
     if request.node.get_closest_marker(MARKER) is None:
         request.node.add_marker(MARKER)
     evals = cast(_Evals, request.config.pluginmanager.get_plugin(_EVALS))
-    known = {"store": evals.db, "name": str(request.node.nodeid)}
+    defaults = {"store": evals.db, "name": str(request.node.nodeid)}
 
     def runner(agent: object, expected: Conversation | Sequence[Turn], **options: Any) -> ConversationRunner:
-        return ConversationRunner(agent, expected, **{**known, **options})
+        return ConversationRunner(agent, expected, **{**defaults, **options})
 
     with use_judge(evals.judge):
         yield runner
@@ -67,7 +67,7 @@ def conversation(request: pytest.FixtureRequest) -> Iterator[Callable[..., Conve
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:  # noqa: ARG001 (the hook's name for it)
-    """Skip a test that only a judge could decide, where there is none to ask."""
+    """Skip a test that needs a judge if there is none to ask."""
     try:
         yield
     except Exception as error:
@@ -78,41 +78,41 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:  # noqa: ARG001 (
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Explain a comparison with a similarity, or a mismatch, by what differs."""
-    found = [*_differences([left]), *_differences([right])]
-    if not found:
+    """Explain a failed comparison with a similarity or a mismatch by its differences."""
+    differences = [*_differences([left]), *_differences([right])]
+    if not differences:
         return None
-    return [f"{type(left).__name__} {op} {type(right).__name__}", *"\n".join(found).splitlines()]
+    return [f"{type(left).__name__} {op} {type(right).__name__}", *"\n".join(differences).splitlines()]
 
 
 def _differences(values: Iterable[object]) -> list[str]:
-    """Return what the mismatches, and the similarities that found some, say among some values."""
+    """Return the texts of the mismatches, and of the similarities with mismatches, among some values."""
     similarity_utils = sys.modules.get("spangrade.evaluator.similarity_utils")
     if similarity_utils is None:
         return []
-    found = []
+    differences = []
     for value in values:
         if isinstance(value, similarity_utils.Comparison):
-            value = value._similarity  # None as long as nobody asked for it
+            value = value._similarity  # None if it was not awaited
         if isinstance(value, similarity_utils.Mismatch) or (
             isinstance(value, similarity_utils.Similarity) and not value
         ):
-            found.append(str(value))
-    return found
+            differences.append(str(value))
+    return differences
 
 
 class _Evals:
-    """The evals of one pytest process: the judge that they ask, how they ended, and what was paid."""
+    """The evals of one pytest process: their judge, their outcomes, and what the judge cost."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._outcomes: dict[str, Counter[str]] = {}
-        self._spent: list[dict[str, Any]] = []  # by the workers
+        self._spent: list[dict[str, Any]] = []  # one for each worker
         self.db: Path | None = config.getoption("spangrade_db")
 
     @cached_property
     def judge(self) -> JudgeRun:
-        """The judge of the run, within this process's share of the budget."""
+        """The judge of the run, with this process's share of the budget."""
         from spangrade.evaluator.judge import JudgeRun, default_cache_path, load_judge
 
         option, worker = self._config.getoption, getattr(self._config, "workerinput", None)
@@ -146,8 +146,8 @@ class _Evals:
             report.agent_eval = _without_repeat(item)  # type: ignore[attr-defined]
         if report.failed and call.excinfo is not None:
             frame = call.excinfo.traceback[-1].frame
-            if found := _differences(frame.f_locals.values()):
-                report.sections.append(("what differs", "\n".join(found)))
+            if differences := _differences(frame.f_locals.values()):
+                report.sections.append(("what differs", "\n".join(differences)))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -177,13 +177,13 @@ class _Evals:
         for test, outcomes in self._outcomes.items():
             terminalreporter.write_line(f"{test}: {_pass_rate(outcomes)}")
         if self._spent:
-            terminalreporter.write_line(_told(self._spent))
+            terminalreporter.write_line(_judge_line(self._spent))
         if self.db is not None:
             terminalreporter.write_line(f"sessions: spangrade sessions --db {self.db}")
 
 
 def _without_repeat(item: pytest.Item) -> str:
-    """Return the test's id, the same for all its repeats by pytest-repeat (which come last in it)."""
+    """Return the test's id without the number of the repeat, which pytest-repeat adds at the end."""
     repeated = "__pytest_repeat_step_number" in getattr(getattr(item, "callspec", None), "params", ())
     nodeid = str(item.nodeid)
     return (
@@ -203,7 +203,7 @@ def _pass_rate(outcomes: Mapping[str, int]) -> str:
     return f"{rate}, {skipped}" if skipped else rate
 
 
-def _told(spent: Sequence[Mapping[str, Any]]) -> str:
+def _judge_line(spent: Sequence[Mapping[str, Any]]) -> str:
     costs = [one["cost_usd"] for one in spent]
     cost = "unknown" if None in costs else f"${sum(costs):.6f}"
     calls, hits = (sum(one[name] for one in spent) for name in ("calls", "cache_hits"))

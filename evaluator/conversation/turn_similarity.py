@@ -1,4 +1,4 @@
-"""Whether a turn is what is expected: first which tools were called, then all the rest as one value."""
+"""Compare a turn with the expected one: the tools that were called first, then all the rest as one value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from spangrade.evaluator.conversation.observed import ActualCall, ActualTurn
+from spangrade.evaluator.conversation.observed import ObservedCall, ObservedTurn
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.metrics.matching import maximum_matching
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch, Similarity, is_similar
@@ -17,7 +17,7 @@ from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 
 
 async def is_similar_turn(
-    actual: ActualTurn,
+    actual: ObservedTurn,
     expected: AgentTurn,
     *,
     path: str = "turn",
@@ -25,59 +25,63 @@ async def is_similar_turn(
     any_order: bool = False,
     judge: Judge | None = None,
 ) -> Similarity:
-    """Compare a turn: its text, and each expected tool call with the one that was made in its place.
+    """Compare a turn: its text, and each expected tool call with the actual one at its position.
 
-    With `any_order`, each expected call is matched with a call of its own, whatever the order. A hand-off
-    to another agent is a call of a tool only if the expectation names it.
+    With `any_order`, each expected call is matched with a call of its own, in any order. A hand-off to
+    another agent counts as a call only if the expected turn names it.
 
     Raises:
-        JudgeUnavailable: only a judge can tell, and there is no key.
+        JudgeUnavailable: a judge is needed, and there is no key.
         JudgeError: the judge broke.
     """
     if actual.text is None:
-        reason = "nothing tells what the agent said: neither what it returned nor its spans"
+        reason = "the agent's text is not known: neither its return value nor its spans contain it"
         return Similarity((Mismatch(f"{path}.text", expected.text, ABSENT, reason),))
-    value: dict[str, Any] = {"text": actual.text}
-    wanted: dict[str, Any] = {"text": expected.text}
+    actual_value: dict[str, Any] = {"text": actual.text}
+    expected_value: dict[str, Any] = {"text": expected.text}
     if expected.tool_calls is not None:
-        calls = _tool_calls(actual, expected.tool_calls)
-        if mismatch := _other_tools(calls, expected.tool_calls, f"{path}.tool_calls", any_order):
+        calls = _comparable_calls(actual, expected.tool_calls)
+        if mismatch := _compare_tools(calls, expected.tool_calls, f"{path}.tool_calls", any_order):
             return Similarity((mismatch,))
         if any_order:
-            calls = await _paired(calls or (), expected.tool_calls, extra_keys, judge)
-        value["tool_calls"] = [
+            calls = await _in_expected_order(calls or (), expected.tool_calls, extra_keys, judge)
+        actual_value["tool_calls"] = [
             _call_value(*pair) for pair in zip(calls or (), expected.tool_calls, strict=True)
         ]
-        wanted["tool_calls"] = [{"arguments": c.arguments, "result": c.result} for c in expected.tool_calls]
-    similarity = await is_similar(value, wanted, path=path, extra_keys=extra_keys, judge=judge)
+        expected_value["tool_calls"] = [_expected_call_value(call) for call in expected.tool_calls]
+    similarity = await is_similar(actual_value, expected_value, path=path, extra_keys=extra_keys, judge=judge)
     return Similarity(tuple(_explained(mismatch, path) for mismatch in similarity.mismatches))
 
 
-def _tool_calls(actual: ActualTurn, expected: Sequence[ToolCall]) -> Sequence[ActualCall] | None:
-    named = {call.name for call in expected}
+def _comparable_calls(actual: ObservedTurn, expected: Sequence[ToolCall]) -> Sequence[ObservedCall] | None:
+    """Return the calls without the hand-offs that are not expected; None if they are not known."""
     if actual.calls is None:
         return None
-    return [call for call in actual.calls if not call.handoff or call.name in named]
+    expected_names = {call.name for call in expected}
+    return [call for call in actual.calls if not call.handoff or call.name in expected_names]
 
 
-def _other_tools(
-    actual: Sequence[ActualCall] | None, expected: Sequence[ToolCall], path: str, any_order: bool
+def _compare_tools(
+    actual: Sequence[ObservedCall] | None, expected: Sequence[ToolCall], path: str, any_order: bool
 ) -> Mismatch | None:
-    """Return how the names of the tools that were called differ from those expected, if they do."""
-    wanted = [call.name for call in expected]
+    """Return how the names of the called tools differ from the expected ones, None if they do not."""
+    expected_names = [call.name for call in expected]
     if actual is None:
-        reason = "nothing tells which tools were called: there are no spans, and no AgentTurn was returned"
-        return Mismatch(path, wanted, ABSENT, reason)
-    found = [call.name for call in actual]
-    if found == wanted or (any_order and sorted(found) == sorted(wanted)):
+        reason = "the tool calls are not known: there are no spans, and no AgentTurn was returned"
+        return Mismatch(path, expected_names, ABSENT, reason)
+    names = [call.name for call in actual]
+    if names == expected_names or (any_order and sorted(names) == sorted(expected_names)):
         return None
-    return Mismatch(
-        path, wanted, found, f"other tools were called, or in another {'number' if any_order else 'order'}"
-    )
+    reason = f"other tools were called, or in another {'number' if any_order else 'order'}"
+    return Mismatch(path, expected_names, names, reason)
 
 
-def _call_value(call: ActualCall, expected: ToolCall) -> dict[str, Any]:
-    """Return a call as the value to compare; what is not known is left out, and so is a missing key."""
+def _expected_call_value(call: ToolCall) -> dict[str, Any]:
+    return {"arguments": call.arguments, "result": call.result}
+
+
+def _call_value(call: ObservedCall, expected: ToolCall) -> dict[str, Any]:
+    """Return a call as the value to compare, without what is not known: that is then a missing key."""
     value = {}
     if call.arguments_known or expected.arguments is None:
         value["arguments"] = call.arguments
@@ -86,36 +90,37 @@ def _call_value(call: ActualCall, expected: ToolCall) -> dict[str, Any]:
     return value
 
 
-async def _paired(
-    actual: Sequence[ActualCall], expected: Sequence[ToolCall], extra_keys: bool, judge: Judge | None
-) -> Sequence[ActualCall]:
+async def _in_expected_order(
+    actual: Sequence[ObservedCall], expected: Sequence[ToolCall], extra_keys: bool, judge: Judge | None
+) -> Sequence[ObservedCall]:
     """Return the calls in the order of the expected ones that they match, as many as do."""
 
-    async def fits(call: ActualCall, wanted: ToolCall) -> bool:
+    async def matches(call: ObservedCall, wanted: ToolCall) -> bool:
         if call.name != wanted.name:
             return False
-        value = {"arguments": wanted.arguments, "result": wanted.result}
-        return bool(await is_similar(_call_value(call, wanted), value, extra_keys=extra_keys, judge=judge))
+        similarity = await is_similar(
+            _call_value(call, wanted), _expected_call_value(wanted), extra_keys=extra_keys, judge=judge
+        )
+        return bool(similarity)
 
     rows = await asyncio.gather(
-        *(asyncio.gather(*(fits(call, wanted) for call in actual)) for wanted in expected)
+        *(asyncio.gather(*(matches(call, wanted) for call in actual)) for wanted in expected)
     )
-    chosen = maximum_matching([[i for i, fit in enumerate(row) if fit] for row in rows])
-    left = [i for i in range(len(actual)) if i not in chosen]
+    chosen = maximum_matching([[i for i, is_match in enumerate(row) if is_match] for row in rows])
+    unmatched = [i for i in range(len(actual)) if i not in chosen]
     ordered = []
-    for wanted, choice in zip(expected, chosen, strict=True):
-        if choice is None:
-            choice = next(i for i in left if actual[i].name == wanted.name)
-            left.remove(choice)
-        ordered.append(actual[choice])
+    for wanted, index in zip(expected, chosen, strict=True):
+        if index is None:  # no match: another call of the same tool, to show how it differs
+            index = next(i for i in unmatched if actual[i].name == wanted.name)
+            unmatched.remove(index)
+        ordered.append(actual[index])
     return ordered
 
 
 def _explained(mismatch: Mismatch, path: str) -> Mismatch:
-    """Say of arguments or a result that no span holds why that may be."""
-    whole = re.fullmatch(rf"{re.escape(path)}\.tool_calls\[\d+\]\.(arguments|result)", mismatch.path)
-    if mismatch.actual is not ABSENT or not whole:
+    """Return a mismatch of arguments or a result that no span contains with the likely cause."""
+    is_whole = re.fullmatch(rf"{re.escape(path)}\.tool_calls\[\d+\]\.(arguments|result)", mismatch.path)
+    if mismatch.actual is not ABSENT or not is_whole:
         return mismatch
-    return replace(
-        mismatch, reason=f"not recorded; many instrumentations want {CAPTURE_CONTENT_VARIABLE}=span_and_event"
-    )
+    reason = f"not recorded; many instrumentations need {CAPTURE_CONTENT_VARIABLE}=span_and_event"
+    return replace(mismatch, reason=reason)

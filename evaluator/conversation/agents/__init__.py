@@ -1,4 +1,4 @@
-"""The agents under test: how each kind is spoken to, and how what it hands back is read."""
+"""Adapters for the agents under test: how each kind is called, and how its answer is read."""
 
 from spangrade.evaluator.conversation.agents.adapter import Adapter, Answer, Reply, converse
 

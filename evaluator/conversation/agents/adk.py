@@ -1,4 +1,4 @@
-"""Agents of Google's Agent Development Kit, by their runner."""
+"""Agents of Google's Agent Development Kit, through their runner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _USER = "user"
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:
-    """Open a session, whose id is the conversation's, with the agent of an ADK `Runner`."""
+    """Open a session with the agent of an ADK `Runner`; its id is the conversation's."""
     if not (
         comes_from(agent, "google.adk") and hasattr(agent, "run_async") and hasattr(agent, "session_service")
     ):
@@ -43,7 +43,7 @@ async def _open(runner: Any, key: dict[str, str], history: Sequence[Turn]) -> No
 
 
 def _reply(events: Sequence[Any]) -> Reply:
-    """Return what the events tell: arguments and results are in the spans only of those who ask for it."""
+    """Return the reply in the events: spans have arguments and results only if content is captured."""
     texts = [
         part.text
         for event in events

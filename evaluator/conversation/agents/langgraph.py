@@ -1,4 +1,4 @@
-"""Agents that are LangGraph graphs, of a state with `messages`."""
+"""Agents that are LangGraph graphs with `messages` in their state."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from spangrade.tracer.errors import InputError
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:
-    """Open a thread, whose id is the conversation's, with a compiled graph.
+    """Open a thread with a compiled graph; its id is the conversation's.
 
-    A graph without a checkpointer is given the whole conversation each turn.
+    A graph without a checkpointer gets the whole conversation in each turn.
     """
     if not (comes_from(agent, "langgraph") and hasattr(agent, "ainvoke")):
         return None
@@ -22,10 +22,10 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:
     config = {"configurable": {"thread_id": conversation_id}}
 
     async def answer(text: str, history: Sequence[Turn]) -> Reply:
-        given = messages or [{"role": "assistant", "content": str(turn.text)} for turn in history]
-        known = bool(messages) and bool(getattr(agent, "checkpointer", None))
-        said = {"role": "user", "content": text}
-        state = await agent.ainvoke({"messages": [said] if known else [*given, said]}, config)
+        earlier = messages or [{"role": "assistant", "content": str(turn.text)} for turn in history]
+        is_in_thread = bool(messages) and bool(getattr(agent, "checkpointer", None))
+        latest = {"role": "user", "content": text}
+        state = await agent.ainvoke({"messages": [latest] if is_in_thread else [*earlier, latest]}, config)
         if not isinstance(state, dict) or not isinstance(state.get("messages"), list):
             raise InputError(f"the graph {agent.name} ends without a list of 'messages' in its state")
         messages[:] = state["messages"]
@@ -35,9 +35,9 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:
 
 
 def _reply(messages: Sequence[Any]) -> Reply:
-    """Return what the messages after the user's last tell: a graph emits no spans unless instrumented."""
-    asked = max((i for i, message in enumerate(messages) if message.type == "human"), default=-1)
-    fresh = messages[asked + 1 :]
+    """Return the reply in the messages after the user's last: a graph emits no spans unless instrumented."""
+    last_input = max((i for i, message in enumerate(messages) if message.type == "human"), default=-1)
+    fresh = messages[last_input + 1 :]
     texts = [text for message in fresh if message.type == "ai" and (text := _text(message.content))]
     results = {m.tool_call_id: parse_json(m.content) for m in fresh if m.type == "tool"}
     calls = [

@@ -13,7 +13,7 @@ from spangrade.tracer.canonical_json import json_value
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001 (the messages are the conversation)
-    """Open a conversation with a pydantic-ai agent; an output that is no text is read as JSON."""
+    """Open a conversation with a pydantic-ai agent; an output that is not a text becomes JSON."""
     if not (comes_from(agent, "pydantic_ai") and hasattr(agent, "run")):
         return None
     messages: list[Any] = []
@@ -36,8 +36,8 @@ def _opening(turn: Turn) -> Any:
 
 
 def _calls(result: Any) -> list[ToolCall]:
-    """Return the tool calls that this run's messages tell of: an agent emits no spans unless instrumented."""
-    output_tool = getattr(result, "_output_tool_name", None)  # no public name tells it from the other tools
+    """Return the tool calls in this run's messages: an agent emits no spans unless instrumented."""
+    output_tool = getattr(result, "_output_tool_name", None)  # no public attribute names it
     parts = [part for message in result.new_messages() for part in message.parts]
     results = {part.tool_call_id: part.content for part in parts if part.part_kind == "tool-return"}
     return [

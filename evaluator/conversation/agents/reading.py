@@ -1,4 +1,4 @@
-"""What an agent returned or yielded, whatever its types, as one reply."""
+"""Read what an agent returned or yielded, of many types, as one reply."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from spangrade.tracer.canonical_json import json_value
 
 
 async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) -> AsyncIterator[Any]:
-    """Call a function and yield what it yields, or else what it returns; sync and async alike.
+    """Call a function, sync or async, and yield what it yields, or else what it returns.
 
-    What is not async runs in a thread, with the context of the caller: it may block, and it may run an
-    event loop of its own.
+    A function that is not async runs in a thread, with the context of the caller: it may block, and it may
+    run an event loop of its own.
     """
     value = await asyncio.to_thread(function, *arguments, **named)
     if inspect.isawaitable(value):
@@ -31,18 +31,18 @@ async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) ->
         yield value
 
 
-def read_reply(said: Iterable[Any]) -> Reply:
+def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
     """Return the texts, joined, and the tool calls among the pieces of a reply.
 
     A piece is a string, an `AgentTurn`, a `ToolCall`, an object with a text as `content` or `text`, or one
-    with a `tool_name` (and `tool_args`, `result`, `error`, `tool_call_id`): a call, or its result. What is
-    none of these is an event of another kind, and is passed over.
+    with a `tool_name` (and `tool_args`, `result`, `error`, `tool_call_id`): a call, or its result. Any other
+    piece is skipped.
     """
     texts: list[str] = []
     calls: list[ToolCall] = []
     ids: list[str | None] = []
     knows_calls = False
-    for piece in said:
+    for piece in pieces_of_reply:
         if isinstance(piece, AgentTurn):
             texts.append(piece.text if isinstance(piece.text, str) else "".join(piece.text))
             knows_calls = knows_calls or piece.tool_calls is not None
@@ -57,11 +57,11 @@ def read_reply(said: Iterable[Any]) -> Reply:
             texts.append(text)
     if not calls and not knows_calls:
         return Reply("".join(texts) if texts else None)
-    return Reply("".join(texts), calls)  # without a text it did something, and said nothing
+    return Reply("".join(texts), calls)  # an agent that called tools may have no text
 
 
 def _add_event(event: Any, calls: list[ToolCall], ids: list[str | None]) -> None:
-    """Add a call, or the result to the call that it belongs to: by its id, else by name and order."""
+    """Add a call, or add a result to its call: the one with its id, else the first open one of its name."""
     call_id = getattr(event, "tool_call_id", None)
     error = getattr(event, "error", None)
     result = {"error": error} if error is not None else getattr(event, "result", None)
@@ -69,10 +69,10 @@ def _add_event(event: Any, calls: list[ToolCall], ids: list[str | None]) -> None
         event.tool_name or "unnamed", json_value(getattr(event, "tool_args", None)), json_value(result)
     )
     if hasattr(event, "result"):
-        for index, asked in enumerate(calls):
-            same = ids[index] == call_id if call_id and ids[index] else asked.name == call.name
-            if same and asked.result is None:
-                calls[index] = ToolCall(asked.name, asked.arguments or call.arguments, call.result)
+        for index, earlier in enumerate(calls):
+            same = ids[index] == call_id if call_id and ids[index] else earlier.name == call.name
+            if same and earlier.result is None:
+                calls[index] = ToolCall(earlier.name, earlier.arguments or call.arguments, call.result)
                 return
     calls.append(call)
     ids.append(call_id)
@@ -82,9 +82,9 @@ def _text(piece: Any) -> str | None:
     if isinstance(piece, str):
         return piece
     for name in ("content", "text"):
-        # A computed `content` is what an event looks like when it is printed, not what is said.
+        # A computed `content` is how an event is printed, not the agent's text.
         if name == "content" and isinstance(getattr(type(piece), name, None), property):
             continue
-        if isinstance(found := getattr(piece, name, None), str):
-            return found
+        if isinstance(text := getattr(piece, name, None), str):
+            return text
     return None

@@ -266,7 +266,7 @@ async def test_messages_end_with_the_users_where_they_are_all_that_is_taken(no_j
 @pytest.mark.parametrize(
     ("agent", "message"),
     [
-        (42, "the agent is 42, which no adapter knows (adk, langgraph, "),
+        (42, "the agent is 42, which no adapter supports (adk, langgraph, "),
         (lambda: "Hi", "the agent <lambda>() cannot be called with the user's text"),
         (lambda text, tone: "Hi", "the agent <lambda>(text, tone) cannot be called with the user's text"),
     ],
@@ -503,10 +503,10 @@ async def test_different_responses_match_by_any_alternative(gemini):
 
 async def test_what_nothing_tells_is_a_mismatch_and_says_so(no_judge):
     assert [m.reason for m in await mismatches(lambda text: None, expecting("*"))] == [
-        "nothing tells what the agent said: neither what it returned nor its spans"
+        "the agent's text is not known: neither its return value nor its spans contain it"
     ]
     assert [m.reason for m in await mismatches(sync_function, expecting("*", []))] == [
-        "nothing tells which tools were called: there are no spans, and no AgentTurn was returned"
+        "the tool calls are not known: there are no spans, and no AgentTurn was returned"
     ]
 
 
