@@ -29,7 +29,7 @@ class Receiver(NamedTuple):
 
 def start(db: Path, *options: str) -> Receiver:
     """Start a receiver on free ports of the loopback."""
-    command = [sys.executable, "-m", "spangrade.evaluator.cli", "collect", "--db", str(db)]
+    command = [sys.executable, "-m", "spangrade", "collect", "--db", str(db)]
     process = subprocess.Popen(
         [*command, "--http-port", "0", "--grpc-port", "0", *options], stderr=subprocess.PIPE, text=True
     )

@@ -27,7 +27,7 @@ def spangrade(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "SPANGRADE_"))
     }
-    command = [sys.executable, "-m", "spangrade.evaluator.cli", *arguments]
+    command = [sys.executable, "-m", "spangrade", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 
 

@@ -1,4 +1,4 @@
-"""The command line: `spangrade`. Each command's module is imported when it is asked for."""
+"""The command line, `spangrade`: one module per command, which parses, calls `spangrade.open()` and prints."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from spangrade.tracer.errors import SpangradeError
 
 
 def main() -> None:
-    """Run the command line; what spangrade refuses is one line on standard error and an exit code."""
+    """Run the command line; an error is one line on standard error and an exit code."""
     from spangrade.evaluator.cli.app import app
 
     # Hundreds of thousands of small values are made and kept, hardly any in a cycle: looking for cycles after
-    # every 700 of them takes a third of the time that importing and grading do.
+    # every 700 of them takes a third of the time of an import or a grade.
     gc.set_threshold(200_000, 20, 20)
     try:
         app()

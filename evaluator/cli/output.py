@@ -1,25 +1,23 @@
-"""Printing: a table for people, JSON alone for programs, progress for whoever waits at a terminal."""
+"""Printing: tables for people, JSON alone for programs, problems and progress on standard error."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from spangrade.tracer.canonical_json import dumps
 
-_PATIENCE_S = 2.0
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
+    from spangrade import Database
+    from spangrade.tracer.span import Problem
 
-def console() -> Console:
-    """Return a console on standard output; piped, it does not wrap at 80 columns."""
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+MAX_LISTED = 20  # problems; the others are counted
+_SPINNER_AFTER_S = 2.0
 
 
 def print_json(value: Any) -> None:
@@ -28,32 +26,23 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str | None = None) -> None:
-    """Print rows as a table; numbers stand to the right."""
-    rows = list(rows)
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        number = any(isinstance(row[column], int | float) for row in rows)
-        table.add_column(column, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(row[column]) for column in columns))
-    console().print(table)
+def console() -> Console:
+    """Return a console on standard output; piped, it does not wrap at 80 columns."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 
 
-def cell(value: Any) -> Text:
-    """Return a value as a cell's text: what agents said may hold markup and control characters."""
-    if value is None:
-        return Text("–", "dim")
-    if isinstance(value, float):
-        value = f"{value:.6g}"
-    if not isinstance(value, str):
-        value = dumps(value) if isinstance(value, list | tuple | dict) else str(value)
-    return Text(
-        "".join(
-            letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}"
-            for letter in value
-        )
-    )
+def show(*parts: RenderableType) -> None:
+    """Print tables and texts for people."""
+    console().print(*parts)
+
+
+def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Print rows as a table."""
+    from spangrade.evaluator.reports.tables import table
+
+    show(table(rows, columns))
 
 
 def warn(message: str) -> None:
@@ -62,21 +51,47 @@ def warn(message: str) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[None]:
-    """Show that something is under way, at a terminal and once it has taken two seconds."""
+def database(path: Path | None) -> Iterator[Database]:
+    """Give a database whose problems are listed on standard error, and whose progress is shown there."""
+    import spangrade
+
+    problems = 0
+
+    def on_problem(problem: Problem) -> None:
+        nonlocal problems
+        problems += 1
+        if problems <= MAX_LISTED:
+            warn(f"{problem.where}: {problem.message}")
+
+    with _spinner() as on_progress:
+        yield spangrade.open(path, on_problem=on_problem, on_progress=on_progress)
+    if problems > MAX_LISTED:
+        warn(f"and {problems - MAX_LISTED} more that could not be read well")
+
+
+@contextmanager
+def _spinner() -> Iterator[Callable[[str], None]]:
+    """Show the step that is under way, at a terminal and once it has taken two seconds."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda step: None  # noqa: ARG005
         return
     from threading import Timer
 
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     shown = Progress(
-        SpinnerColumn(), TextColumn(what), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
     )
-    shown.add_task(what, total=None)
-    timer = Timer(_PATIENCE_S, shown.start)
+    task = shown.add_task("", total=None)
+    timer = Timer(_SPINNER_AFTER_S, shown.start)
     timer.start()
     try:
-        yield
+        yield lambda step: shown.update(task, description=step)
     finally:
         timer.cancel()
         timer.join()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, get_args, get_type_hints
 
 import nanoarrow as na
@@ -145,6 +145,16 @@ def _json(value: Any) -> str | None:
 
 
 BATCHES_AT_ONCE = 2_000  # sessions
+
+
+def load_batches(store: Store, first: int, last: int) -> Iterator[Session]:
+    """Yield the sessions of the batches from `first` to `last`, in the order in which they were derived."""
+    yield from _load(store, "batch BETWEEN $low AND $high", first, last)
+
+
+def load_sessions(store: Store, session_ids: Sequence[str]) -> Iterator[Session]:
+    """Yield the sessions of some ids, in the order in which they were derived; unknown ids are left out."""
+    yield from _load(store, "session_id IN (SELECT unnest($low)) AND $high IS NULL", list(session_ids), None)
 
 
 def load(store: Store, session_id: str | None = None) -> Iterator[Session]:

@@ -1,6 +1,6 @@
-"""What would mend a recording: the settings by which each family of instrumentations records more.
+"""How to fix a recording: the settings that make each family of instrumentations record more.
 
-Each was looked up in the instrumentation's own documentation or source: the links are in docs/dialects.md.
+Each is documented by its instrumentation, or stands in its source: docs/dialects.md has the links.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _CONTENT = {
     "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=false",
     "openai-agents": f"set {CAPTURE_CONTENT_VARIABLE}=span_and_event, and do not set "
     "OPENAI_AGENTS_TRACE_INCLUDE_SENSITIVE_DATA=0",
-    "openinference": "take back OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and the like",
+    "openinference": "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and the like",
     "pydantic-ai": "set InstrumentationSettings(include_content=True)",
-    "traceloop": "take back TRACELOOP_TRACE_CONTENT=false",
+    "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",
     "agent_framework": "set ENABLE_SENSITIVE_DATA=true",
-    "spangrade": f"take back {CAPTURE_CONTENT_VARIABLE}=NO_CONTENT",
+    "spangrade": f"unset {CAPTURE_CONTENT_VARIABLE}=NO_CONTENT",
 }
 _CONVERSATION = {
     "openinference": "wrap the agent in using_session(session_id=…)",
@@ -33,13 +33,13 @@ _CONVERSATION = {
 
 
 def content(span: Span | None) -> str:
-    """Return what makes the instrumentation that wrote a span record messages, arguments and results."""
-    return _of(_CONTENT, span) or _GENAI
+    """Return how to make the instrumentation of a span record messages, arguments and results."""
+    return _by_origin(_CONTENT, span) or _GENAI
 
 
 def conversation(span: Span | None) -> str:
-    """Return what puts a conversation id on the spans of the instrumentation that wrote one."""
-    own = _of(_CONVERSATION, span)
+    """Return how to get a conversation id onto the spans of an instrumentation."""
+    own = _by_origin(_CONVERSATION, span)
     return (
         f"{own or 'put gen_ai.conversation.id on the spans'}, or name the attribute that holds the "
         "conversation's id: spangrade import --session-from ATTRIBUTE"
@@ -51,7 +51,8 @@ def dialect_of(span: Span) -> str:
     return next((name for name, dialect in dialects().items() if dialect.claims(span)), FALLBACK)
 
 
-def _of(advice: dict[str, str], span: Span | None) -> str | None:
+def _by_origin(advice: dict[str, str], span: Span | None) -> str | None:
+    """Return the advice for the dialect of a span, or else for the beginning of its scope's name."""
     if span is None:
         return None
     scope = span.scope_name or ""

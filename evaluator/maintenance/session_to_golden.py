@@ -1,4 +1,4 @@
-"""A session that went well as a golden question: what it did is what is expected from then on."""
+"""Turn a session that went well into a golden question: what it did is what is expected from then on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spangrade.evaluator.metrics.matching import ANY_TEXT
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 
-# What looks generated: another run would have another one.
+# What looks generated: another run has other values.
 _GENERATED = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"  # a UUID, bare or behind a prefix
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d"  # a date with a time
@@ -33,11 +33,11 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
     """Return a session as a golden question; with `wildcards` it expects no value that looks generated.
 
     A text becomes `"*"`, any other argument null, which leaves its key free; a state variable is left out,
-    for state is compared whole. Raises InputError if the spans do not tell what a question must say.
+    because state is compared as a whole. Raises InputError if the spans lack what a question needs.
     """
-    untold = [str(turn.turn) for turn in session.turns if turn.user_input is None]
-    if untold or not session.turns:
-        where = f"turn {', '.join(untold)}" if untold else "any turn"
+    no_input = [str(turn.turn) for turn in session.turns if turn.user_input is None]
+    if no_input or not session.turns:
+        where = f"turn {', '.join(no_input)}" if no_input else "any turn"
         raise InputError(f"session {session.session_id}: what the user said in {where} is not recorded")
     if not session.agents:
         raise InputError(f"session {session.session_id}: which agents took part is not recorded")
@@ -47,8 +47,8 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
         call: dict[str, Any] = {"tool_name": tool.tool_name}
         if isinstance(tool.input_arguments, dict):
             at = f"reference_tool_interactions[{position}].input_arguments"
-            free = _freed(tool.input_arguments, at, volatile)
-            call["input_arguments"] = free if wildcards else tool.input_arguments
+            with_wildcards = _with_wildcards(tool.input_arguments, at, volatile)
+            call["input_arguments"] = with_wildcards if wildcards else tool.input_arguments
         calls.append(call)
     steps = groupby(step.name for step in session.trajectory if step.kind == "agent")
     reference: dict[str, Any] = {
@@ -58,10 +58,10 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
     if session.state_variables is not None:
         kept: dict[str, Any] = {}
         for name, value in session.state_variables.items():
-            found: list[str] = []
-            _freed(value, f"reference_state_variables.{name}", found)
-            volatile += found
-            if not (found and wildcards):
+            generated: list[str] = []
+            _with_wildcards(value, f"reference_state_variables.{name}", generated)
+            volatile += generated
+            if not (generated and wildcards):
                 kept[name] = value
         reference["reference_state_variables"] = kept
     response = session.turns[-1].final_response
@@ -77,12 +77,12 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
     return Converted(question, volatile)
 
 
-def _freed(value: Any, where: str, volatile: list[str]) -> Any:
-    """Return a value with wildcards for what looks generated, noting where that is."""
+def _with_wildcards(value: Any, where: str, volatile: list[str]) -> Any:
+    """Return a value with wildcards in place of what looks generated; add the places to `volatile`."""
     if isinstance(value, dict):
-        return {key: _freed(item, f"{where}.{key}", volatile) for key, item in value.items()}
+        return {key: _with_wildcards(item, f"{where}.{key}", volatile) for key, item in value.items()}
     if isinstance(value, list):
-        items = [_freed(item, f"{where}[{index}]", volatile) for index, item in enumerate(value)]
+        items = [_with_wildcards(item, f"{where}[{index}]", volatile) for index, item in enumerate(value)]
         # Null leaves a key free, not an item of a list.
         return None if items.count(None) > value.count(None) else items
     if isinstance(value, bool) or not isinstance(value, str | int | float):

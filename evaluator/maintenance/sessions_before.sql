@@ -1,5 +1,5 @@
--- Sessions whose last span and last log lie before a time. A trace of no session stands for itself.
-INSERT INTO doomed
+-- Sessions whose last span and last log lie before a time. A trace without a session is deleted by its own id.
+INSERT INTO to_delete
 SELECT session_id
 FROM (
     SELECT coalesce(traces.session_id, spans.trace_id) AS session_id, greatest(spans.start_ns, spans.end_ns) AS last_ns

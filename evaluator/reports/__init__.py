@@ -1,1 +1,1 @@
-"""Reports of a grading run."""
+"""Reports: sessions and runs as tables for people, and as JSON for programs."""

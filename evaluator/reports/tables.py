@@ -1,29 +1,23 @@
-"""What many grades come to: totals, tables, JSON, rows for the store."""
+"""Tables for people, to be printed by rich: any rows, a run, a session."""
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import chain
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from spangrade.evaluator.grading.grade import Grade
-from spangrade.evaluator.grading.policy import Verdict, exit_code
-from spangrade.evaluator.metrics import Inconclusive, Outcome, Score
-from spangrade.evaluator.metrics.latency import nearest_rank
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.run import Run, SessionVerdict
+from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import ExitCode, InputError
 
-MOST_LISTED = 20  # grades of one verdict that the table tells the reasons of; the JSON Lines have them all
+MAX_LISTED = 20  # sessions of one verdict; sessions.jsonl has all of them
 
-_TOLD = {  # the verdicts that the table tells the reasons of, the gravest first, and their colours
+_COLOURS = {  # of the verdicts whose reasons are listed, the gravest first
     Verdict.BROKEN: "magenta",
     Verdict.FAILED: "red",
     Verdict.INCONCLUSIVE: "yellow",
@@ -31,201 +25,116 @@ _TOLD = {  # the verdicts that the table tells the reasons of, the gravest first
 }
 
 
-class ScoreRow(NamedTuple):
-    """One outcome as a row of the table `scores`. `outcome` is "score", "inconclusive" or "failure"."""
-
-    run_id: str
-    session_id: str | None
-    question_id: str | None
-    metric: str
-    value: float | None
-    passed: bool | None
-    outcome: str
-    reason: str
-    evidence: tuple[str, ...]
-
-
-def score_rows(run_id: str, grade: Grade) -> Iterator[ScoreRow]:
-    """The rows of one grade, one for each metric."""
-    for name, outcome in grade.outcomes.items():
-        key = (run_id, grade.session_id, grade.question_id, name)
-        if isinstance(outcome, Score):
-            yield ScoreRow(*key, outcome.value, outcome.passed, "score", outcome.reason, outcome.evidence)
-        elif isinstance(outcome, Inconclusive):
-            yield ScoreRow(*key, None, None, "inconclusive", outcome.reason, ())
-        else:
-            yield ScoreRow(*key, None, None, "failure", outcome.error, ())
-
-
-def grade_json(grade: Grade) -> dict[str, Any]:
-    """A grade as JSON values."""
-    return {
-        "session_id": grade.session_id,
-        "question_id": grade.question_id,
-        "verdict": grade.verdict.value,
-        "reason": grade.reason,
-        "metrics": {name: _outcome_json(outcome) for name, outcome in grade.outcomes.items()},
-    }
-
-
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
-    if isinstance(outcome, Score):
-        return {"outcome": "score", **outcome._asdict()}
-    if isinstance(outcome, Inconclusive):
-        return {"outcome": "inconclusive", "reason": outcome.reason}
-    return {"outcome": "failure", "error": outcome.error}
-
-
-@dataclass(slots=True)
-class MetricTotals:
-    """One metric over all grades."""
-
-    values: array[float] = field(default_factory=lambda: array("d"))
-    passed: int = 0
-    failed: int = 0
-    inconclusive: int = 0
-    failures: int = 0
-
-    def add(self, outcome: Outcome) -> None:
-        """Count one outcome."""
-        if isinstance(outcome, Score):
-            self.values.append(outcome.value)
-            self.passed += outcome.passed is True
-            self.failed += outcome.passed is False
-        elif isinstance(outcome, Inconclusive):
-            self.inconclusive += 1
-        else:
-            self.failures += 1
-
-    def as_json(self) -> dict[str, Any]:
-        """Mean and percentiles (nearest rank) of the scores, and the counts.
-
-        `pass_rate` is the share of the scores that a threshold judged. What is of no score is null.
-        """
-        ordered = sorted(self.values)
-        judged = self.passed + self.failed
-        return {
-            "scores": len(ordered),
-            "mean": sum(ordered) / len(ordered) if ordered else None,
-            "p50": nearest_rank(ordered, 0.5),
-            "p95": nearest_rank(ordered, 0.95),
-            "pass_rate": self.passed / judged if judged else None,
-            "inconclusive": self.inconclusive,
-            "failures": self.failures,
-        }
-
-
-class Report:
-    """The totals of the grades added so far, at eight bytes a score, and the first that did not pass."""
-
-    def __init__(self) -> None:
-        self.verdicts: Counter[Verdict] = Counter()
-        self.unanswered: list[str] = []
-        self.metrics: dict[str, MetricTotals] = {}
-        self._listed: dict[Verdict, list[Grade]] = {verdict: [] for verdict in _TOLD}
-        self._unlisted: Counter[Verdict] = Counter()
-
-    def add(self, grade: Grade) -> None:
-        """Count one grade."""
-        if grade.session_id is None:
-            self.unanswered.append(grade.question_id or "")
-        else:
-            self.verdicts[grade.verdict] += 1
-            for name, outcome in grade.outcomes.items():
-                if name not in self.metrics:
-                    self.metrics[name] = MetricTotals()
-                self.metrics[name].add(outcome)
-        if grade.verdict in _TOLD:
-            if len(self._listed[grade.verdict]) < MOST_LISTED:
-                self._listed[grade.verdict].append(grade._replace(outcomes={}))
-            else:
-                self._unlisted[grade.verdict] += 1
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """What the command line exits with."""
-        unanswered = [Verdict.INCONCLUSIVE] if self.unanswered else []
-        return exit_code([*self.verdicts, *unanswered])
-
-    def line(self) -> str:
-        """The totals in one line, as in `3 sessions: 2 passed, 1 failed; 1 golden question unanswered`."""
-        total = self.verdicts.total()
-        counts = ", ".join(
-            f"{self.verdicts[verdict]} {verdict}" for verdict in Verdict if self.verdicts[verdict]
+def cell(value: Any) -> Text:
+    """Return a value as a cell's text: what was recorded may hold markup and control characters."""
+    if value is None:
+        return Text("–", "dim")
+    if isinstance(value, float):
+        value = f"{value:.6g}"
+    if not isinstance(value, str):
+        value = dumps(value) if isinstance(value, list | tuple | dict) else str(value)
+    return Text(
+        "".join(
+            letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}"
+            for letter in value
         )
-        text = f"{_counted(total, 'session')}{': ' if counts else ''}{counts}"
-        if self.unanswered:
-            text += f"; {_counted(len(self.unanswered), 'golden question')} unanswered"
-        return text
+    )
 
-    def as_json(self) -> dict[str, Any]:
-        """The totals as JSON values."""
-        return {
-            "sessions": self.verdicts.total(),
-            "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
-            "unanswered_questions": self.unanswered,
-            "exit_code": int(self.exit_code),
-            "metrics": {name: totals.as_json() for name, totals in self.metrics.items()},
-        }
 
-    def tables(self) -> RenderableType:
-        """What did not pass and why, every metric's totals, and the line; to be printed by rich."""
-        parts: list[RenderableType] = []
-        if any(self._listed.values()):
-            parts.append(self._grades_table())
-        parts += [Text(f"and {number} more {verdict}") for verdict, number in self._unlisted.items()]
-        if self.metrics:
-            parts.append(self._metrics_table())
-        return Group(*parts, Text(self.line()))
+def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str | None = None) -> Table:
+    """Return rows as a table; columns of numbers are aligned to the right."""
+    rows = list(rows)
+    made = Table(title=title, title_justify="left")
+    for column in columns:
+        number = any(isinstance(row[column], int | float) for row in rows)
+        made.add_column(column, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(cell(row[column]) for column in columns))
+    return made
 
-    def _grades_table(self) -> Table:
-        table = Table("session", "question", "verdict", "reason")
-        for grade in chain.from_iterable(self._listed.values()):
-            table.add_row(
-                _printable(grade.session_id or "–"),
-                _printable(grade.question_id or "–"),
-                Text(grade.verdict, _TOLD[grade.verdict]),
-                _printable(grade.reason),
+
+def run_tables(run: Run) -> RenderableType:
+    """Return what did not pass and why, every metric's totals, and the totals in one line."""
+    parts: list[RenderableType] = []
+    by_verdict: dict[Verdict, list[SessionVerdict]] = {verdict: [] for verdict in _COLOURS}
+    for session in run.sessions:
+        if session.verdict in by_verdict:
+            by_verdict[session.verdict].append(session)
+    if any(by_verdict.values()):
+        parts.append(_verdicts_table(by_verdict))
+    for verdict, sessions in by_verdict.items():
+        if len(sessions) > MAX_LISTED:
+            parts.append(Text(f"and {len(sessions) - MAX_LISTED} more {verdict}"))
+    if run.metrics:
+        parts.append(_metrics_table(run))
+    return Group(*parts, Text(str(run)))
+
+
+def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]]) -> Table:
+    made = Table("session", "question", "verdict", "reason")
+    for verdict, sessions in by_verdict.items():
+        for session in sessions[:MAX_LISTED]:
+            made.add_row(
+                cell(session.session_id or "–"),
+                cell(session.question_id or "–"),
+                Text(verdict, _COLOURS[verdict]),
+                cell(session.reason),
             )
-        return table
-
-    def _metrics_table(self) -> Table:
-        table = Table("metric")
-        columns = ("mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures")
-        for column in columns:
-            table.add_column(column.replace("_", " "), justify="right")
-        for name, totals in self.metrics.items():
-            row = totals.as_json()
-            table.add_row(name, *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns))
-        return table
+    return made
 
 
-def written(grades: Iterable[Grade], folder: Path) -> Iterator[Grade]:
-    """Pass grades on, each also written to `folder/sessions.jsonl`. Raises `InputError` if that cannot be."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lines = (folder / "sessions.jsonl").open("wb")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    with lines:
-        for grade in grades:
-            lines.write(f"{dumps(grade_json(grade))}\n".encode())
-            yield grade
+def _metrics_table(run: Run) -> Table:
+    made = Table("metric")
+    columns = ("mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures")
+    for column in columns:
+        made.add_column(column.replace("_", " "), justify="right")
+    for name, totals in run.metrics.items():
+        row = totals.to_json()
+        made.add_row(name, *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns))
+    return made
 
 
-def write_results(report: Report, folder: Path) -> None:
-    """Write a report's totals to `folder/results.json`. Raises `InputError` if that cannot be."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "results.json").write_text(dumps(report.as_json(), indent=True), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+def session_lines(s: Session) -> Iterator[tuple[RenderableType, ...]]:
+    """Yield what a session did, line by line; a line's parts are printed with a space between them."""
+    usage, latency = s.usage, s.latency
+    yield (
+        f"[bold]{escape(s.session_id)}[/] ({s.session_id_source})  question {escape(s.question_id or '–')}",
+    )
+    yield (Text(f"agents {', '.join(s.agents or ('unknown',))}; models {', '.join(s.models or ('unknown',))}"),)
+    cost = (
+        f"${s.cost_usd:.6f}"
+        if s.cost_usd is not None
+        else f"unknown (no price: {s.cost_unknown or 'no usage'})"
+    )
+    yield (
+        Text(
+            f"{usage.llm_calls or 'no'} model calls, {_or_unknown(usage.input_tokens)} tokens in "
+            f"({_or_unknown(usage.cached_input_tokens)} cached), {_or_unknown(usage.output_tokens)} out "
+            f"({_or_unknown(usage.reasoning_tokens)} reasoning), cost {cost}"
+        ),
+    )
+    yield (
+        f"seconds: {_or_unknown(latency.total_s)}; models {_or_unknown(latency.llm_s)}, "
+        f"tools {_or_unknown(latency.tool_s)}, "
+        f"framework {_or_unknown(latency.framework_s)}; "
+        f"first response after {_or_unknown(latency.first_response_s)}",
+    )
+    for turn in s.turns:
+        yield (f"\n[bold]turn {turn.turn}[/]  {_or_unknown(turn.latency_s)} s",)
+        yield "  user   ", cell(turn.user_input)
+        for tool in (tool for tool in s.tool_interactions if tool.turn == turn.turn):
+            status = {True: "ok", False: "failed", None: "unknown"}[tool.ok]
+            kind = "hand-off" if tool.handoff else "tool"
+            arguments, output = cell(tool.input_arguments), cell(tool.output)
+            yield f"  {kind}   ", cell(tool.tool_name), arguments, "→", output, f"({status})"
+        yield "  agent  ", cell(turn.final_response)
+    if s.state_variables is not None:
+        state = [{"variable": name, "value": value} for name, value in s.state_variables.items()]
+        yield (table(state, ("variable", "value"), "state at the end"),)
+    if s.errors:
+        errors = [{"where": error.where, "message": error.message} for error in s.errors]
+        yield (table(errors, ("where", "message"), "errors"),)
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _printable(text: str) -> Text:
-    """Recorded text for a terminal: no markup, no control characters."""
-    return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
+def _or_unknown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:g}"

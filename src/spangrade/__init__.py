@@ -1,11 +1,16 @@
 """spangrade grades AI agents from the OpenTelemetry spans that they emit.
 
-`spangrade.tracer` wraps agents and keeps their spans in DuckDB, `spangrade.converters` understands
-what other instrumentations wrote, and `spangrade.evaluator` derives sessions from the spans and
-grades them against reference data.
+`configure`, `session`, `turn`, `agent`, `tool`, `llm_call` and `set_state` wrap an agent; `open` returns a
+`Database` of recorded spans, which derives sessions from them and grades these against reference data; `metric`,
+`Score`, `Inconclusive` and `Failure` are for metrics of your own. See docs/api.md.
+
+The names are imported when they are first used: OpenTelemetry and DuckDB take their time.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -15,3 +20,97 @@ __version__ = "0.1.0"
 _root = Path(__file__).resolve().parents[2]
 if (_root / "tracer" / "semconv.py").is_file():
     __path__.append(str(_root))
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.api import Database, list_metrics, open  # noqa: A004 (as in duckdb.connect)
+    from spangrade.evaluator.metrics.metric import Failure, Inconclusive, Metric, Outcome, Score, metric
+    from spangrade.evaluator.rows import Rows
+    from spangrade.evaluator.run import Run
+    from spangrade.evaluator.session import Session
+    from spangrade.tracer.configure import configure
+    from spangrade.tracer.errors import ExitCode, InputError, SpangradeError, StoreError, StoreLockedError
+    from spangrade.tracer.exporter import DuckDBSpanExporter
+    from spangrade.tracer.instrument import (
+        agent,
+        current_agent,
+        current_llm_call,
+        current_tool,
+        current_turn,
+        llm_call,
+        session,
+        set_state,
+        tool,
+        turn,
+    )
+
+_HOMES = {
+    "evaluator.api": ("Database", "list_metrics", "open"),
+    "evaluator.metrics.metric": ("Failure", "Inconclusive", "Metric", "Outcome", "Score", "metric"),
+    "evaluator.rows": ("Rows",),
+    "evaluator.run": ("Run",),
+    "evaluator.session": ("Session",),
+    "tracer.configure": ("configure",),
+    "tracer.errors": ("ExitCode", "InputError", "SpangradeError", "StoreError", "StoreLockedError"),
+    "tracer.exporter": ("DuckDBSpanExporter",),
+    "tracer.instrument": (
+        "agent",
+        "current_agent",
+        "current_llm_call",
+        "current_tool",
+        "current_turn",
+        "llm_call",
+        "session",
+        "set_state",
+        "tool",
+        "turn",
+    ),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Database",
+    "DuckDBSpanExporter",
+    "ExitCode",
+    "Failure",
+    "Inconclusive",
+    "InputError",
+    "Metric",
+    "Outcome",
+    "Rows",
+    "Run",
+    "Score",
+    "Session",
+    "SpangradeError",
+    "StoreError",
+    "StoreLockedError",
+    "__version__",
+    "agent",
+    "configure",
+    "current_agent",
+    "current_llm_call",
+    "current_tool",
+    "current_turn",
+    "list_metrics",
+    "llm_call",
+    "metric",
+    "open",
+    "session",
+    "set_state",
+    "tool",
+    "turn",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -26,9 +26,9 @@ TRACE_ID = re.compile(r'"traceId": ?"([0-9a-f]{32})"')
 
 DERIVE = "from spangrade.tracer.store import Store; from spangrade.evaluator.derive import {0}\n"
 STEPS = {
-    "import and derive": ("-m", "spangrade.evaluator.cli", "import", "{spans}", "--db", "{db}"),
+    "import and derive": ("-m", "spangrade", "import", "{spans}", "--db", "{db}"),
     "derive again": ("-c", DERIVE.format("rebuild") + "with Store.open('{db}') as store: rebuild(store)"),
-    "grade": ("-m", "spangrade.evaluator.cli", "grade", "{golden}", "--db", "{db}", "--format", "json"),
+    "grade": ("-m", "spangrade", "grade", "{golden}", "--db", "{db}", "--format", "json"),
 }
 
 

@@ -160,7 +160,7 @@ def test_spans_from_before_those_that_are_stored_are_kept_and_counted_once(tmp_p
 
 
 def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "spangrade.evaluator.cli", "collect", "--db", str(tmp_path / "s.duckdb")]
+    command = [sys.executable, "-m", "spangrade", "collect", "--db", str(tmp_path / "s.duckdb")]
     done = subprocess.run([*command, "--host", "0.0.0.0"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == (

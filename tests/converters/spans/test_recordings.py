@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from paths import RECORDED
 
-from spangrade.evaluator.cli.importing import take_in
-from spangrade.evaluator.cli.showing import session_json
+from spangrade.evaluator.pipeline import import_files
+from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.derive import load
 from spangrade.tracer.store import Store
 
@@ -28,7 +28,7 @@ USAGE_FACTS = ("llm_calls", "input_tokens", "output_tokens", "cached_input_token
 def derived(name: str, db: Path) -> dict[str, Any]:
     """What `show` prints of a recording's sessions, taken together where no id joins them."""
     with Store.open(db) as store:
-        take_in(store, sorted(RECORDED.glob(f"{name}.*otlp.jsonl")))
+        import_files(store, sorted(RECORDED.glob(f"{name}.*otlp.jsonl")))
         shown = [json.loads(json.dumps(session_json(session), default=fields)) for session in load(store)]
     shown.sort(
         key=lambda session: session["session_id_source"] == "trace" and session["turns"][0]["trace_ids"]

@@ -20,7 +20,7 @@ GOLDEN = SAMPLE / "customer_service_golden.json"
 
 
 def spangrade(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "spangrade.evaluator.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "spangrade", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, encoding="utf-8")
 
 

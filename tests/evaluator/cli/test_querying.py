@@ -1,13 +1,12 @@
-"""`spangrade sql` reads the database, and nothing else."""
+"""SQL reads the database, and nothing else."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from spangrade.evaluator.cli.querying import run
+import spangrade
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
@@ -18,14 +17,13 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sql") / "s.duckdb"
     with Store.open(path) as store:
         store.add([Span("a" * 32, "b" * 16, None, "chat", "CLIENT", 1, 2)])
-    run("SELECT 1", path, as_json=True)  # derived once
+    spangrade.open(path).derive()
     (path.parent / "other.csv").write_text("a,b\n1,2\n")
     return path
 
 
-def test_spans_can_be_asked_for(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("SELECT name FROM spans", db, as_json=True)
-    assert json.loads(capsys.readouterr().out) == [{"name": "chat"}]
+def test_spans_can_be_queried(db: Path) -> None:
+    assert spangrade.open(db).sql("SELECT name FROM spans").rows() == [{"name": "chat"}]
 
 
 @pytest.mark.parametrize(
@@ -64,11 +62,10 @@ def test_spans_can_be_asked_for(db: Path, capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_nothing_is_written_and_no_file_or_network_is_reached(
-    query: str, db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    query: str, db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(db.parent)
     before = {path.name: path.read_bytes() for path in db.parent.iterdir()}
     with pytest.raises(InputError, match=r"^SQL: "):
-        run(query, db, as_json=True)
-    assert capsys.readouterr().out == ""
+        spangrade.open(db).sql(query)
     assert {path.name: path.read_bytes() for path in db.parent.iterdir()} == before

@@ -142,7 +142,7 @@ def test_a_mismatch_is_shown_turn_by_turn_and_its_session_is_kept(run, gemini, p
         "actual:   'Hi there'",
     ]
     assert not any("conversation_runner.py" in line for line in result.outlines)
-    show = [sys.executable, "-m", "spangrade.evaluator.cli", *shlex.split(command)[1:], "--format", "json"]
+    show = [sys.executable, "-m", "spangrade", *shlex.split(command)[1:], "--format", "json"]
     opened = subprocess.run(show, capture_output=True, check=True, cwd=pytester.path)
     [turn] = json.loads(opened.stdout)["turns"]
     assert (turn["user_input"], turn["final_response"]) == ("Hello", "Hi there")

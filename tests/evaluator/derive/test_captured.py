@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from paths import CAPTURED
 
-from spangrade.evaluator.cli.importing import take_in
-from spangrade.evaluator.cli.showing import session_json
+from spangrade.evaluator.pipeline import import_files
+from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.derive import load
 from spangrade.tracer.store import Store
 
@@ -29,7 +29,7 @@ def expected() -> list[tuple[Path, dict[str, Any]]]:
 
 def shown(db: Path, *paths: Path) -> dict[str, Any]:
     with Store.open(db) as store:
-        take_in(store, paths)
+        import_files(store, paths)
         (session,) = load(store)
     return json.loads(json.dumps(session_json(session), default=dict_of))
 
@@ -72,8 +72,8 @@ def test_the_session_log_may_come_before_or_after_the_spans(tmp_path: Path) -> N
     log = trace.with_name(trace.name.replace("trace_", "session_"))
     before = shown(tmp_path / "before.duckdb", log, trace)
     with Store.open(tmp_path / "after.duckdb") as store:
-        take_in(store, [trace])
-        take_in(store, [log])
+        import_files(store, [trace])
+        import_files(store, [log])
         (session,) = load(store)
     assert json.loads(json.dumps(session_json(session), default=dict_of)) == before
 
@@ -83,7 +83,7 @@ def test_grounding_and_code_runs_are_those_of_the_models_answers(tmp_path: Path)
     found, runs = {}, {}
     for trace in sorted(CAPTURED.glob("retail/trace_*.json")):
         with Store.open(tmp_path / f"{trace.stem}.duckdb") as store:
-            take_in(store, [trace])
+            import_files(store, [trace])
             (made,) = load(store)
         question_id = trace.stem.split("_")[1]
         grounded = [call.grounding_chunks for call in made.llm_calls if call.grounding_chunks != 0]

@@ -74,7 +74,7 @@ def test_an_id_is_a_text_or_a_whole_number(value: object, expected: str | None) 
 
 
 def test_import_joins_a_model_clients_traces_by_an_attribute_of_their_resource(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "spangrade.evaluator.cli"]
+    command = [sys.executable, "-m", "spangrade"]
 
     def run(*arguments: str) -> Any:
         done = subprocess.run(

@@ -26,14 +26,9 @@ from spangrade.evaluator.metrics import (
     parse_metric,
     parse_metrics,
 )
-from spangrade.evaluator.reports.tables import (
-    Report,
-    ScoreRow,
-    grade_json,
-    score_rows,
-    write_results,
-    written,
-)
+from spangrade.evaluator.reports.json import grade_json, write_results, written
+from spangrade.evaluator.reports.tables import run_tables
+from spangrade.evaluator.run import Run, ScoreRow, score_rows
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError
 
@@ -297,11 +292,11 @@ def test_sessions_are_graded_as_they_come() -> None:
     assert (next(grades).session_id, taken) == ("s1", ["s1"])
 
 
-def reported(grades: Sequence[Grade]) -> Report:
-    report = Report()
+def reported(grades: Sequence[Grade]) -> Run:
+    run = Run()
     for one in grades:
-        report.add(one)
-    return report
+        run.add(one)
+    return run
 
 
 FOUR = [
@@ -312,8 +307,8 @@ FOUR = [
 
 def test_a_report_counts_verdicts_and_folds_metrics() -> None:
     report = reported(FOUR)
-    assert report.line() == "3 sessions: 1 passed, 1 failed, 1 unmatched; 1 golden question unanswered"
-    totals = report.as_json()
+    assert str(report) == "3 sessions: 1 passed, 1 failed, 1 unmatched; 1 golden question unanswered"
+    totals = report.to_json()
     assert totals["metrics"]["agent_routing"] == {
         "scores": 2,
         "mean": 0.5,
@@ -342,18 +337,18 @@ def test_a_report_counts_verdicts_and_folds_metrics() -> None:
 
 def test_tables_show_recorded_text_without_markup_or_control_characters() -> None:
     screen = StringIO()
-    Console(file=screen, width=200).print(reported(FOUR).tables())
+    Console(file=screen, width=200).print(run_tables(reported(FOUR)))
     text = screen.getvalue()
     assert "agent_routing: did not take part: shop; took part: [bold]x\ufffd[2J" in text
     assert "\x1b" not in text
-    assert text.endswith(reported(FOUR).line() + "\n")
+    assert text.endswith(str(reported(FOUR)) + "\n")
 
 
 def test_a_table_tells_the_gravest_first_and_counts_what_it_leaves_out() -> None:
     made = [said(f"{n}", session_id=f"strange{n}") for n in range(25)]
     grades = graded([*made, said("hi", session_id="s1", agents=["other"])], [question()])
     screen = StringIO()
-    Console(file=screen, width=200).print(reported(grades).tables())
+    Console(file=screen, width=200).print(run_tables(reported(grades)))
     lines = screen.getvalue().splitlines()
     told = [line.split()[1] for line in lines if line.startswith(("│ s1 ", "│ strange"))]
     assert told == ["s1", *(f"strange{n}" for n in range(20))]
@@ -361,7 +356,7 @@ def test_a_table_tells_the_gravest_first_and_counts_what_it_leaves_out() -> None
 
 
 def test_an_empty_report_is_not_an_error_of_its_own() -> None:
-    assert (reported([]).line(), reported([]).exit_code) == ("0 sessions", ExitCode.PASSED)
+    assert (str(reported([])), reported([]).exit_code) == ("0 sessions", ExitCode.PASSED)
     assert reported(graded([], [question()])).exit_code is ExitCode.INCONCLUSIVE
 
 
@@ -372,10 +367,10 @@ def test_scores_are_rows_of_one_shape() -> None:
         "c": Failure("broke"),
     }
     one = Grade("s1", "q1", Verdict.BROKEN, "c: broke", scores)
-    assert list(score_rows("run", one)) == [
-        ScoreRow("run", "s1", "q1", "a", 0.5, False, "score", "half", ("span",)),
-        ScoreRow("run", "s1", "q1", "b", None, None, "inconclusive", "unknown", ()),
-        ScoreRow("run", "s1", "q1", "c", None, None, "failure", "broke", ()),
+    assert list(score_rows(one)) == [
+        ScoreRow("s1", "q1", "a", 0.5, False, "score", "half", '["span"]'),
+        ScoreRow("s1", "q1", "b", None, None, "inconclusive", "unknown", "[]"),
+        ScoreRow("s1", "q1", "c", None, None, "failure", "broke", "[]"),
     ]
     score = {"value": 0.5, "passed": False, "reason": "half", "evidence": ("span",), "details": {"n": 1}}
     assert grade_json(one) == {
@@ -389,14 +384,14 @@ def test_scores_are_rows_of_one_shape() -> None:
             "c": {"outcome": "failure", "error": "broke"},
         },
     }
-    assert reported([one]).as_json()["metrics"]["c"]["failures"] == 1
+    assert reported([one]).to_json()["metrics"]["c"]["failures"] == 1
 
 
 def test_results_are_written_as_json(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     report = reported(list(written(FOUR, folder)))
     write_results(report, folder)
-    assert json.loads((folder / "results.json").read_text()) == report.as_json()
+    assert json.loads((folder / "results.json").read_text()) == report.to_json()
     lines = [json.loads(line) for line in (folder / "sessions.jsonl").read_text().splitlines()]
     assert [(one["session_id"], one["verdict"]) for one in lines] == [
         ("s1", "passed"),
@@ -420,7 +415,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="file: cannot be written: File exists"):
         list(written([], taken))
     with pytest.raises(InputError, match="file: cannot be written: File exists"):
-        write_results(Report(), taken)
+        write_results(Run(), taken)
 
 
 def bench_sessions(

@@ -14,9 +14,8 @@ import pytest
 import requests
 from receiving import receiver, request
 
-from spangrade.evaluator.cli.deleting import moment_ns
 from spangrade.evaluator.derive import update
-from spangrade.evaluator.maintenance.delete import Deleted, delete
+from spangrade.evaluator.maintenance.delete import Deleted, delete, parse_time
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
@@ -180,24 +179,24 @@ def test_a_writer_that_opened_the_old_file_opens_the_new_one(db: Path) -> None:
 
 
 def test_the_command_says_what_it_did(db: Path) -> None:
-    command = [sys.executable, "-m", "spangrade.evaluator.cli", "delete", "--db", str(db)]
+    command = [sys.executable, "-m", "spangrade", "delete", "--db", str(db)]
     done = subprocess.run([*command, "--user", "u-2", "--format", "json"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert {**json.loads(done.stdout), "bytes_saved": 0} == Deleted(1, 1, 0, 0)._asdict()
     nothing = subprocess.run(command, capture_output=True, text=True)
     assert (nothing.returncode, nothing.stderr) == (
         2,
-        "spangrade: delete what? Give --session, --before or --user\n",
+        "spangrade: delete which sessions? Expected their ids, a time before which they ended, or a user\n",
     )
 
 
 def test_times_are_dates_or_ages() -> None:
-    assert moment_ns("1970-01-02") == DAY_NS
-    assert moment_ns("1970-01-01T02:00:00+01:00") == 3600 * 10**9
+    assert parse_time("1970-01-02") == DAY_NS
+    assert parse_time("1970-01-01T02:00:00+01:00") == 3600 * 10**9
     before = time.time_ns()
-    assert before <= moment_ns("30d") + 30 * DAY_NS <= time.time_ns()
-    with pytest.raises(InputError, match="'soon' is no time"):
-        moment_ns("soon")
+    assert before <= parse_time("30d") + 30 * DAY_NS <= time.time_ns()
+    with pytest.raises(InputError, match="'soon' is not a time"):
+        parse_time("soon")
 
 
 def test_a_receiver_deletes_what_is_older_than_it_keeps(db: Path) -> None:

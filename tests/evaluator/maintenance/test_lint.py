@@ -1,4 +1,4 @@
-"""What recordings lack is told, with the metrics that it makes inconclusive and what would mend it."""
+"""What recordings lack is listed, with the metrics that are inconclusive because of it and how to fix it."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def found(db: Path, *spans: Span) -> dict[str, Finding]:
 UNTOLD = {"no_grounding", "no_code_executions"}
 
 
-def test_a_recording_with_everything_in_it_lacks_nothing_that_could_be_mended(tmp_path: Path) -> None:
+def test_a_recording_with_everything_in_it_lacks_nothing_that_can_be_fixed(tmp_path: Path) -> None:
     findings = found(tmp_path, agent(1, None, 0, 9), chat(2, 1, 1, 2))
-    assert {(code, finding.metrics, finding.mend) for code, finding in findings.items()} == {
+    assert {(code, finding.metrics, finding.advice) for code, finding in findings.items()} == {
         ("no_grounding", ("grounding_utilization",), None),
         ("no_code_executions", ("sandbox_usage",), None),
     }
@@ -156,7 +156,7 @@ def test_the_advice_is_that_of_the_framework_that_wrote_the_spans(tmp_path: Path
 
 
 def spangrade(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "spangrade.evaluator.cli", *arguments]
+    command = [sys.executable, "-m", "spangrade", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
@@ -166,14 +166,14 @@ def test_the_command_exits_with_4_where_a_setting_would_make_a_metric_conclusive
     findings = json.loads(done.stdout)
     (arguments,) = [one for one in findings if one["code"] == "no_tool_arguments"]
     assert (done.returncode, done.stderr, arguments["count"]) == (4, "", 4)
-    assert arguments.keys() == {"code", "session_id", "what", "count", "metrics", "mend"}
+    assert arguments.keys() == {"code", "session_id", "what", "count", "metrics", "advice"}
     one = spangrade("lint", arguments["session_id"][:8], "--format", "json", cwd=tmp_path)
     assert json.loads(one.stdout) == findings
     assert "no_tool_arguments" in spangrade("lint", cwd=tmp_path).stdout
     assert spangrade("lint", "no such session", cwd=tmp_path).returncode == 2
 
 
-def test_the_command_exits_with_0_where_nothing_could_be_mended(tmp_path: Path) -> None:
+def test_the_command_exits_with_0_where_nothing_can_be_fixed(tmp_path: Path) -> None:
     with Store.open(tmp_path / "spangrade.duckdb") as store:
         store.add([agent(1, None, 0, 9), chat(2, 1, 1, 2)])
     assert spangrade("lint", cwd=tmp_path).returncode == 0

@@ -15,7 +15,7 @@ import pytest
 from gemini_standin import gemini_standin
 from paths import ROOT, SAMPLE
 
-from spangrade.evaluator.cli.importing import take_in
+from spangrade.evaluator.pipeline import import_files
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score
@@ -56,7 +56,7 @@ def turns(session):
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with Store.open(tmp_path_factory.mktemp("db") / "s.duckdb") as store:
-        take_in(store, [SPANS])
+        import_files(store, [SPANS])
         yield store
 
 
@@ -219,7 +219,7 @@ def test_a_judged_metric_whose_name_is_taken_is_told_apart(file: Any) -> None:
 
 
 def spangrade(*arguments: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "spangrade.evaluator.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "spangrade", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, encoding="utf-8", env={**os.environ, **env}
     )

@@ -1,4 +1,4 @@
-"""`python -m spangrade.evaluator.cli`."""
+"""`python -m spangrade`: the command line."""
 
 from spangrade.evaluator.cli import main
 

@@ -1,4 +1,4 @@
-"""`spangrade convert`: what others have recorded or written into datasets, and datasets into theirs."""
+"""`spangrade convert`: logs, eval histories, eval sets and stored sessions into datasets, and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import typer
 
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
 from spangrade.converters.datasets.command import finish, sorted_out
-from spangrade.evaluator.cli.options import DB, DEFAULT_DB
+from spangrade.evaluator.cli.options import Db
+from spangrade.evaluator.cli.output import database, warn
 
 app = typer.Typer(
     help="Convert logs, ADK's eval history and eval sets, and stored sessions into datasets.",
@@ -57,7 +58,7 @@ def session(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="A golden file; what it has already is kept.")
     ],
-    db: DB = DEFAULT_DB,
+    db: Db = None,
     question_id: Annotated[
         str | None,
         typer.Option(
@@ -69,19 +70,9 @@ def session(
     ] = False,
 ) -> None:
     """Make a stored session a golden question: what it did is what is expected from then on."""
-    from spangrade.converters.datasets.golden_file import append
-    from spangrade.evaluator.cli.opening import up_to_date
-    from spangrade.evaluator.cli.output import warn
-    from spangrade.evaluator.cli.showing import found
-    from spangrade.evaluator.derive import load
-    from spangrade.evaluator.maintenance.session_to_golden import question_of
-
-    with up_to_date(db) as store:
-        stored = next(load(store, found(store, session_id)))
-    name = question_id or stored.question_id or stored.session_id
-    question, volatile = question_of(stored, name, wildcards=wildcards)
-    added, problems = append(output, [question])
-    for where in volatile:
-        done = "any value will do" if wildcards else "--wildcards leaves it free"
-        warn(f"{where}: looks generated; {done}")
-    finish(f"{added} question added to {output}", problems)
+    with database(db) as opened:
+        addition = opened.add_to_golden(session_id, output, question_id=question_id, wildcards=wildcards)
+    for where in addition.volatile:
+        handled = "any value is accepted" if wildcards else "--wildcards accepts any value"
+        warn(f"{where}: looks generated; {handled}")
+    finish(f"{addition.added} question added to {output}", addition.problems)

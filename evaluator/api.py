@@ -1,0 +1,313 @@
+"""The public way in: a database of spans and sessions, and what can be asked of it.
+
+`spangrade.open()` returns a `Database`. It holds no file: each call opens the database, works and closes it, so
+that agents and other processes can write in between. The command line is a thin skin over it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+from spangrade.converters.datasets.golden_file import append
+from spangrade.evaluator import pipeline
+from spangrade.evaluator.derive import load, rebuild, update
+from spangrade.evaluator.derive.session_from import set_session_from
+from spangrade.evaluator.maintenance import delete as deletion
+from spangrade.evaluator.maintenance.delete import Deleted, check_age
+from spangrade.evaluator.maintenance.lint import Finding, lint
+from spangrade.evaluator.maintenance.session_to_golden import question_of
+from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics.files import with_files
+from spangrade.evaluator.pipeline import Callbacks, SessionReader, log_problem, up_to_date
+from spangrade.evaluator.rows import Rows
+from spangrade.evaluator.run import Run
+from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import ExitCode, InputError, StoreError
+from spangrade.tracer.span import Problem
+from spangrade.tracer.store.spool import drain
+from spangrade.tracer.store.store import Store
+
+__all__ = [
+    "Callbacks",
+    "Database",
+    "Deleted",
+    "Finding",
+    "GoldenAddition",
+    "Imported",
+    "Metric",
+    "Rows",
+    "Run",
+    "Session",
+    "check_age",
+    "default_path",
+    "list_metrics",
+    "open",
+]
+
+StrPath = str | os.PathLike[str]
+
+
+class Imported(NamedTuple):
+    """How much was imported. `sessions` are those in the database, `new_sessions` those of them that are new.
+
+    `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could not
+    be read.
+    """
+
+    db: str
+    spans: int
+    logs: int
+    duplicates: int
+    sessions: int
+    new_sessions: int
+    records_lost: int
+    files_lost: int
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What `spangrade import` exits with: 2 if anything could not be read."""
+        return ExitCode.BAD_INPUT if self.records_lost or self.files_lost else ExitCode.PASSED
+
+
+class GoldenAddition(NamedTuple):
+    """What came of adding a session to a golden file.
+
+    `added` is 1, or 0 where a problem prevented it. `volatile` names the values that look generated, such as ids
+    and timestamps: another run has others.
+    """
+
+    added: int
+    problems: Sequence[Problem]
+    volatile: Sequence[str]
+
+
+def default_path() -> Path:
+    """Return the path of the database that is used where none is named."""
+    return Path(os.environ.get("SPANGRADE_DB") or "spangrade.duckdb")
+
+
+def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
+    path: StrPath | None = None,
+    *,
+    on_problem: Callable[[Problem], None] = log_problem,
+    on_progress: Callable[[str], None] | None = None,
+) -> Database:
+    """Return the database at a path, without one that of $SPANGRADE_DB, else `spangrade.duckdb`.
+
+    Nothing is opened yet, and the file is created by the first import or grade. `on_problem` is called with each
+    part of an input that cannot be used or is odd; by default a warning is logged. `on_progress` is called with
+    the name of each step that may take a while.
+    """
+    callbacks = Callbacks(on_problem) if on_progress is None else Callbacks(on_problem, on_progress)
+    return Database(default_path() if path is None else Path(path), callbacks)
+
+
+class Database:
+    """A DuckDB file of spans, the sessions that are derived from them, and their scores.
+
+    It keeps no file open between calls. Every method waits up to 5 s for another process that has the file open,
+    then raises StoreLockedError; all raise StoreError for a file that is not there or cannot be used.
+    """
+
+    def __init__(self, path: Path, callbacks: Callbacks = pipeline.DEFAULT) -> None:
+        self.path = path
+        self._callbacks = callbacks
+
+    def __repr__(self) -> str:
+        return f"<Database {self.path}>"
+
+    def import_files(
+        self,
+        paths: Iterable[StrPath],
+        *,
+        strict: bool = False,
+        session_from: Sequence[str] | None = None,
+    ) -> Imported:
+        """Import recorded spans and logs, and derive sessions from them.
+
+        What cannot be read is reported and left out; with `strict` nothing is imported then, and InputError is
+        raised. `session_from` names span or resource attributes that hold the session's id, before any other;
+        the database remembers them, `[]` forgets them.
+        """
+        files = [Path(path) for path in paths]
+        if strict:
+            pipeline.check_files(files, self._callbacks)
+        with Store.open(self.path, wait_s=pipeline.WAIT_S) as store:
+            before = _sessions(store)
+            if session_from is not None:
+                set_session_from(store, session_from)
+            intake = pipeline.import_files(store, files, self._callbacks)
+            sessions = _sessions(store)
+        return Imported(
+            str(self.path),
+            *intake.added,
+            sessions=sessions,
+            new_sessions=sessions - before,
+            records_lost=intake.records_lost,
+            files_lost=intake.files_lost,
+        )
+
+    def derive(self, *, all: bool = False) -> int:  # noqa: A002 (`spangrade derive --all`)
+        """Derive the sessions that are new or out of date, or all of them again; return how many.
+
+        The other methods do the same before they read.
+        """
+        if not self.path.exists():
+            raise StoreError(f"{self.path}: no such database: import spans first")
+        with Store.open(self.path, wait_s=pipeline.WAIT_S) as store:
+            self._callbacks.on_progress("deriving sessions")
+            drain(store)
+            return rebuild(store) if all else update(store)
+
+    def grade(
+        self,
+        dataset: StrPath,
+        *,
+        spans: Iterable[StrPath] = (),
+        metrics: Iterable[str | Metric] = (),
+        metrics_files: Iterable[StrPath] = (),
+        out: StrPath | None = None,
+    ) -> Run:
+        """Grade sessions against a dataset, save the scores in the database, and return the run.
+
+        `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, or a simulation's
+        CSV or JSONL. The sessions graded are those of `spans` (files, imported first), of the folder, or of the
+        simulation; with none of these, all that are stored.
+
+        `metrics` are names, with a threshold (`"tool_recall>=0.9"`) gates, or `Metric`s; those of
+        `metrics_files` (.json, .sql, .py) come on top. In the folder `out` results.json and sessions.jsonl are
+        written.
+
+        The database is free while metrics run and judges answer. The scores are saved at the end, all or none.
+        """
+        return pipeline.grade_dataset(
+            self.path,
+            Path(dataset),
+            spans=[Path(path) for path in spans],
+            metrics=list(metrics),
+            metrics_files=[Path(path) for path in metrics_files],
+            out=None if out is None else Path(out),
+            callbacks=self._callbacks,
+        )
+
+    def sessions(self, *, failed: bool = False) -> Iterator[Session]:
+        """Yield the sessions in the order in which they were derived, read in batches.
+
+        With `failed` only those that missed a gate in the latest run that graded them.
+        """
+        with up_to_date(self.path, self._callbacks) as store:
+            reader = SessionReader(store, pipeline.failed_sessions(store) if failed else None)
+        yield from reader.read(self._callbacks, wait_s=pipeline.WAIT_S)
+
+    def session(self, session_id: str) -> Session:
+        """Return the session of an id, or of an unambiguous beginning of one.
+
+        Raises InputError if there is none, or more than one.
+        """
+        with up_to_date(self.path, self._callbacks) as store:
+            return next(load(store, _session_id(store, session_id)))
+
+    def sql(self, query: str) -> Rows:
+        """Return the rows of a query over spans, logs, the derived views and the scores.
+
+        It can neither write nor reach a file or the network. Raises InputError if DuckDB refuses it.
+        """
+        with up_to_date(self.path, self._callbacks) as store:
+            connection = store.connection
+            for setting in (
+                "arrow_lossless_conversion = true",
+                "python_enable_replacements = false",
+                "enable_external_access = false",
+                "lock_configuration = true",
+            ):
+                connection.execute(f"SET {setting}")
+            try:
+                relation = connection.sql(query)
+                if relation is None:
+                    raise InputError("SQL: expected a query, found a statement that returns no rows")
+                relation.execute()
+                return Rows.of(relation)
+            except duckdb.Error as error:
+                raise InputError(f"SQL: {str(error).splitlines()[0]}") from error
+
+    def lint(self, session_id: str | None = None) -> list[Finding]:
+        """Return what the recordings of the sessions, or of one, lack, and how to fix it."""
+        with up_to_date(self.path, self._callbacks) as store:
+            return list(lint(store, None if session_id is None else _session_id(store, session_id)))
+
+    def delete(
+        self,
+        sessions: Sequence[str] = (),
+        *,
+        before: str | datetime | None = None,
+        user: str | None = None,
+        dry_run: bool = False,
+    ) -> Deleted:
+        """Delete sessions for good, with their spans, logs and scores; the file becomes smaller.
+
+        They are those of the ids `sessions`, those that ended `before` a time (a `datetime`, a text such as
+        `2026-01-31`, or an age such as `30d`), and those in which `user` is named. With `dry_run` they are only
+        counted. Raises InputError for an unknown id, or if nothing says what to delete.
+        """
+        if not sessions and before is None and user is None:
+            raise InputError(
+                "delete which sessions? Expected their ids, a time before which they ended, or a user"
+            )
+        return deletion.delete(
+            self.path,
+            sessions=sessions,
+            before_ns=None if before is None else deletion.parse_time(before),
+            user=user,
+            dry_run=dry_run,
+            wait_s=pipeline.WAIT_S,
+        )
+
+    def add_to_golden(
+        self, session_id: str, golden: StrPath, *, question_id: str | None = None, wildcards: bool = False
+    ) -> GoldenAddition:
+        """Add a session to a golden file as a question: what it did is what is expected from then on.
+
+        The question's id is `question_id`, else that of the question which the session answers, else the
+        session's own. With `wildcards` no value is expected that looks generated. Raises InputError if the
+        spans do not say what a question must.
+        """
+        session = self.session(session_id)
+        name = question_id or session.question_id or session.session_id
+        question, volatile = question_of(session, name, wildcards=wildcards)
+        added, problems = append(Path(golden), [question])
+        return GoldenAddition(added, problems, volatile)
+
+
+def list_metrics(metrics_files: Iterable[StrPath] = ()) -> list[Metric]:
+    """Return the installed metrics, and after them those of files.
+
+    Raises InputError for a file that cannot be used.
+    """
+    return list(with_files([Path(path) for path in metrics_files])[0].values())
+
+
+def _session_id(store: Store, prefix: str) -> str:
+    """Return the id of the session that an id, or an unambiguous beginning of one, names."""
+    rows = store.query(
+        "SELECT session_id FROM sessions WHERE starts_with(session_id, $prefix) "
+        "ORDER BY session_id <> $prefix, session_id LIMIT 2",
+        {"prefix": prefix},
+    )
+    ids = [str(session_id) for (session_id,) in rows]
+    if not ids:
+        raise InputError(f'no session "{prefix}" in {store.path}: `spangrade sessions` lists them')
+    if len(ids) > 1 and ids[0] != prefix:
+        raise InputError(f'"{prefix}" may be {ids[0]}, {ids[1]} or others: give more of the id')
+    return ids[0]
+
+
+def _sessions(store: Store) -> int:
+    if not store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived'"):
+        return 0
+    return int(store.query("SELECT count(*) FROM derived.sessions")[0][0])

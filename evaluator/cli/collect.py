@@ -1,0 +1,98 @@
+"""`spangrade collect`."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spangrade.evaluator.cli.options import Db
+from spangrade.evaluator.cli.output import warn
+from spangrade.tracer.errors import InputError, StoreError
+
+
+def collect(
+    db: Db = None,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    http_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over HTTP; 0: any.")] = 4318,
+    grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over gRPC; 0: any.")] = 4317,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="SPANGRADE_TOKEN", help="What clients must send as a bearer token."),
+    ] = None,
+    allow_anonymous: Annotated[
+        bool, typer.Option("--allow-anonymous", help="Listen beyond this machine without a token.")
+    ] = False,
+    tls_cert: Annotated[Path | None, typer.Option(help="A certificate (PEM) to serve TLS with.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
+    spool_mb: Annotated[
+        int, typer.Option(min=1, help="How much may wait on disk while the database is in use, in MiB.")
+    ] = 1024,
+    retention: Annotated[
+        str | None, typer.Option(metavar="30d", help="Delete sessions that ended longer ago, once a day.")
+    ] = None,
+    redact: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPANGRADE_REDACT",
+            metavar="off|mask|hash[:KEYS]",
+            help="Take e-mail addresses, card and phone numbers, secrets, and the values of KEYS out.",
+        ),
+    ] = None,
+) -> None:
+    """Receive spans and logs over OTLP, from any number of processes and machines, into one database.
+
+    A success means that they are on disk. The database is free for others between two short writes.
+    """
+    try:
+        from spangrade.tracer.receiver.limits import Limits
+        from spangrade.tracer.receiver.server import Settings, is_loopback
+        from spangrade.tracer.receiver.server import collect as serve
+    except ModuleNotFoundError as error:
+        raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
+    from spangrade.evaluator.api import check_age, default_path
+    from spangrade.tracer.redaction import redaction
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    path = db or default_path()
+    settings = Settings(
+        db=path,
+        host=host,
+        http_port=http_port,
+        grpc_port=grpc_port,
+        token=token or None,
+        open_to_all=allow_anonymous,
+        certificate=tls_cert,
+        key=tls_key,
+        limits=Limits(spool_bytes=spool_mb * 2**20),
+        redact=redaction(redact),
+        chore=_deletion(check_age(retention)) if retention else None,
+    )
+    if token and not is_loopback(host) and tls_cert is None:
+        warn("the token and the spans go over the network in the clear: give --tls-cert and --tls-key")
+
+    def ready(http: str, grpc: str) -> None:
+        print(
+            f"collecting into {path}: OTLP over HTTP at {http}, over gRPC at {grpc}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    serve(settings, ready)
+
+
+def _deletion(age: str) -> Callable[[Path], None]:
+    """Return a function that deletes older sessions, in a process of its own: it derives them first."""
+
+    def delete(db: Path) -> None:
+        command = [sys.executable, "-m", "spangrade", "delete", "--db", str(db), "--before", age]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (our own)
+        if done.returncode:
+            raise StoreError(f"retention: {done.stderr.strip()}")
+
+    return delete

@@ -1,0 +1,33 @@
+"""`spangrade delete`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from spangrade.evaluator.cli.options import Db, Format, OutputFormat
+from spangrade.evaluator.cli.output import database, print_json
+
+
+def delete(
+    db: Db = None,
+    session: Annotated[list[str] | None, typer.Option(help="The session of this id.")] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Sessions that ended before 2026-01-31, or 30d ago.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Sessions in which this user.id is named.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing, only count.")] = False,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Delete sessions for good: spans, logs, what is derived, scores; the file becomes smaller."""
+    with database(db) as opened:
+        deleted = opened.delete(session or (), before=before, user=user, dry_run=dry_run)
+    if format is Format.JSON:
+        print_json(deleted._asdict())
+        return
+    what = f"{deleted.sessions} sessions: {deleted.spans} spans and {deleted.logs} logs"
+    if dry_run:
+        print(f"{what} would be deleted from {opened.path}")
+    else:
+        print(f"{what} deleted from {opened.path}, which is {deleted.bytes_saved / 1e6:.1f} MB smaller")

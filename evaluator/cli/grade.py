@@ -1,0 +1,48 @@
+"""`spangrade grade`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spangrade.evaluator.cli.options import Db, Format, MetricsFiles, OutputFormat
+from spangrade.evaluator.cli.output import database, print_json, show
+
+
+def grade(
+    dataset: Annotated[
+        Path,
+        typer.Argument(
+            help="Golden JSON, a folder of it and its spans, an ADK eval set, a simulation's CSV or JSONL."
+        ),
+    ],
+    db: Db = None,
+    spans: Annotated[
+        list[Path] | None,
+        typer.Option(help="Recorded spans to import and grade; without, all stored sessions are graded."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[>=T]", help="A metric to grade by; with a threshold it is a gate."),
+    ] = None,
+    metrics_file: MetricsFiles = None,
+    out: Annotated[Path | None, typer.Option(help="A folder for results.json and sessions.jsonl.")] = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Grade stored sessions against a golden dataset.
+
+    Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric broke, 4 inconclusive.
+    """
+    with database(db) as opened:
+        run = opened.grade(
+            dataset, spans=spans or (), metrics=metric or (), metrics_files=metrics_file or (), out=out
+        )
+    if format is Format.JSON:
+        print_json(run.to_json())
+    else:
+        from spangrade.evaluator.reports.tables import run_tables
+
+        show(run_tables(run))
+    raise typer.Exit(run.exit_code)

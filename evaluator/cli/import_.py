@@ -1,0 +1,44 @@
+"""`spangrade import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spangrade.evaluator.cli.options import Db, Format, OutputFormat
+from spangrade.evaluator.cli.output import database, print_json, warn
+
+
+def import_(
+    paths: Annotated[list[Path], typer.Argument(help="Recorded spans, logs, or sessions; .gz too.")],
+    db: Db = None,
+    strict: Annotated[bool, typer.Option(help="Import nothing if anything cannot be read.")] = False,
+    session_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ATTRIBUTE",
+            help="A span or resource attribute that holds the session's id, before any other. The database "
+            'remembers it; "" forgets it.',
+        ),
+    ] = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Import recorded spans and logs, and derive sessions from them.
+
+    What can be read is kept, what cannot is listed, and the exit code is then 2.
+    """
+    attributes = None if session_from is None else [name for name in session_from if name]
+    with database(db) as opened:
+        imported = opened.import_files(paths, strict=strict, session_from=attributes)
+    if format is Format.JSON:
+        print_json(imported._asdict())
+    else:
+        print(
+            f"{imported.spans} spans and {imported.logs} logs imported into {imported.db}, "
+            f"{imported.duplicates} were there already; {imported.sessions} sessions in it"
+        )
+    if imported.records_lost:
+        warn(f"not read: {imported.records_lost} of the records; the rest is imported")
+    raise typer.Exit(imported.exit_code)

@@ -1,0 +1,54 @@
+"""`spangrade lint`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spangrade.evaluator.cli.options import Db, Format, OutputFormat
+from spangrade.evaluator.cli.output import database, print_json, print_table
+from spangrade.tracer.errors import ExitCode
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.api import Finding
+
+_COLUMNS = ("code", "sessions", "count", "what", "inconclusive", "advice")
+
+
+def lint(
+    session: Annotated[str | None, typer.Argument(help="A session's id, or the beginning of one.")] = None,
+    db: Db = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """List what recordings lack, which metrics are inconclusive because of it, and how to fix it.
+
+    Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive because of something that can be fixed.
+    """
+    with database(db) as opened:
+        findings = opened.lint(session)
+    if format is Format.JSON:
+        print_json(findings)
+    elif findings:
+        print_table(_by_kind(findings), _COLUMNS)
+    else:
+        print("nothing is lacking")
+    fixable = any(finding.metrics and finding.advice for finding in findings)
+    raise typer.Exit(ExitCode.INCONCLUSIVE if fixable else ExitCode.PASSED)
+
+
+def _by_kind(findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
+    """Yield a row for findings that differ only in the session and the count."""
+    counts: dict[tuple[Any, ...], list[int]] = {}
+    for one in findings:
+        counts.setdefault((one.code, one.what, one.metrics, one.advice), []).append(one.count)
+    for (code, what, metrics, advice), by_session in counts.items():
+        yield {
+            "code": code,
+            "sessions": len(by_session),
+            "count": sum(by_session),
+            "what": what,
+            "inconclusive": ", ".join(metrics) or None,
+            "advice": advice,
+        }

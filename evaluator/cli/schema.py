@@ -1,0 +1,25 @@
+"""`spangrade schema`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from spangrade.evaluator.cli.output import print_json
+
+
+class Schema(StrEnum):
+    """What has a JSON Schema."""
+
+    GOLDEN = "golden"
+
+
+def schema(
+    of: Annotated[Schema, typer.Argument(help="What to print the schema of.")],  # noqa: ARG001 (there is one)
+) -> None:
+    """Print the JSON Schema of a golden dataset file."""
+    from spangrade.converters.datasets.golden import GoldenDataset
+
+    print_json(GoldenDataset.model_json_schema())

@@ -1,0 +1,31 @@
+"""`spangrade sessions`."""
+
+from __future__ import annotations
+
+from spangrade.evaluator.cli.options import Db, Format, OutputFormat
+from spangrade.evaluator.cli.output import database, print_json, print_table
+
+_COLUMNS = (
+    "session_id",
+    "question_id",
+    "started_at",
+    "turns",
+    "agents",
+    "tool_calls",
+    "llm_calls",
+    "input_tokens",
+    "output_tokens",
+    "cost_usd",
+    "total_s",
+    "errors",
+)
+
+
+def sessions(db: Db = None, format: OutputFormat = Format.TABLE) -> None:  # noqa: A002 (the option's name)
+    """List the sessions."""
+    with database(db) as opened:
+        rows = opened.sql("FROM sessions ORDER BY started_at, session_id")
+    if format is Format.JSON:
+        print_json(rows.to_json())
+    else:
+        print_table(rows.rows(), _COLUMNS)

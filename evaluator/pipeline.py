@@ -1,0 +1,303 @@
+"""The one path from recorded spans to scores: import, derive, grade, save.
+
+Python, the command line and notebooks all take it. Nothing here prints or exits: results are values, problems
+and progress go to callbacks. The database is open only in short windows, so that others can use it while
+metrics run and judges answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from spangrade.converters.datasets.formats import read_dataset
+from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
+from spangrade.evaluator.golden import find_dataset
+from spangrade.evaluator.grading.grade import grade
+from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics.files import requested
+from spangrade.evaluator.metrics.queries import Query
+from spangrade.evaluator.reports.json import write_results, written
+from spangrade.evaluator.run import Run
+from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.files import read
+from spangrade.tracer.span import LogRecord, Problem, Span
+from spangrade.tracer.store.spool import drain, waiting
+from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.store import Added, Store, arrow_column
+
+# How long to wait for another process to close the database. A receiver or an agent has it open for a second at
+# most, and closes it for a second then.
+WAIT_S = 5.0
+# The same in the middle of a run, whose judge calls are paid for.
+RUN_WAIT_S = 60.0
+
+SESSIONS_AT_ONCE = 2_000
+
+_log = logging.getLogger("spangrade")
+
+
+def log_problem(problem: Problem) -> None:
+    """Log a problem as a warning of the logger `spangrade`."""
+    _log.warning("%s: %s", problem.where, problem.message)
+
+
+def _ignore(step: str) -> None:  # noqa: ARG001
+    pass
+
+
+class Callbacks(NamedTuple):
+    """Who hears of input that cannot be used, and of the step that begins ("deriving sessions")."""
+
+    on_problem: Callable[[Problem], None] = log_problem
+    on_progress: Callable[[str], None] = _ignore
+
+
+DEFAULT = Callbacks()
+
+
+@contextmanager
+def up_to_date(db: Path, callbacks: Callbacks = DEFAULT, *, wait_s: float = WAIT_S) -> Iterator[Store]:
+    """Open a database for reading, once what waits in its spool is loaded and new spans are derived.
+
+    Raises StoreLockedError if another process has it open for longer than `wait_s`.
+    """
+    with Store.open(db, read_only=True, wait_s=wait_s) as store:
+        behind = stale(store)
+    if behind or waiting(db):
+        callbacks.on_progress("deriving sessions")
+        with Store.open(db, wait_s=wait_s) as store:
+            drain(store)
+            update(store)
+    with Store.open(db, read_only=True, wait_s=wait_s) as store:
+        yield store
+
+
+@dataclass(slots=True)
+class Intake:
+    """What importing files comes to: the traces in them, the rows added, and what could not be read."""
+
+    traces: set[str] = field(default_factory=set)
+    added: Added = Added(0, 0, 0)
+    records_lost: int = 0
+    files_lost: int = 0
+
+    def records(
+        self, paths: Iterable[Path], on_problem: Callable[[Problem], None]
+    ) -> Iterator[Span | LogRecord]:
+        """Yield the records of files; what cannot be read is reported, counted and left out."""
+        for path in paths:
+            try:
+                for record in read(path):
+                    if isinstance(record, Problem):
+                        self.records_lost += record.dropped
+                        on_problem(record)
+                        continue
+                    if record.trace_id is not None:
+                        self.traces.add(record.trace_id)
+                    yield record
+            except InputError as error:
+                self.files_lost += 1
+                on_problem(Problem(str(path), str(error).removeprefix(f"{path}: ")))
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether anything could not be read."""
+        return bool(self.records_lost or self.files_lost)
+
+
+def check_files(paths: Iterable[Path], callbacks: Callbacks = DEFAULT) -> None:
+    """Read files and keep nothing. Raises InputError if anything in them cannot be read."""
+    intake = Intake()
+    for _ in intake.records(paths, callbacks.on_problem):
+        pass
+    if intake.incomplete:
+        raise InputError("nothing imported: --strict, and not everything could be read")
+
+
+def import_files(store: Store, paths: Iterable[Path], callbacks: Callbacks = DEFAULT) -> Intake:
+    """Store the records of files and derive their sessions."""
+    intake = Intake()
+    callbacks.on_progress("importing")
+    intake.added = store.add(intake.records(paths, callbacks.on_problem))
+    callbacks.on_progress("deriving sessions")
+    update(store)
+    return intake
+
+
+class SessionReader:
+    """The sessions that a store holds when the reader is made, each once, read in batches.
+
+    The first batch is read at once; the database is open for each other one only while it is read. A session
+    that is derived again in between moves out of its batch: it is read by its id at the end.
+    """
+
+    def __init__(self, store: Store, only: set[str] | None = None) -> None:
+        self._db = store.path
+        self._unread: set[str] = set()
+        self._ranges: list[tuple[int, int]] = []
+        low, size = None, 0
+        rows = store.query("SELECT batch, list(session_id) FROM derived.sessions GROUP BY batch ORDER BY batch")
+        for batch, ids in rows:
+            wanted = ids if only is None else [session_id for session_id in ids if session_id in only]
+            if not wanted:
+                continue
+            self._unread.update(wanted)
+            low = batch if low is None else low
+            size += len(ids)
+            if size >= SESSIONS_AT_ONCE:
+                self._ranges.append((low, batch))
+                low, size = None, 0
+        if low is not None:
+            self._ranges.append((low, batch))
+        self._ranges.reverse()
+        self._first = self._next_batch(store)
+
+    def read(self, callbacks: Callbacks = DEFAULT, *, wait_s: float = RUN_WAIT_S) -> Iterator[Session]:
+        """Yield the sessions in the order in which they were derived; once.
+
+        One that was deleted since is reported and left out. Raises StoreLockedError if another process has the
+        database open for longer than `wait_s`.
+        """
+        batch, self._first = self._first, []
+        yield from batch
+        while self._ranges:
+            del batch  # two at once would double the memory
+            with Store.open(self._db, read_only=True, wait_s=wait_s) as store:
+                batch = self._next_batch(store)
+            yield from batch
+        del batch
+        moved_ids = sorted(self._unread)
+        for start in range(0, len(moved_ids), SESSIONS_AT_ONCE):
+            ids = moved_ids[start : start + SESSIONS_AT_ONCE]
+            with up_to_date(self._db, callbacks, wait_s=wait_s) as store:
+                moved = self._take(load_sessions(store, ids))
+            yield from moved
+        for session_id in sorted(self._unread):
+            callbacks.on_problem(Problem(f"session {session_id}", "deleted before it was read", dropped=False))
+
+    def _next_batch(self, store: Store) -> list[Session]:
+        return self._take(load_batches(store, *self._ranges.pop())) if self._ranges else []
+
+    def _take(self, sessions: Iterable[Session]) -> list[Session]:
+        taken = [session for session in sessions if session.session_id in self._unread]
+        self._unread.difference_update(session.session_id for session in taken)
+        return taken
+
+
+def grade_dataset(
+    db: Path,
+    dataset: Path,
+    *,
+    spans: Sequence[Path] = (),
+    metrics: Sequence[str | Metric] = (),
+    metrics_files: Sequence[Path] = (),
+    out: Path | None = None,
+    callbacks: Callbacks = DEFAULT,
+) -> Run:
+    """Grade sessions of a database against a dataset, save the scores, and return the run.
+
+    With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
+    graded; with a dataset that brings its own sessions, those; else all stored sessions. In the folder `out`
+    results.json and sessions.jsonl are written.
+    """
+    recordings = list(spans)
+    if dataset.is_dir():
+        dataset, beside = find_dataset(dataset)
+        recordings = recordings or beside
+    golden = read_dataset(dataset)
+    if recordings and golden.spans is not None:
+        raise InputError(f"{dataset}: it brings its own sessions; expected no --spans")
+    gates = requested_metrics(metrics, metrics_files)
+    for problem in golden.problems:
+        callbacks.on_problem(problem)
+    incomplete = any(problem.dropped for problem in golden.problems)
+
+    with Store.open(db, wait_s=WAIT_S) as store:
+        only: set[str] | None = None
+        if recordings:
+            intake = import_files(store, recordings, callbacks)
+            incomplete |= intake.incomplete
+            only = _sessions_of(store, intake.traces)
+        elif golden.spans is not None:
+            store.add(golden.spans)
+            update(store)
+            only = _sessions_of(store, {span.trace_id for span in golden.spans})
+        else:
+            drain(store)
+            update(store)
+        for metric in gates:
+            if isinstance(metric.function, Query):
+                metric.function.run(store)
+        sessions = SessionReader(store, only)
+
+    run = Run(uuid.uuid4().hex, str(dataset), incomplete=incomplete)
+    grades = grade(sessions.read(callbacks), golden.questions, gates)
+    callbacks.on_progress("grading")
+    for one in grades if out is None else written(grades, out):
+        run.add(one)
+    save(db, run, [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics])
+    if out is not None:
+        write_results(run, out)
+    return run
+
+
+def requested_metrics(metrics: Iterable[str | Metric], files: Sequence[Path]) -> tuple[Metric, ...]:
+    """Return the metrics that texts (`NAME>=T`) ask for, those that are given, and those of files.
+
+    Raises InputError for a name that is not known, or is requested twice.
+    """
+    metrics = list(metrics)
+    by_name = requested([metric for metric in metrics if isinstance(metric, str)], files)
+    found = {metric.name: metric for metric in by_name}
+    for metric in metrics:
+        if isinstance(metric, Metric) and found.setdefault(metric.name, metric) is not metric:
+            raise InputError(f'metric "{metric.name}" is requested twice')
+    return tuple(found.values())
+
+
+def metric_text(metric: Metric) -> str:
+    """Return a metric with its threshold as `spangrade grade --metric` takes it."""
+    if metric.threshold is None:
+        return metric.name
+    return f"{metric.name}{'<=' if metric.higher_is_better is False else '>='}{metric.threshold:g}"
+
+
+def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
+    """Write the scores of a run to a database: all of them or, if that fails, none."""
+    chunks = run.chunks
+    with Store.open(db, wait_s=RUN_WAIT_S) as store:
+        store.query(statement("scores", "spangrade.evaluator.grading"))
+        with store.transaction():
+            for chunk in chunks:
+                store.query(
+                    "INSERT INTO scores BY NAME SELECT $run_id AS run_id, * FROM incoming",
+                    {"run_id": run.run_id},
+                    incoming=chunk,
+                )
+            store.query(
+                "INSERT INTO runs (run_id, dataset, metrics) VALUES ($run_id, $dataset, $metrics)",
+                {"run_id": run.run_id, "dataset": run.dataset, "metrics": list(metrics)},
+            )
+
+
+def failed_sessions(store: Store) -> set[str]:
+    """Return the sessions that missed a gate in the latest run that graded them."""
+    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'scores'"):
+        return set()
+    rows = store.query(statement("failed_sessions", "spangrade.evaluator.grading"))
+    return {session_id for (session_id,) in rows}
+
+
+def _sessions_of(store: Store, traces: set[str]) -> set[str]:
+    wanted = arrow_column("trace_id", traces)
+    rows = store.query(
+        "SELECT DISTINCT session_id FROM derived.traces SEMI JOIN wanted USING (trace_id)", wanted=wanted
+    )
+    return {session_id for (session_id,) in rows}

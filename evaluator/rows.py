@@ -1,0 +1,117 @@
+"""The rows of a query, in memory: what `Database.sql()` and `Run.scores` return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import nanoarrow as na
+import orjson
+
+from spangrade.tracer.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+
+class Rows:
+    """Rows in memory, kept as Arrow: they hold no database open, and can be converted any number of times.
+
+    `columns` are the columns' names; a name that occurs twice gets a number, as in `a`, `a_2`.
+    """
+
+    def __init__(self, schema: na.Schema, chunks: Sequence[na.Array]) -> None:
+        self._schema = schema
+        self._chunks = [chunk for chunk in chunks if len(chunk)]
+        self.columns = _distinct([field.name for field in schema.fields])
+
+    @classmethod
+    def of(cls, relation: duckdb.DuckDBPyRelation) -> Rows:
+        """Read all rows of a relation, whose connection has `arrow_lossless_conversion` set."""
+        stream = na.ArrayStream(relation)
+        return cls(stream.schema, list(stream.iter_chunks()))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries of Python values; JSON values are texts."""
+        with self._relation() as relation:
+            return [dict(zip(self.columns, row, strict=True)) for row in relation.fetchall()]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries in which columns of the type JSON are JSON values."""
+        with self._relation() as relation:
+            documents = [str(kind) == "JSON" for kind in relation.types]
+            return [
+                {
+                    name: orjson.loads(value) if document and value is not None else value
+                    for name, document, value in zip(self.columns, documents, row, strict=True)
+                }
+                for row in relation.fetchall()
+            ]
+
+    def df(self) -> pandas.DataFrame:
+        """Return a pandas data frame. Raises InputError if pandas is not installed."""
+        _require("df", "pandas")
+        with self._relation() as relation:
+            return relation.df()
+
+    def pl(self) -> polars.DataFrame:
+        """Return a polars data frame. Raises InputError if polars is not installed."""
+        _require("pl", "polars")
+        import polars
+
+        with self._relation() as relation:
+            return polars.DataFrame(relation)
+
+    def arrow(self) -> pyarrow.Table:
+        """Return an Arrow table. Raises InputError if pyarrow is not installed."""
+        _require("arrow", "pyarrow")
+        import pyarrow
+
+        with self._relation() as relation:
+            return pyarrow.table(relation)
+
+    @contextmanager
+    def _relation(self) -> Iterator[duckdb.DuckDBPyRelation]:
+        """Let a DuckDB of its own read the rows: it knows how to convert each type."""
+        names = ", ".join(
+            f"#{number} AS {_quoted(name)}" for number, name in enumerate(self.columns, start=1)
+        )
+        connection = duckdb.connect(":memory:")
+        try:
+            schema = None if self._chunks else self._schema
+            connection.register("incoming", na.Array.from_chunks(self._chunks, schema))
+            yield connection.sql(f"SELECT {names} FROM incoming")  # noqa: S608 (quoted names)
+        finally:
+            connection.close()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rows: {', '.join(self.columns)}>"
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    distinct: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(2))
+        distinct[next(one for one in chain([name], numbered) if one not in distinct)] = None
+    return list(distinct)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _require(method: str, package: str) -> None:
+    if find_spec(package) is None:
+        raise InputError(f"{method}() needs {package}: pip install {package}")

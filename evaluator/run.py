@@ -1,0 +1,206 @@
+"""What a grading run comes to: the totals, the verdict on each session, and the scores."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import nanoarrow as na
+
+from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.policy import Verdict, exit_code
+from spangrade.evaluator.metrics import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.latency import nearest_rank
+from spangrade.evaluator.rows import Rows
+from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.store.store import arrow_rows
+
+if TYPE_CHECKING:
+    import pandas
+
+CHUNK = 16_384  # scores
+
+
+class SessionVerdict(NamedTuple):
+    """The verdict on a session, or (`session_id` None) on a golden question that no session answers."""
+
+    session_id: str | None
+    question_id: str | None
+    verdict: Verdict
+    reason: str
+
+
+class ScoreRow(NamedTuple):
+    """One outcome as a row of the table `scores`. `outcome` is "score", "inconclusive" or "failure".
+
+    `evidence` is a JSON list of span ids.
+    """
+
+    session_id: str | None
+    question_id: str | None
+    metric: str
+    value: float | None
+    passed: bool | None
+    outcome: str
+    reason: str
+    evidence: str
+
+
+_SCORE_TYPES = {
+    name: {"value": na.float64(), "passed": na.bool_()}.get(name, na.string()) for name in ScoreRow._fields
+}
+
+
+def score_rows(grade: Grade) -> Iterator[ScoreRow]:
+    """Yield the rows of one grade, one per metric."""
+    for name, outcome in grade.outcomes.items():
+        key = (grade.session_id, grade.question_id, name)
+        if isinstance(outcome, Score):
+            evidence = canonical(outcome.evidence)
+            yield ScoreRow(*key, outcome.value, outcome.passed, "score", outcome.reason, evidence)
+        elif isinstance(outcome, Inconclusive):
+            yield ScoreRow(*key, None, None, "inconclusive", outcome.reason, "[]")
+        else:
+            yield ScoreRow(*key, None, None, "failure", outcome.error, "[]")
+
+
+@dataclass(slots=True)
+class MetricTotals:
+    """One metric over all sessions of a run."""
+
+    values: array[float] = field(default_factory=lambda: array("d"))
+    passed: int = 0
+    failed: int = 0
+    inconclusive: int = 0
+    failures: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one outcome."""
+        if isinstance(outcome, Score):
+            self.values.append(outcome.value)
+            self.passed += outcome.passed is True
+            self.failed += outcome.passed is False
+        elif isinstance(outcome, Inconclusive):
+            self.inconclusive += 1
+        else:
+            self.failures += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the mean and percentiles (nearest rank) of the scores, and the counts.
+
+        `pass_rate` is the share of the scores with a threshold that passed. Without scores the values are
+        null.
+        """
+        ordered = sorted(self.values)
+        gated = self.passed + self.failed
+        return {
+            "scores": len(ordered),
+            "mean": sum(ordered) / len(ordered) if ordered else None,
+            "p50": nearest_rank(ordered, 0.5),
+            "p95": nearest_rank(ordered, 0.95),
+            "pass_rate": self.passed / gated if gated else None,
+            "inconclusive": self.inconclusive,
+            "failures": self.failures,
+        }
+
+
+class Run:
+    """A grading run: its verdicts and scores, in memory.
+
+    `run_id` names it in the tables `runs` and `scores` of the database. `metrics` has each metric's totals by
+    name. `incomplete` says that some of the dataset or of the recorded spans could not be read.
+    """
+
+    def __init__(self, run_id: str = "", dataset: str = "", *, incomplete: bool = False) -> None:
+        self.run_id = run_id
+        self.dataset = dataset
+        self.incomplete = incomplete
+        self.sessions: list[SessionVerdict] = []
+        self.metrics: dict[str, MetricTotals] = {}
+        self._counts: Counter[Verdict] = Counter()
+        self._unanswered: list[str] = []
+        self._rows: list[ScoreRow] = []
+        self._chunks: list[na.Array] = []
+
+    def add(self, grade: Grade) -> None:
+        """Count one grade."""
+        self.sessions.append(SessionVerdict(*grade[:4]))
+        if grade.session_id is None:
+            self._unanswered.append(grade.question_id or "")
+        else:
+            self._counts[grade.verdict] += 1
+            for name, outcome in grade.outcomes.items():
+                if name not in self.metrics:
+                    self.metrics[name] = MetricTotals()
+                self.metrics[name].add(outcome)
+        self._rows += score_rows(grade)
+        if len(self._rows) >= CHUNK:
+            self._pack()
+
+    def _pack(self) -> None:
+        if self._rows:
+            self._chunks.append(arrow_rows(self._rows, _SCORE_TYPES))
+            self._rows = []
+
+    @property
+    def verdicts(self) -> Mapping[Verdict, int]:
+        """How many sessions there are of each verdict; a `Verdict` equals its text, such as "passed"."""
+        return {verdict: self._counts[verdict] for verdict in Verdict}
+
+    @property
+    def unanswered_questions(self) -> Sequence[str]:
+        """The ids of the golden questions that no session answers."""
+        return tuple(self._unanswered)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What `spangrade grade` exits with; 2 if some of the input could not be read."""
+        if self.incomplete:
+            return ExitCode.BAD_INPUT
+        unanswered = [Verdict.INCONCLUSIVE] if self._unanswered else []
+        return exit_code([*self._counts, *unanswered])
+
+    @property
+    def chunks(self) -> Sequence[na.Array]:
+        """The scores as Arrow tables with the columns of `ScoreRow`."""
+        self._pack()
+        return tuple(self._chunks)
+
+    @property
+    def scores(self) -> Rows:
+        """The scores, one row per session and metric, with the columns of `ScoreRow`."""
+        return Rows(arrow_rows([], _SCORE_TYPES).schema, self.chunks)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the scores as a pandas data frame. Raises InputError if pandas is not installed."""
+        return self.scores.df()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the totals as the JSON values that `spangrade grade --format json` prints."""
+        return {
+            "sessions": self._counts.total(),
+            "verdicts": {verdict.value: number for verdict, number in self.verdicts.items()},
+            "unanswered_questions": self._unanswered,
+            "exit_code": int(self.exit_code),
+            "metrics": {name: totals.to_json() for name, totals in self.metrics.items()},
+        }
+
+    def __str__(self) -> str:
+        """Return the totals in one line: `3 sessions: 2 passed, 1 failed; 1 golden question unanswered`."""
+        counts = ", ".join(f"{number} {verdict}" for verdict, number in self.verdicts.items() if number)
+        text = f"{counted(self._counts.total(), 'session')}{': ' if counts else ''}{counts}"
+        if self._unanswered:
+            text += f"; {counted(len(self._unanswered), 'golden question')} unanswered"
+        return text
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run_id or 'unsaved'}: {self}>"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun: `1 session`, `2 sessions`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
