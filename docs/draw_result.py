@@ -26,7 +26,7 @@ COMMANDS = (
 
 def output_of(command: str, db: Path) -> str:
     """Return what a command prints, with its colours."""
-    arguments = [sys.executable, "-m", "spangrade.evaluator.cli", *shlex.split(command)[1:]]
+    arguments = [sys.executable, "-m", "spangrade", *shlex.split(command)[1:]]
     environment = {**os.environ, "FORCE_COLOR": "1", "SPANGRADE_DB": str(db)}
     return subprocess.run(arguments, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True).stdout
 

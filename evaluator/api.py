@@ -1,7 +1,7 @@
 """The public way in: a database of spans and sessions, and what can be asked of it.
 
-`spangrade.open()` returns a `Database`. It holds no file: each call opens the database, works and closes it, so
-that agents and other processes can write in between. The command line is a thin skin over it.
+`spangrade.open()` returns a `Database`. It holds no file: each call opens the database, works and closes it,
+so that agents and other processes can write in between. The command line is a thin skin over it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError, StoreError
 from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain
-from spangrade.tracer.store.store import Store
 
 __all__ = [
     "Callbacks",
@@ -56,8 +56,8 @@ StrPath = str | os.PathLike[str]
 class Imported(NamedTuple):
     """How much was imported. `sessions` are those in the database, `new_sessions` those of them that are new.
 
-    `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could not
-    be read.
+    `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could
+    not be read.
     """
 
     db: str
@@ -78,8 +78,8 @@ class Imported(NamedTuple):
 class GoldenAddition(NamedTuple):
     """What came of adding a session to a golden file.
 
-    `added` is 1, or 0 where a problem prevented it. `volatile` names the values that look generated, such as ids
-    and timestamps: another run has others.
+    `added` is 1, or 0 where a problem prevented it. `volatile` names the values that look generated, such as
+    ids and timestamps: another run has others.
     """
 
     added: int
@@ -100,9 +100,9 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
 ) -> Database:
     """Return the database at a path, without one that of $SPANGRADE_DB, else `spangrade.duckdb`.
 
-    Nothing is opened yet, and the file is created by the first import or grade. `on_problem` is called with each
-    part of an input that cannot be used or is odd; by default a warning is logged. `on_progress` is called with
-    the name of each step that may take a while.
+    Nothing is opened yet, and the file is created by the first import or grade. `on_problem` is called with
+    each part of an input that cannot be used or is odd; by default a warning is logged. `on_progress` is
+    called with the name of each step that may take a while.
     """
     callbacks = Callbacks(on_problem) if on_progress is None else Callbacks(on_problem, on_progress)
     return Database(default_path() if path is None else Path(path), callbacks)
@@ -111,8 +111,8 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
 class Database:
     """A DuckDB file of spans, the sessions that are derived from them, and their scores.
 
-    It keeps no file open between calls. Every method waits up to 5 s for another process that has the file open,
-    then raises StoreLockedError; all raise StoreError for a file that is not there or cannot be used.
+    It keeps no file open between calls. Every method waits up to 5 s for another process that has the file
+    open, then raises StoreLockedError; all raise StoreError for a file that is not there or cannot be used.
     """
 
     def __init__(self, path: Path, callbacks: Callbacks = pipeline.DEFAULT) -> None:
@@ -131,9 +131,9 @@ class Database:
     ) -> Imported:
         """Import recorded spans and logs, and derive sessions from them.
 
-        What cannot be read is reported and left out; with `strict` nothing is imported then, and InputError is
-        raised. `session_from` names span or resource attributes that hold the session's id, before any other;
-        the database remembers them, `[]` forgets them.
+        What cannot be read is reported and left out; with `strict` nothing is imported then, and InputError
+        is raised. `session_from` names span or resource attributes that hold the session's id, before any
+        other; the database remembers them, `[]` forgets them.
         """
         files = [Path(path) for path in paths]
         if strict:
@@ -177,14 +177,15 @@ class Database:
         """Grade sessions against a dataset, save the scores in the database, and return the run.
 
         `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, or a simulation's
-        CSV or JSONL. The sessions graded are those of `spans` (files, imported first), of the folder, or of the
-        simulation; with none of these, all that are stored.
+        CSV or JSONL. The sessions graded are those of `spans` (files, imported first), of the folder, or of
+        the simulation; with none of these, all that are stored.
 
         `metrics` are names, with a threshold (`"tool_recall>=0.9"`) gates, or `Metric`s; those of
-        `metrics_files` (.json, .sql, .py) come on top. In the folder `out` results.json and sessions.jsonl are
-        written.
+        `metrics_files` (.json, .sql, .py) come on top. In the folder `out` results.json and sessions.jsonl
+        are written.
 
-        The database is free while metrics run and judges answer. The scores are saved at the end, all or none.
+        The database is free while metrics run and judges answer. The scores are saved at the end, all or
+        none.
         """
         return pipeline.grade_dataset(
             self.path,
@@ -231,7 +232,6 @@ class Database:
                 relation = connection.sql(query)
                 if relation is None:
                     raise InputError("SQL: expected a query, found a statement that returns no rows")
-                relation.execute()
                 return Rows.of(relation)
             except duckdb.Error as error:
                 raise InputError(f"SQL: {str(error).splitlines()[0]}") from error
@@ -252,8 +252,8 @@ class Database:
         """Delete sessions for good, with their spans, logs and scores; the file becomes smaller.
 
         They are those of the ids `sessions`, those that ended `before` a time (a `datetime`, a text such as
-        `2026-01-31`, or an age such as `30d`), and those in which `user` is named. With `dry_run` they are only
-        counted. Raises InputError for an unknown id, or if nothing says what to delete.
+        `2026-01-31`, or an age such as `30d`), and those in which `user` is named. With `dry_run` they are
+        only counted. Raises InputError for an unknown id, or if nothing says what to delete.
         """
         if not sessions and before is None and user is None:
             raise InputError(

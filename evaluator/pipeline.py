@@ -28,12 +28,13 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
+from spangrade.tracer.store import Added, Store
+from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.spool import drain, waiting
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.store import Added, Store, arrow_column
 
-# How long to wait for another process to close the database. A receiver or an agent has it open for a second at
-# most, and closes it for a second then.
+# How long to wait for another process to close the database. A receiver or an agent has it open for a second
+# at most, and closes it for a second then.
 WAIT_S = 5.0
 # The same in the middle of a run, whose judge calls are paid for.
 RUN_WAIT_S = 60.0
@@ -48,7 +49,7 @@ def log_problem(problem: Problem) -> None:
     _log.warning("%s: %s", problem.where, problem.message)
 
 
-def _ignore(step: str) -> None:  # noqa: ARG001
+def _ignore(step: str) -> None:
     pass
 
 
@@ -84,7 +85,7 @@ class Intake:
     """What importing files comes to: the traces in them, the rows added, and what could not be read."""
 
     traces: set[str] = field(default_factory=set)
-    added: Added = Added(0, 0, 0)
+    added: Added = field(default_factory=lambda: Added(0, 0, 0))
     records_lost: int = 0
     files_lost: int = 0
 
@@ -143,7 +144,9 @@ class SessionReader:
         self._unread: set[str] = set()
         self._ranges: list[tuple[int, int]] = []
         low, size = None, 0
-        rows = store.query("SELECT batch, list(session_id) FROM derived.sessions GROUP BY batch ORDER BY batch")
+        rows = store.query(
+            "SELECT batch, list(session_id) FROM derived.sessions GROUP BY batch ORDER BY batch"
+        )
         for batch, ids in rows:
             wanted = ids if only is None else [session_id for session_id in ids if session_id in only]
             if not wanted:
@@ -162,8 +165,8 @@ class SessionReader:
     def read(self, callbacks: Callbacks = DEFAULT, *, wait_s: float = RUN_WAIT_S) -> Iterator[Session]:
         """Yield the sessions in the order in which they were derived; once.
 
-        One that was deleted since is reported and left out. Raises StoreLockedError if another process has the
-        database open for longer than `wait_s`.
+        One that was deleted since is reported and left out. Raises StoreLockedError if another process has
+        the database open for longer than `wait_s`.
         """
         batch, self._first = self._first, []
         yield from batch
@@ -180,7 +183,9 @@ class SessionReader:
                 moved = self._take(load_sessions(store, ids))
             yield from moved
         for session_id in sorted(self._unread):
-            callbacks.on_problem(Problem(f"session {session_id}", "deleted before it was read", dropped=False))
+            callbacks.on_problem(
+                Problem(f"session {session_id}", "deleted before it was read", dropped=False)
+            )
 
     def _next_batch(self, store: Store) -> list[Session]:
         return self._take(load_batches(store, *self._ranges.pop())) if self._ranges else []

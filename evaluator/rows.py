@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+_STREAM_FAILED = re.compile(r"^ArrowArrayStream::\w+\(\) failed \(\d+\): ")
+
+
 class Rows:
     """Rows in memory, kept as Arrow: they hold no database open, and can be converted any number of times.
 
@@ -33,9 +37,15 @@ class Rows:
 
     @classmethod
     def of(cls, relation: duckdb.DuckDBPyRelation) -> Rows:
-        """Read all rows of a relation, whose connection has `arrow_lossless_conversion` set."""
-        stream = na.ArrayStream(relation)
-        return cls(stream.schema, list(stream.iter_chunks()))
+        """Read all rows of a relation, whose connection has `arrow_lossless_conversion` set.
+
+        Raises duckdb.Error if the query fails.
+        """
+        try:
+            stream = na.ArrayStream(relation)
+            return cls(stream.schema, list(stream.iter_chunks()))
+        except RuntimeError as error:  # nanoarrow's, around DuckDB's own text
+            raise duckdb.Error(_STREAM_FAILED.sub("", str(error))) from error
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries of Python values; JSON values are texts."""

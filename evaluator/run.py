@@ -17,7 +17,7 @@ from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.rows import Rows
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import ExitCode
-from spangrade.tracer.store.store import arrow_rows
+from spangrade.tracer.store.arrow import arrow_rows
 
 if TYPE_CHECKING:
     import pandas

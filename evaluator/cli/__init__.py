@@ -1,4 +1,4 @@
-"""The command line, `spangrade`: one module per command, which parses, calls `spangrade.open()` and prints."""
+"""The command line, `spangrade`: each module parses, calls `spangrade.open()` and prints."""
 
 from __future__ import annotations
 

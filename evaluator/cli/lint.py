@@ -24,7 +24,7 @@ def lint(
 ) -> None:
     """List what recordings lack, which metrics are inconclusive because of it, and how to fix it.
 
-    Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive because of something that can be fixed.
+    Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive for a reason that can be fixed.
     """
     with database(db) as opened:
         findings = opened.lint(session)

@@ -19,6 +19,6 @@ def sql(
     with database(db) as opened:
         rows = opened.sql(query)
     if format is Format.JSON:
-        print_json(rows.to_json())
+        print_json(rows.rows())
     else:
         print_table(rows.rows(), rows.columns)

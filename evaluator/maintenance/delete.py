@@ -119,7 +119,8 @@ def _select(store: Store, sessions: Sequence[str], before_ns: int | None, user: 
     store.query(
         "CREATE TEMP TABLE traces_to_delete AS "
         "SELECT trace_id FROM derived.traces SEMI JOIN to_delete USING (session_id) "
-        "UNION SELECT session_id FROM to_delete ANTI JOIN derived.traces ON to_delete.session_id = traces.trace_id"
+        "UNION SELECT session_id FROM to_delete "
+        "ANTI JOIN derived.traces ON to_delete.session_id = traces.trace_id"
     )
 
 

@@ -50,11 +50,11 @@ class Finding:
 
 
 class _Gap(NamedTuple):
-    """What a finding is made of; `at` is the (trace id, span id) of a span of the instrumentation at fault."""
+    """What a finding is made of; `at` is the (trace id, span id) of a span of the instrumentation."""
 
     code: str
     what: str
-    count: int
+    number: int
     metrics: tuple[str, ...] = ()
     at: tuple[str, str | None] | None = None
 
@@ -108,9 +108,7 @@ def lint(store: Store, session_id: str | None = None) -> Iterator[Finding]:
             unmeasured = _unmeasured(session, metrics)
             for gap in gaps[session.session_id]:
                 names = tuple(name for name in gap.metrics if name in unmeasured)
-                yield Finding(
-                    gap.code, session.session_id, gap.what, gap.count, names, _advice(gap, spans)
-                )
+                yield Finding(gap.code, session.session_id, gap.what, gap.number, names, _advice(gap, spans))
 
 
 def _unmeasured(session: Session, metrics: Mapping[str, Metric]) -> set[str]:

@@ -100,7 +100,9 @@ def session_lines(s: Session) -> Iterator[tuple[RenderableType, ...]]:
     yield (
         f"[bold]{escape(s.session_id)}[/] ({s.session_id_source})  question {escape(s.question_id or '–')}",
     )
-    yield (Text(f"agents {', '.join(s.agents or ('unknown',))}; models {', '.join(s.models or ('unknown',))}"),)
+    yield (
+        Text(f"agents {', '.join(s.agents or ('unknown',))}; models {', '.join(s.models or ('unknown',))}"),
+    )
     cost = (
         f"${s.cost_usd:.6f}"
         if s.cost_usd is not None
@@ -114,10 +116,12 @@ def session_lines(s: Session) -> Iterator[tuple[RenderableType, ...]]:
         ),
     )
     yield (
-        f"seconds: {_or_unknown(latency.total_s)}; models {_or_unknown(latency.llm_s)}, "
-        f"tools {_or_unknown(latency.tool_s)}, "
-        f"framework {_or_unknown(latency.framework_s)}; "
-        f"first response after {_or_unknown(latency.first_response_s)}",
+        Text(
+            f"seconds: {_or_unknown(latency.total_s)}; models {_or_unknown(latency.llm_s)}, "
+            f"tools {_or_unknown(latency.tool_s)}, "
+            f"framework {_or_unknown(latency.framework_s)}; "
+            f"first response after {_or_unknown(latency.first_response_s)}"
+        ),
     )
     for turn in s.turns:
         yield (f"\n[bold]turn {turn.turn}[/]  {_or_unknown(turn.latency_s)} s",)

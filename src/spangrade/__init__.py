@@ -1,8 +1,8 @@
 """spangrade grades AI agents from the OpenTelemetry spans that they emit.
 
 `configure`, `session`, `turn`, `agent`, `tool`, `llm_call` and `set_state` wrap an agent; `open` returns a
-`Database` of recorded spans, which derives sessions from them and grades these against reference data; `metric`,
-`Score`, `Inconclusive` and `Failure` are for metrics of your own. See docs/api.md.
+`Database` of recorded spans, which derives sessions from them and grades these against reference data;
+`metric`, `Score`, `Inconclusive` and `Failure` are for metrics of your own. See docs/api.md.
 
 The names are imported when they are first used: OpenTelemetry and DuckDB take their time.
 """

@@ -226,7 +226,7 @@ def test_recordings_are_refused_beside_a_file_that_brings_its_own(
 ) -> None:
     file = converted(spangrade, tmp_path)
     done = spangrade("grade", file, "--db", tmp_path / "s.duckdb", "--spans", file)
-    said = f"spangrade: {file}: it brings its own sessions; right is without --spans"
+    said = f"spangrade: {file}: it brings its own sessions; expected no --spans"
     assert done == (2, [], [said])
 
 

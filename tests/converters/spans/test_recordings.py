@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from paths import RECORDED
 
+from spangrade.evaluator.derive import load
 from spangrade.evaluator.pipeline import import_files
 from spangrade.evaluator.reports.json import session_json
-from spangrade.evaluator.derive import load
 from spangrade.tracer.store import Store
 
 EXPECTED: dict[str, dict[str, Any]] = json.loads((RECORDED / "expected.json").read_bytes())

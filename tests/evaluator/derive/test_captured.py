@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from paths import CAPTURED
 
+from spangrade.evaluator.derive import load
 from spangrade.evaluator.pipeline import import_files
 from spangrade.evaluator.reports.json import session_json
-from spangrade.evaluator.derive import load
 from spangrade.tracer.store import Store
 
 pytestmark = pytest.mark.skipif(

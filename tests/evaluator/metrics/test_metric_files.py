@@ -15,7 +15,6 @@ import pytest
 from gemini_standin import gemini_standin
 from paths import ROOT, SAMPLE
 
-from spangrade.evaluator.pipeline import import_files
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score
@@ -23,6 +22,7 @@ from spangrade.evaluator.metrics.columns import COLUMNS
 from spangrade.evaluator.metrics.definitions import MANAGED
 from spangrade.evaluator.metrics.files import requested, with_files
 from spangrade.evaluator.metrics.queries import Query, load_query
+from spangrade.evaluator.pipeline import import_files
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
