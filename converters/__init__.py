@@ -1,1 +1,1 @@
-"""Foreign shapes into ours: what other instrumentations write on spans, and other files of sessions."""
+"""Foreign formats: spans as other instrumentations write them, and datasets of other projects."""

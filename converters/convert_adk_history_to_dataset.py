@@ -1,4 +1,4 @@
-"""Convert `adk eval` results into a CSV, and spans: a script, and `spangrade convert adk-history`."""
+"""Convert `adk eval` results into a CSV and spans: a script, and `spangrade convert adk-history`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spangrade.converters.datasets.command import finish, run_script, sorted_out
+from spangrade.converters.datasets.problems import separate
+from spangrade.converters.script import report, run_script
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
 
@@ -19,32 +20,32 @@ if TYPE_CHECKING:
 
 
 def convert(
-    agent_dir: Annotated[Path, typer.Option(help="The agent's folder, with .adk/eval_history in it.")],
+    agent_dir: Annotated[Path, typer.Option(help="The agent's folder, which contains .adk/eval_history.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The CSV; without, run_<date>_<time>.csv.")
+        Path | None, typer.Option("--output", "-o", help="The CSV to write; default: run_<date>_<time>.csv.")
     ] = None,
     golden: Annotated[
-        Path | None, typer.Option(help="A golden file; its references are merged into the CSV.")
+        Path | None, typer.Option(help="A golden file whose references are merged into the CSV.")
     ] = None,
     db: Annotated[
-        Path | None, typer.Option(help="A DuckDB file to store the sessions' spans in, too.")
+        Path | None, typer.Option(help="A DuckDB file in which the sessions' spans are stored too.")
     ] = None,
 ) -> None:
-    """Convert the results that `adk eval` left with an agent into a dataset that `spangrade grade` takes.
+    """Convert the results of `adk eval` into a dataset for `spangrade grade`.
 
-    What cannot be used is named and left out, and the exit code is then 2.
+    Anything that cannot be used is reported and left out, and the exit code is then 2.
     """
     from spangrade.converters.datasets.adk_events import spans_of
     from spangrade.converters.datasets.adk_history import read_folder
-    from spangrade.converters.datasets.golden_file import replace
+    from spangrade.converters.datasets.files import write_text
     from spangrade.converters.datasets.simulation_csv import csv_text, is_simulation_csv
     from spangrade.tracer.store import Store
 
     path = output or Path(f"run_{datetime.now():%Y%m%d_%H%M%S}.csv")
     if path.exists() and not is_simulation_csv(path):
-        raise InputError(f"{path}: not a simulation's CSV, so it is left as it is; name another --output")
+        raise InputError(f"{path}: not a simulation's CSV, so it is left unchanged; name another --output")
     question_of = _questions(golden)
-    cases, problems = sorted_out(read_folder(agent_dir))
+    cases, problems = separate(read_folder(agent_dir))
     rows = []
     for case in cases:
         question = question_of(case)
@@ -56,18 +57,18 @@ def convert(
         spans = list(spans_of(case.session_id, case.turns, case.state, question_id, case.durations))
         rows.append((case, spans, question))
     if not rows:
-        finish("nothing converted", [*problems, Problem(str(agent_dir), "no session in its eval history")])
-    replace(path, csv_text(rows))
+        report("nothing converted", [*problems, Problem(str(agent_dir), "no session in its eval history")])
+    write_text(path, csv_text(rows))
     summary = f"{len(rows)} sessions converted to {path}"
     if db:
         with Store.open(db) as store:
             added = store.add(span for _, spans, _ in rows for span in spans)
         summary += f", {added.spans} spans added to {db}"
-    finish(summary, problems)
+    report(summary, problems)
 
 
 def _questions(golden: Path | None) -> Callable[[EvalCase], GoldenQuestion | None]:
-    """Return what finds the golden question of a case: by the case's id, else by what the user said."""
+    """Return a function that looks up a case's golden question: by the case's id, else by its user inputs."""
     from spangrade.converters.datasets.golden import load_golden
 
     questions = load_golden(golden).golden_questions if golden else ()

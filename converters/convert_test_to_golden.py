@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spangrade.converters.datasets.command import finish, run_script, sorted_out, tags
+from spangrade.converters.datasets.problems import separate
+from spangrade.converters.script import report, run_script
+from spangrade.tracer.errors import InputError
 
 
 def convert(
@@ -16,24 +19,26 @@ def convert(
         typer.Option("--input", "-i", help='A list of turns, objects with "query".'),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A golden file; what it has already is kept.")
+        Path, typer.Option("--output", "-o", help="A golden file; questions already in it are kept.")
     ],
-    agent: Annotated[str, typer.Option("--agent", "-a", help="The agent that is to answer.")],
+    agent: Annotated[str, typer.Option("--agent", "-a", help="The agent that answers.")],
     metadata: Annotated[
         list[str] | None, typer.Option(metavar="KEY:VALUE", help="A tag of the question; may be repeated.")
     ] = None,
-    id_prefix: Annotated[str | None, typer.Option(help="What the question's id begins with.")] = None,
+    id_prefix: Annotated[
+        str | None, typer.Option(help="The prefix of the question's id; default: the agent's name.")
+    ] = None,
     reference_response: Annotated[
-        bool, typer.Option(help="Keep the last turn's reference as the response that is expected.")
+        bool, typer.Option(help="Keep the last turn's reference as the expected response.")
     ] = True,
 ) -> None:
     """Add the conversation of a log to a golden dataset, as one question.
 
-    What cannot be used is named and left out, and the exit code is then 2.
+    Anything that cannot be used is reported and left out, and the exit code is then 2.
     """
     from spangrade.converters.datasets.conversation_log import question_of
-    from spangrade.converters.datasets.golden import load_json
-    from spangrade.converters.datasets.golden_file import append, existing
+    from spangrade.converters.datasets.files import load_json
+    from spangrade.converters.datasets.golden import append, existing
 
     _, dataset = existing(output)
     taken = [question.id for question in dataset.golden_questions] if dataset else []
@@ -42,14 +47,25 @@ def convert(
         str(source),
         agent,
         agent if id_prefix is None else id_prefix,
-        {"source_file": source.name, **tags(metadata or ())},
+        {"source_file": source.name, **_tags(metadata or ())},
         taken,
         responses=reference_response,
     )
-    questions, problems = sorted_out(records)
-    added, wrong = append(output, questions)
+    questions, problems = separate(records)
+    added, rejected = append(output, questions)
     turns = sum(len(question["user_inputs"]) for question in questions)
-    finish(f"{added} question of {turns} turns added to {output}", [*problems, *wrong])
+    report(f"{added} question of {turns} turns added to {output}", [*problems, *rejected])
+
+
+def _tags(pairs: Iterable[str]) -> dict[str, str]:
+    """Return `key:value` texts as a mapping. Raises InputError for one without a key or a colon."""
+    tags = {}
+    for pair in pairs:
+        key, colon, value = pair.partition(":")
+        if not colon or not key:
+            raise InputError(f'--metadata "{pair}": expected key:value')
+        tags[key] = value
+    return tags
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from spangrade.converters.datasets.golden_file import append
+from spangrade.converters.datasets.golden import append
 from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, rebuild, update
 from spangrade.evaluator.derive.session_from import set_session_from

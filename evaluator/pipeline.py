@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from spangrade.converters.datasets.formats import read_dataset
+from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
-from spangrade.evaluator.golden import find_dataset
 from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import requested

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, ToolInteraction, Turn, Usage
 
 SECOND_NS = 1_000_000_000

@@ -1,1 +1,1 @@
-"""Datasets of other projects: read, written and converted into golden questions and sessions."""
+"""Datasets of several formats: read, written, and converted into golden questions and sessions."""

@@ -1,4 +1,4 @@
-"""What Google ADK's debug API gives: the spans of a session as a JSON list, and the session's own record."""
+"""The answers of Google ADK's debug API: a session's spans as a JSON list, and the session itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from spangrade.converters.spans.values import either
 from spangrade.tracer.canonical_json import encodable
 from spangrade.tracer.otlp.common import (
     INT64,
@@ -40,8 +41,8 @@ def read_trace(document: Any) -> Iterator[Span | Problem] | None:
 def read_session(document: Any) -> Iterator[LogRecord | Problem] | None:
     """Return a session of ADK's session service as one log record, or None if it is something else.
 
-    The record brings the session's state: `state`, or else what the events' state deltas come to. Keys may
-    be in camelCase or snake_case.
+    The record carries the session's state: `state`, or else the sum of the events' state deltas. Keys may be
+    in camelCase or snake_case.
     """
     match document:
         case {"id": _, "events": _} if not _APP_KEYS.isdisjoint(document):
@@ -51,10 +52,10 @@ def read_session(document: Any) -> Iterator[LogRecord | Problem] | None:
 
 def _span(item: Any, group: Group) -> Span:
     if not isinstance(item, dict) or not item.keys() >= _SPAN_KEYS:
-        raise MalformedError(f"not a span; right is a JSON object with {', '.join(sorted(_SPAN_KEYS))}")
+        raise MalformedError(f"not a span; expected a JSON object with {', '.join(sorted(_SPAN_KEYS))}")
     name, attributes, parent = item["name"], item.get("attributes") or {}, item.get("parent_span_id")
     if not isinstance(name, str) or not isinstance(attributes, dict):
-        raise MalformedError("not a span; right is a text as its name and a JSON object as its attributes")
+        raise MalformedError("not a span; expected a text as its name and a JSON object as its attributes")
     return Span(
         trace_id=_id(item["trace_id"], 16, "trace_id"),
         span_id=_id(item["span_id"], 8, "span_id"),
@@ -80,7 +81,7 @@ def _session(document: Mapping[str, Any]) -> Iterator[LogRecord | Problem]:
 
 
 def _session_log(document: Mapping[str, Any]) -> LogRecord:
-    session_id, user_id, state = document["id"], _either(document, "userId", "user_id"), _state(document)
+    session_id, user_id, state = document["id"], either(document, "user_id"), _state(document)
     if not isinstance(session_id, str) or not session_id:
         raise MalformedError("the session's id is not text")
     attributes = {CONVERSATION_ID: session_id, "user.id": user_id, STATE: state}
@@ -98,7 +99,7 @@ def _state(document: Mapping[str, Any]) -> dict[str, Any] | None:
     state = document.get("state")
     if state is None:
         actions = _objects([event.get("actions") or {} for event in _objects(document["events"])])
-        deltas = _objects([_either(action, "stateDelta", "state_delta") or {} for action in actions])
+        deltas = _objects([either(action, "state_delta") or {} for action in actions])
         state = {key: value for delta in deltas for key, value in delta.items()} or None
     if not isinstance(state, dict | None):
         raise MalformedError("the session's state is not a JSON object")
@@ -106,19 +107,14 @@ def _state(document: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _last_update_ns(document: Mapping[str, Any]) -> int:
-    seconds = _either(document, "lastUpdateTime", "last_update_time")
+    seconds = either(document, "last_update_time")
     if seconds is None:
         seconds = next((event.get("timestamp") for event in reversed(_objects(document["events"]))), None)
     if seconds is None:
         return 0
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 2**33:
         raise MalformedError("the session's lastUpdateTime is not a number of seconds since 1970")
-    return round(seconds * 1e6) * 1000  # a float of today's seconds holds microseconds, no more
-
-
-def _either(record: Mapping[str, Any], camel: str, snake: str) -> Any:
-    value = record.get(camel)
-    return record.get(snake) if value is None else value
+    return round(seconds * 1e6) * 1000  # a float holds today's seconds to the microsecond
 
 
 def _objects(items: Any) -> list[dict[str, Any]]:
@@ -140,7 +136,7 @@ def _time(number: Any, what: str) -> int:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Return a JSON value as spans hold it: no half surrogate pair, no NaN, no integer beyond 64 bits."""
+    """Return a JSON value in the form of span attributes: without half surrogate pairs and NaN."""
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, float) and not math.isfinite(value):

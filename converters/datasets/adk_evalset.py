@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from spangrade.converters.datasets.adk_events import objects, parts, said
+from spangrade.converters.datasets.adk_events import content_text, objects, parts
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.values import either
 from spangrade.tracer.span import Problem
@@ -14,7 +14,7 @@ _HANDOFF = "transfer_to_agent"
 
 
 def is_evalset(document: Any) -> bool:
-    """Tell whether a JSON document is an ADK eval set."""
+    """Return whether a JSON document is an ADK eval set."""
     return isinstance(document, dict) and isinstance(either(document, "eval_cases"), list)
 
 
@@ -23,8 +23,8 @@ def questions_of(
 ) -> Iterator[dict[str, Any] | Problem]:
     """Yield a golden question for each eval case, and a Problem for each part that cannot be used.
 
-    An eval set names no agents: `agent` is who is to answer, and with the expected hand-offs the trajectory.
-    Without it `agents_evaluated` is the app's name alone, and nothing at all where the case has none.
+    An eval set names no agents: `agent` is the one that answers, and with the expected hand-offs it makes the
+    trajectory. Without it `agents_evaluated` is the app's name, or empty if the case has none.
     """
     for position, case in enumerate(either(document, "eval_cases")):
         at = f"{where}: eval_cases[{position}]"
@@ -37,9 +37,9 @@ def questions_of(
             continue
         at = f'{at} (id "{eval_id}")'
         if not isinstance(turns, list) or not turns:
-            yield Problem(f"{at}.conversation", "no turns; what only a scenario tells has no user messages")
+            yield Problem(f"{at}.conversation", "no turns; a scenario has no user messages")
             continue
-        user_inputs = [said(either(turn, "user_content")) for turn in turns if isinstance(turn, dict)]
+        user_inputs = [content_text(either(turn, "user_content")) for turn in turns if isinstance(turn, dict)]
         if len(user_inputs) < len(turns) or None in user_inputs:
             yield Problem(f"{at}.conversation", "a turn whose user_content has no text")
             continue
@@ -50,14 +50,16 @@ def questions_of(
                     yield Problem(f"{at}.conversation[{number}].intermediate_data", call)
                 else:
                     calls.append(call)
-        yield _question(eval_id, case, said(either(turns[-1], "final_response")), user_inputs, calls, agent)
+        yield _question(
+            eval_id, case, content_text(either(turns[-1], "final_response")), user_inputs, calls, agent
+        )
 
 
 def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the eval set that golden questions make, and what it cannot say of each.
+    """Return golden questions as an eval set, and a Problem for each whose calls lose their turn.
 
     A golden question has its calls and its response for the whole conversation, an eval case by turn: both
-    are put under the last turn. There is no word for metadata, a trajectory or custom keys.
+    go to the last turn. An eval set has no place for metadata, a trajectory or custom keys.
     """
     cases, problems = [], []
     for question in questions:
@@ -85,7 +87,7 @@ def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[d
             case["final_session_state"] = reference.reference_state_variables
         cases.append(case)
         if len(turns) > 1 and calls:
-            text = "which turns the expected calls belong to is not known: all are under the last"
+            text = "the turns of the expected calls are unknown: all calls are in the last turn"
             problems.append(Problem(question.id, text, dropped=False))
     return {"eval_set_id": eval_set_id, "name": eval_set_id, "eval_cases": cases}, problems
 
@@ -110,22 +112,22 @@ def _question(
     if response is not None:
         reference["reference_response"] = response
     app = either(either(case, "session_input"), "app_name")
-    named = agent if agent is not None else app
+    evaluated = agent if agent is not None else app
     return {
         "id": eval_id,
         "user_inputs": user_inputs,
-        "agents_evaluated": [named] if isinstance(named, str) else [],
+        "agents_evaluated": [evaluated] if isinstance(evaluated, str) else [],
         "reference_data": reference,
     }
 
 
 def _calls(recorded: Any) -> Iterator[dict[str, Any] | str]:
-    """Yield the calls of a turn, told as such or among its events; of one that is wrong, what is."""
-    told = objects(either(recorded, "tool_uses"))
+    """Yield the calls of a turn, listed or in its events; for a call that cannot be used, the reason."""
+    calls = objects(either(recorded, "tool_uses"))
     for event in objects(either(recorded, "invocation_events")):
-        found = [either(part, "function_call") for part in parts(event.get("content"))]
-        told += [call for call in found if isinstance(call, dict)]
-    for call in told:
+        requested = [either(part, "function_call") for part in parts(event.get("content"))]
+        calls += [call for call in requested if isinstance(call, dict)]
+    for call in calls:
         name, arguments = call.get("name"), call.get("args")
         if not isinstance(name, str) or not name:
             yield "a call without a name"

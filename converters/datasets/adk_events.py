@@ -1,7 +1,7 @@
-"""A session of ADK as its events tell it: by turn, and as spans.
+"""A session of ADK read from its events, and written as turns and as spans.
 
-Events have one time each: that of a model's answer is when the call began, that of a tool's response is when
-the tool was done. How long a call or a turn took is not in them, so the spans say that it is unknown.
+An event has one time: for a model's response it is the start of the call, for a tool's response its end. The
+events do not record how long a call or a turn took, so the spans mark their durations as unknown.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.span import Attributes, Problem, Span
 
 SCOPE = "gcp.vertex.agent"
-_LEAKED = frozenset({"__llm_request_key__"})  # `adk eval` keeps a key of its own in the session's state
+_LEAKED = frozenset({"__llm_request_key__"})  # a key that `adk eval` leaves in the session's state
 
 
 class Call(NamedTuple):
-    """A tool call: the model asked for it in one event, the response is in another; None if it is in none."""
+    """A tool call that a model requested in one event. `response` is from another event; None without one."""
 
     name: str
     call_id: str | None
@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One event of an agent. `inference` tells whether it is what a call of a model came to."""
+    """One event of an agent. `inference` is true if the event is the result of a model call."""
 
     author: str
     time_ns: int
@@ -53,7 +53,7 @@ class Invocation(NamedTuple):
 
     @property
     def response(self) -> str | None:
-        """The last text that an agent said."""
+        """The last text of an agent."""
         return next((event.text for event in reversed(self.events) if event.text), None)
 
     @property
@@ -63,7 +63,7 @@ class Invocation(NamedTuple):
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list; none of anything else."""
+    """Return the objects in a list; nothing for any other value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -72,8 +72,8 @@ def parts(content: Any) -> list[dict[str, Any]]:
     return objects(content.get("parts")) if isinstance(content, dict) else []
 
 
-def said(content: Any) -> str | None:
-    """Return the text of a content, thoughts left out; None if it has none."""
+def content_text(content: Any) -> str | None:
+    """Return the text of a content without thoughts; None if it has none."""
     texts = [
         part["text"]
         for part in parts(content)
@@ -83,14 +83,14 @@ def said(content: Any) -> str | None:
 
 
 def state_of(session: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a session's state without what ADK leaks into it; None if the record has none."""
+    """Return a session's state without the keys that ADK leaks into it; None if the record has none."""
     state = session.get("state")
     return {k: v for k, v in state.items() if k not in _LEAKED} if isinstance(state, dict) else None
 
 
 def invocations(session: Mapping[str, Any], where: str) -> Iterator[Invocation | Problem]:
     """Yield the turns of a session record, and a Problem for each event that cannot be used."""
-    found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    by_invocation: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     recorded = session.get("events") or []
     if not isinstance(recorded, list):
         yield Problem(f"{where}.events", "not a list")
@@ -103,9 +103,9 @@ def invocations(session: Mapping[str, Any], where: str) -> Iterator[Invocation |
         elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 2**33:
             yield Problem(f"{at}.timestamp", "not a number of seconds since 1970")
         elif not event.get("partial"):
-            # A float of today's seconds holds microseconds, no more.
-            found.setdefault(invocation_id, []).append((round(seconds * 1e6) * 1000, event))
-    for invocation_id, events in found.items():
+            # A float holds today's seconds to the microsecond.
+            by_invocation.setdefault(invocation_id, []).append((round(seconds * 1e6) * 1000, event))
+    for invocation_id, events in by_invocation.items():
         yield _invocation(invocation_id, events)
 
 
@@ -116,11 +116,11 @@ def _invocation(invocation_id: str, events: Sequence[tuple[int, dict[str, Any]]]
         for part in parts(event.get("content"))
         if isinstance(response := either(part, "function_response"), dict)
     ]
-    asked = [said(event.get("content")) for _, event in events if event.get("author") == "user"]
+    user_texts = [content_text(event.get("content")) for _, event in events if event.get("author") == "user"]
     return Invocation(
         invocation_id,
         events[0][0],
-        next((text for text in asked if text), None),
+        next((text for text in user_texts if text), None),
         tuple(
             _event(time_ns, event, responses) for time_ns, event in events if event.get("author") != "user"
         ),
@@ -129,38 +129,38 @@ def _invocation(invocation_id: str, events: Sequence[tuple[int, dict[str, Any]]]
 
 def _event(time_ns: int, event: Mapping[str, Any], responses: list[tuple[int, dict[str, Any]]]) -> Event:
     content = event.get("content")
-    asked = [either(part, "function_call") for part in parts(content)]
+    requested = [either(part, "function_call") for part in parts(content)]
     calls = tuple(
-        _answered(call, responses)
-        for call in asked
+        _with_response(call, responses)
+        for call in requested
         if isinstance(call, dict) and isinstance(call.get("name"), str)
     )
     usage, model = either(event, "usage_metadata"), either(event, "model_version")
     error = either(event, "error_message") or either(event, "error_code")
-    told = usage or model or calls or error or either(event, "finish_reason")
+    is_inference = usage or model or calls or error or either(event, "finish_reason")
     return Event(
         str(event.get("author") or "unknown"),
         time_ns,
-        said(content),
+        content_text(content),
         calls,
-        bool(told),
+        bool(is_inference),
         model if isinstance(model, str) else None,
         usage if isinstance(usage, dict) else {},
         None if error is None else str(error),
     )
 
 
-def _answered(asked: Mapping[str, Any], responses: list[tuple[int, dict[str, Any]]]) -> Call:
-    """Return a call with its response, which is then taken: by the call's id, else the next by its name."""
-    call_id, arguments = asked.get("id"), asked.get("args")
+def _with_response(requested: Mapping[str, Any], responses: list[tuple[int, dict[str, Any]]]) -> Call:
+    """Return a call with its response, which is removed from the list: by the call's id, else by its name."""
+    call_id, arguments = requested.get("id"), requested.get("args")
     call = Call(
-        asked["name"],
+        requested["name"],
         call_id if isinstance(call_id, str) else None,
         arguments if isinstance(arguments, dict) else {},
     )
-    key, wanted = ("id", call.call_id) if call.call_id else ("name", call.name)
+    key, value = ("id", call.call_id) if call.call_id else ("name", call.name)
     for index, (time_ns, response) in enumerate(responses):
-        if response.get(key) == wanted:
+        if response.get(key) == value:
             del responses[index]
             return call._replace(response=response.get("response"), responded_ns=time_ns)
     return call
@@ -173,10 +173,10 @@ def spans_of(
     question_id: str | None = None,
     durations: Mapping[str, float] | None = None,
 ) -> Iterator[Span]:
-    """Yield a session's spans by the GenAI conventions: one trace a turn, the events' own times.
+    """Yield a session's spans by the GenAI conventions: one trace per turn, with the events' own times.
 
-    `durations` are the seconds that turns took, by invocation id, where they are known. The final `state` is
-    on the last turn. Ids follow from the session's: the same session makes the same spans again.
+    `durations` are the known durations of turns in seconds, by invocation id. The final `state` is on the
+    last turn. Span ids follow from the session's id: the same session always makes the same spans.
     """
     for number, turn in enumerate(turns, 1):
         attributes = {
@@ -192,7 +192,7 @@ def spans_of(
 
 
 class _Trace:
-    """The spans of one turn; their ids count up, so that what began at one time stays in its order."""
+    """The spans of one turn. Their ids count up, so that spans with the same start stay in order."""
 
     def __init__(self, session_id: str, invocation_id: str) -> None:
         seed = dumps([session_id, invocation_id]).encode()

@@ -1,4 +1,4 @@
-"""What `adk eval` leaves in `.adk/eval_history`, as 1.14 to 2.x write it: sessions, and times of turns."""
+"""The files in `.adk/eval_history`, as `adk eval` 1.14 to 2.x writes them: sessions, and times of turns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, state_of
-from spangrade.converters.datasets.golden import load_json
+from spangrade.converters.datasets.files import load_json
+from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
@@ -39,12 +40,12 @@ def history_files(folder: Path) -> list[Path]:
         if files := sorted(inside.glob(f"*{_SUFFIX}")):
             return files
     raise InputError(
-        f"{folder}: no .adk/eval_history/*{_SUFFIX}; right is the folder that `adk eval` was given"
+        f"{folder}: no .adk/eval_history/*{_SUFFIX}; expected the folder of an agent that `adk eval` has run"
     )
 
 
 def read_folder(folder: Path) -> Iterator[EvalCase | Problem]:
-    """Yield the eval cases of an agent's folder, each session once, and what cannot be used.
+    """Yield the eval cases of an agent's folder, each session once, and a Problem for each unusable part.
 
     Raises InputError if the folder has no eval history.
     """
@@ -70,11 +71,11 @@ def read_history(path: Path) -> Iterator[EvalCase | Problem]:
         yield Problem(str(path), str(error).removeprefix(f"{path}: "))
         return
     except orjson.JSONDecodeError as error:
-        yield Problem(str(path), f"a JSON string that holds no JSON: {error}")
+        yield Problem(str(path), f"a JSON string that does not hold JSON: {error}")
         return
     results = either(document, "eval_case_results")
     if not isinstance(results, list):
-        yield Problem(f"{path}: eval_case_results", "missing; right is a list")
+        yield Problem(f"{path}: eval_case_results", "missing; expected a list")
         return
     for position, result in enumerate(results):
         yield from _case(result, f"{path}: eval_case_results[{position}]")
@@ -83,24 +84,20 @@ def read_history(path: Path) -> Iterator[EvalCase | Problem]:
 def _case(result: Any, where: str) -> Iterator[EvalCase | Problem]:
     eval_id, session = either(result, "eval_id"), either(result, "session_details")
     if not isinstance(eval_id, str) or not eval_id:
-        yield Problem(f"{where}.eval_id", "missing; right is a text")
+        yield Problem(f"{where}.eval_id", "missing; expected a text")
         return
     where = f'{where} (id "{eval_id}").session_details'
     if not isinstance(session, dict):
-        yield Problem(where, "missing; without it nothing tells what the agent did")
+        yield Problem(where, "missing; only it records what the agent did")
         return
     session_id, app_name = either(result, "session_id") or session.get("id"), either(session, "app_name")
     if not isinstance(session_id, str) or not session_id:
-        yield Problem(f"{where}.id", "missing; right is a text")
+        yield Problem(f"{where}.id", "missing; expected a text")
         return
-    turns = []
-    for turn in invocations(session, where):
-        if isinstance(turn, Problem):
-            yield turn
-        else:
-            turns.append(turn)
+    turns, problems = separate(invocations(session, where))
+    yield from problems
     if not turns:
-        yield Problem(f"{where}.events", "missing; without them nothing tells what the agent did")
+        yield Problem(f"{where}.events", "missing; only they record what the agent did")
         return
     actual = [
         invocation

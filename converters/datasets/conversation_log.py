@@ -13,7 +13,7 @@ from spangrade.tracer.span import Problem
 
 _NAMES = ("tool_name", "name", "tool")
 _ARGUMENTS = ("tool_input", "input_arguments", "args", "arguments", "input", "parameters")
-_NOT_STATED = object()
+_MISSING = object()
 
 
 def question_of(
@@ -26,23 +26,23 @@ def question_of(
     *,
     responses: bool = True,
 ) -> Iterator[dict[str, Any] | Problem]:
-    """Yield a Problem for each part of a log that cannot be used, then the question that the rest makes.
+    """Yield a Problem for each part of a log that cannot be used, then the question made of the rest.
 
-    A turn is `query` (what the user said) with, if known, `expected_tool_use` (calls as `tool_name` and
-    `tool_input`, `name` and `args` and their like) and `reference` (what the agent should answer; the last
-    one is the question's `reference_response`, unless `responses` is false). The id is the prefix and eight
-    hex digits of what the question holds, other ones where these are `taken`. Raises InputError for a log
-    that is no list, or has no turn that can be used.
+    A turn has a `query` (the user's message) and, if known, `expected_tool_use` (calls as `tool_name` and
+    `tool_input`, as `name` and `args`, …) and `reference` (the expected answer; the last one becomes the
+    question's `reference_response`, unless `responses` is false). The id is the prefix and eight hex digits
+    made from the content, other digits if that id is `taken`. Raises InputError if the log is not a list, or
+    has no turn that can be used.
     """
     if not isinstance(turns, list):
-        raise InputError(f'{where}: not a list; right is a list of turns, each an object with "query"')
+        raise InputError(f'{where}: not a list; expected a list of turns, each an object with "query"')
     user_inputs: list[str] = []
     calls: list[dict[str, Any]] = []
     response: str | None = None
     for position, turn in enumerate(turns):
         at = f"{where}: [{position}]"
         if not isinstance(turn, dict):
-            yield Problem(at, 'not an object; right is one with "query"')
+            yield Problem(at, 'not an object; expected one with "query"')
             continue
         query = turn.get("query")
         if not isinstance(query, str):
@@ -81,13 +81,13 @@ def question_of(
 
 
 def free_id(prefix: str, content: Any, taken: Sequence[str]) -> str:
-    """Return an id that is not taken: the prefix and eight hex digits that depend on the content alone."""
+    """Return an id that is not taken: the prefix and eight hex digits made from the content alone."""
     text, attempt = canonical(content), 0
     while True:
         digits = blake2b(f"{attempt}{text}".encode(), digest_size=4).hexdigest()
-        found = f"{prefix}_{digits}" if prefix else digits
-        if found not in taken:
-            return found
+        question_id = f"{prefix}_{digits}" if prefix else digits
+        if question_id not in taken:
+            return question_id
         attempt += 1
 
 
@@ -98,10 +98,10 @@ def _calls(turn: Mapping[str, Any], at: str) -> Iterator[dict[str, Any] | Proble
         yield Problem(at, "not a list of calls")
         return
     for position, call in enumerate(expected):
-        name, arguments = (_stated(call, keys) for keys in (_NAMES, _ARGUMENTS))
+        name, arguments = (_first_value(call, keys) for keys in (_NAMES, _ARGUMENTS))
         if not isinstance(name, str) or not name:
-            yield Problem(f"{at}[{position}]", f"no name of a tool; right is a text under {_NAMES[0]}")
-        elif arguments is _NOT_STATED or arguments is None:
+            yield Problem(f"{at}[{position}]", f"no tool name; expected a text under {_NAMES[0]}")
+        elif arguments is _MISSING or arguments is None:
             yield {"tool_name": name}
         elif isinstance(arguments, dict):
             yield {"tool_name": name, "input_arguments": arguments}
@@ -109,5 +109,5 @@ def _calls(turn: Mapping[str, Any], at: str) -> Iterator[dict[str, Any] | Proble
             yield Problem(f"{at}[{position}]", f"the arguments of {name} are not an object")
 
 
-def _stated(call: Any, keys: Sequence[str]) -> Any:
-    return next((call[key] for key in keys if key in call), _NOT_STATED) if isinstance(call, dict) else None
+def _first_value(call: Any, keys: Sequence[str]) -> Any:
+    return next((call[key] for key in keys if key in call), _MISSING) if isinstance(call, dict) else None

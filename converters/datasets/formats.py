@@ -1,4 +1,4 @@
-"""What a dataset file is, found from what is in it: golden JSON, ADK eval set, simulation CSV or JSONL."""
+"""Datasets of any format, recognised by their content: golden JSON, ADK eval set, simulation CSV or JSONL."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import orjson
 from pydantic import Field, StrictStr
 
 from spangrade.converters.datasets.adk_evalset import is_evalset, questions_of
+from spangrade.converters.datasets.files import load_json
 from spangrade.converters.datasets.golden import (
     GoldenDataset,
     GoldenQuestion,
     golden_of,
-    load_json,
     question_problems,
 )
 from spangrade.converters.datasets.simulation_csv import (
@@ -28,21 +28,23 @@ from spangrade.converters.datasets.simulation_csv import (
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem, Span
 
+_RECORDINGS = (".json", ".jsonl", ".ndjson", ".pb", ".gz")
+
 
 class UnroutedQuestion(GoldenQuestion):
-    """A question of a file that names no agents. What stands in their place is the app, and not judged."""
+    """A question of a file that names no agents. `agents_evaluated` holds the app, and is not judged."""
 
     agents_evaluated: tuple[StrictStr, ...] = Field(default=())
 
     def reference(self, key: str) -> Any:
-        """What is expected under a key; of `agents_evaluated`, nothing."""
+        """Return what is expected under a key; None for `agents_evaluated`."""
         return None if key == "agents_evaluated" else super().reference(key)
 
 
 class Dataset(NamedTuple):
-    """What a file holds: questions, the spans of the sessions that it brings along, and what was wrong.
+    """The content of a file: questions, the spans of its own sessions, and the problems in it.
 
-    `spans` is None for a format that brings no sessions: those that are stored are meant.
+    `spans` is None for a format without sessions, whose questions are for the stored ones.
     """
 
     questions: GoldenDataset
@@ -51,7 +53,7 @@ class Dataset(NamedTuple):
 
 
 def read_dataset(path: Path) -> Dataset:
-    """Return what a dataset file holds. Raises InputError for one that cannot be used at all."""
+    """Return the content of a dataset file. Raises InputError if none of it can be used."""
     if path.suffix == ".csv" or is_simulation_csv(path):
         return _simulation(path, read_csv(path))
     if _is_interaction(path):
@@ -64,12 +66,42 @@ def read_dataset(path: Path) -> Dataset:
     return Dataset(golden_of(document, str(path)), None, [])
 
 
+def find_dataset(folder: Path) -> tuple[Path, list[Path]]:
+    """Return a folder's golden dataset and its recordings, sorted.
+
+    The dataset is the one file named `golden.json` or `*_golden.json`; the recordings are all other JSON,
+    JSON Lines, protobuf and gzip files in and below the folder. Raises InputError unless there is exactly
+    one dataset and at least one recording.
+    """
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder}: not a folder; a dataset is a folder with a *_golden.json and recorded spans"
+        )
+    files = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.suffix in _RECORDINGS and file.is_file() and not file.name.startswith(".")
+    )
+    golden = [file for file in files if file.name == "golden.json" or file.name.endswith("_golden.json")]
+    if not golden:
+        raise InputError(f"{folder}: no golden dataset; expected one file named golden.json or *_golden.json")
+    if len(golden) > 1:
+        names = ", ".join(str(file.relative_to(folder)) for file in golden)
+        raise InputError(f"{folder}: {len(golden)} golden datasets ({names}); expected one")
+    recordings = [file for file in files if file != golden[0]]
+    if not recordings:
+        raise InputError(
+            f"{folder}: no recorded spans beside {golden[0].name}; expected .json, .jsonl or .pb files"
+        )
+    return golden[0], recordings
+
+
 def _is_interaction(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             line = next((line for line in file if not line.isspace()), b"")
     except OSError:
-        return False  # to be said of the file as golden JSON, which most are
+        return False  # reported when the file is read as golden JSON
     if b'"session_trace"' not in line:
         return False
     try:
@@ -81,23 +113,23 @@ def _is_interaction(path: Path) -> bool:
 
 def _simulation(path: Path, rows: Iterable[Row | Problem]) -> Dataset:
     spans: list[Span] = []
-    lost: list[Problem] = []
+    span_problems: list[Problem] = []
 
-    def asked() -> Iterator[tuple[str, dict[str, Any] | Problem, bool]]:
+    def records() -> Iterator[tuple[str, dict[str, Any] | Problem, bool]]:
         for row in rows:
             if isinstance(row, Problem):
                 yield "", row, False
                 continue
-            # Without a reference beside it, what stands under agents_evaluated is the app that was run.
+            # Without a reference, agents_evaluated holds the app that was run.
             yield row.where, _question(row), bool(row.values.get("reference_data"))
             for span in spans_in(row):
                 if isinstance(span, Problem):
-                    lost.append(span)
+                    span_problems.append(span)
                 else:
                     spans.append(span)
 
-    questions, problems = _questions(asked())
-    problems += lost
+    questions, problems = _questions(records())
+    problems += span_problems
     return Dataset(_dataset(path, questions, problems), spans, problems)
 
 
@@ -115,9 +147,9 @@ def _question(row: Row) -> dict[str, Any]:
 def _questions(
     records: Iterable[tuple[str, dict[str, Any] | Problem, bool]],
 ) -> tuple[list[GoldenQuestion], list[Problem]]:
-    """Return the questions that are valid, each once, and the problems of the others.
+    """Return the valid questions, each once, and the problems of the others.
 
-    A record comes with where it stands, and whether the agents that it names are a reference.
+    Each record comes with its place in the file, and whether the agents that it names are a reference.
     """
     found: dict[str, GoldenQuestion] = {}
     problems: list[Problem] = []
@@ -126,17 +158,17 @@ def _questions(
             problems.append(record)
             continue
         model = GoldenQuestion if routed else UnroutedQuestion
-        if wrong := question_problems(record, model):
-            problems += (Problem(where, text) for text in wrong)
+        if mistakes := question_problems(record, model):
+            problems += (Problem(where, text) for text in mistakes)
             continue
         question = model.model_validate(record)
         if found.setdefault(question.id, question) != question:
-            problems.append(Problem(where, f'id: "{question.id}" is taken by a question of other content'))
+            problems.append(Problem(where, f'id: "{question.id}" is also the id of another question'))
     return list(found.values()), problems
 
 
 def _dataset(path: Path, questions: list[GoldenQuestion], problems: list[Problem]) -> GoldenDataset:
     if not questions:
         first = next((f"; the first problem: {p.where}: {p.message}" for p in problems), "")
-        raise InputError(f"{path}: no question in it that can be graded{first}")
+        raise InputError(f"{path}: no question that can be graded{first}")
     return GoldenDataset(golden_questions=tuple(questions))

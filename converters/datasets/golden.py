@@ -1,18 +1,20 @@
-"""The golden dataset: the questions that a session may answer, and what a right answer does."""
+"""Golden datasets: the questions that sessions answer and what is expected of them; loading and extending."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from spangrade.converters.datasets.files import load_json, write_json
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.span import Problem
 
-MAX_PROBLEMS = 20  # as many as a screen shows
+MAX_PROBLEMS = 20  # what fits on a screen
 
 Names = tuple[StrictStr, ...]
 
@@ -20,14 +22,13 @@ Names = tuple[StrictStr, ...]
 class _Model(BaseModel):
     """An object of the dataset file.
 
-    Where keys are fixed (`extra="forbid"`) every other key is refused. Elsewhere further keys are the
-    writer's own and kept, except one that all but spells a key of the format (`user_input`,
-    `referenceTrajectory`): it is refused too, for a reference that is silently not read would leave a
-    session silently green.
+    If the keys are fixed (`extra="forbid"`), every other key is refused. Otherwise custom keys are kept,
+    except one that is nearly a key of the format (`user_input`, `referenceTrajectory`): it is refused too,
+    because a reference that is silently not read would make sessions pass.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    # Catches a wrong letter or two, and lets `reference_trace` be a key of one's own.
+    # Catches a wrong letter or two, and allows `reference_trace` as a custom key.
     similar: ClassVar[float] = 0.85
 
     @model_validator(mode="before")
@@ -52,7 +53,7 @@ class _Model(BaseModel):
 
 
 class ReferenceToolInteraction(_Model):
-    """A call that is expected. Without `input_arguments` any arguments will do."""
+    """An expected call. Without `input_arguments` any arguments are accepted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     similar: ClassVar[float] = 0.6
@@ -62,7 +63,7 @@ class ReferenceToolInteraction(_Model):
 
 
 class ReferenceData(_Model):
-    """What a right answer does. A part that is None is not judged; custom keys are kept."""
+    """What is expected of a session. A part that is None is not judged; custom keys are kept."""
 
     reference_tool_interactions: tuple[ReferenceToolInteraction, ...] | None = None
     reference_trajectory: Names | None = None
@@ -71,7 +72,7 @@ class ReferenceData(_Model):
 
 
 class GoldenQuestion(_Model):
-    """One test case: the user's messages, and what the session that answers them is held against."""
+    """One test case: the user's messages, and what is expected of the session that answers them."""
 
     id: Annotated[StrictStr, Field(min_length=1)]
     user_inputs: Annotated[Names, Field(min_length=1)]
@@ -88,9 +89,9 @@ class GoldenQuestion(_Model):
         return value
 
     def reference(self, key: str) -> Any:
-        """What is expected under a key of `reference_data`, or `user_inputs` or `agents_evaluated`.
+        """Return the value of a key of `reference_data`, or of `user_inputs` or `agents_evaluated`.
 
-        None if the question says nothing of it.
+        None if the question does not have it.
         """
         if key in ("user_inputs", "agents_evaluated"):
             return getattr(self, key)
@@ -104,24 +105,12 @@ class GoldenDataset(_Model):
 
 
 def load_golden(path: Path) -> GoldenDataset:
-    """The golden dataset in `path`. Raises `InputError` with one line for each thing wrong in it."""
+    """Return the golden dataset in a file. Raises InputError with one line for each mistake in it."""
     return golden_of(load_json(path), str(path))
 
 
-def load_json(path: Path) -> Any:
-    """The JSON value in `path`. Raises `InputError` where it cannot be read, or is no JSON."""
-    try:
-        return orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except orjson.JSONDecodeError as error:
-        raise InputError(
-            f"{path}: not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from error
-
-
 def golden_of(raw: Any, where: str) -> GoldenDataset:
-    """The golden dataset that a JSON value is. Raises `InputError`, one line for each thing wrong."""
+    """Return the golden dataset in a JSON value. Raises InputError with one line for each mistake in it."""
     try:
         dataset = GoldenDataset.model_validate(raw)
     except ValidationError as error:
@@ -139,8 +128,53 @@ def golden_of(raw: Any, where: str) -> GoldenDataset:
     return dataset
 
 
+def existing(path: Path) -> tuple[Any, GoldenDataset | None]:
+    """Return the golden dataset in a file, as JSON and as models; an empty one and None without a file.
+
+    Raises InputError if the file is not a golden dataset, so that nothing else is ever overwritten.
+    """
+    if not path.exists():
+        return {"golden_questions": []}, None
+    raw = load_json(path)
+    if isinstance(raw, dict) and raw.get("golden_questions") == []:
+        return raw, None
+    try:
+        return raw, golden_of(raw, str(path))
+    except InputError as error:
+        raise InputError(f"{error}\n{path}: not a golden dataset, so it is left unchanged") from error
+
+
+def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, list[Problem]]:
+    """Add the questions that are valid and have a new id to a golden file, which may not exist yet.
+
+    Return the number of questions added, and the problems: mistakes in the others, and added questions with
+    the same user inputs as another. Raises InputError as `existing` does, and leaves the file unchanged.
+    """
+    raw, dataset = existing(path)
+    known = dataset.golden_questions if dataset else ()
+    by_id = {question.id for question in known}
+    by_inputs = {question.user_inputs: question.id for question in known}
+    added: list[Mapping[str, Any]] = []
+    problems: list[Problem] = []
+    for question in questions:
+        where = f'{path}: id "{question["id"]}"'
+        mistakes = ["another question has it"] if question["id"] in by_id else question_problems(question)
+        problems += (Problem(where, text) for text in mistakes)
+        if mistakes:
+            continue
+        same = by_inputs.setdefault(tuple(question["user_inputs"]), question["id"])
+        if same != question["id"]:
+            text = f'has the same user inputs as "{same}"; a session that matches both is inconclusive'
+            problems.append(Problem(where, text, dropped=False))
+        by_id.add(question["id"])
+        added.append(question)
+    if added:
+        write_json(path, {**raw, "golden_questions": [*raw["golden_questions"], *added]})
+    return len(added), problems
+
+
 def question_problems(raw: Any, model: type[GoldenQuestion] = GoldenQuestion) -> list[str]:
-    """What is wrong with one question, each with the field it is about; nothing if it is valid."""
+    """Return the mistakes in one question, each with its field; none if it is valid."""
     try:
         model.model_validate(raw)
     except ValidationError as error:
@@ -152,7 +186,7 @@ def _problems(raw: Any, error: ValidationError) -> list[str]:
     return [
         _problem(raw, detail)
         for detail in error.errors(include_url=False)
-        if detail["type"] != "too_short" or not detail["input"]  # else an echo of wrong items, not counted
+        if detail["type"] != "too_short" or not detail["input"]  # else it repeats the mistakes of the items
     ]
 
 
@@ -180,7 +214,7 @@ def _problem(raw: Any, detail: ErrorDetails) -> str:
 
 
 def _where(raw: Any, location: tuple[int | str, ...]) -> str:
-    """The way to a value, as in `golden_questions[3] (id "q4").user_inputs`."""
+    """Return the path of a value, as in `golden_questions[3] (id "q4").user_inputs`."""
     text = ""
     for depth, part in enumerate(location):
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

@@ -1,4 +1,4 @@
-"""The simulation path's datasets: one session a row, in a CSV or in JSON lines of processed interactions."""
+"""Datasets of simulations: one session per row, in a CSV or in JSON lines of processed interactions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from spangrade.converters.datasets.adk_debug import read_trace
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, spans_of, state_of
 from spangrade.converters.datasets.adk_history import EvalCase
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.problems import separate
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
@@ -38,7 +39,7 @@ _OBJECTS = ("extracted_data", "reference_data", *_SESSION_RECORDS)
 
 
 class Row(NamedTuple):
-    """One session of a dataset: where it stands, and its columns as JSON values."""
+    """One session of a dataset: its place in the file, and its columns as JSON values."""
 
     where: str
     values: dict[str, Any]
@@ -50,12 +51,12 @@ class Row(NamedTuple):
 
     @property
     def session_record(self) -> dict[str, Any] | None:
-        """The session as ADK's session service had it, with its events; None if the row has none."""
+        """The session in the form of ADK's session service, with its events; None if the row has none."""
         return next((self.values[key] for key in _SESSION_RECORDS if self.values.get(key)), None)
 
 
 def csv_text(cases: Iterable[tuple[EvalCase, Sequence[Span], GoldenQuestion | None]]) -> str:
-    """Return the CSV of eval cases, each with its spans and the golden question that it answers, if known."""
+    """Return the CSV of eval cases, each with its spans and the golden question that it answers, if any."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -102,7 +103,7 @@ def _values(case: EvalCase, spans: Sequence[Span], question: GoldenQuestion | No
         "user_inputs": [turn.user_input or "" for turn in case.turns],
         "final_response": case.turns[-1].response or "",
         "sub_agent_trace": replies,
-        "trace_summary": "\n".join(_said(case.turns)),
+        "trace_summary": "\n".join(_summary(case.turns)),
         "extracted_data": extracted,
         "session_trace": [_debug_span(span) for span in spans],
         "reference_data": question.model_dump(mode="json", exclude_unset=True)["reference_data"]
@@ -111,7 +112,7 @@ def _values(case: EvalCase, spans: Sequence[Span], question: GoldenQuestion | No
     }
 
 
-def _said(turns: Iterable[Invocation]) -> Iterator[str]:
+def _summary(turns: Iterable[Invocation]) -> Iterator[str]:
     for turn in turns:
         if turn.user_input:
             yield f"User: {turn.user_input}"
@@ -119,7 +120,7 @@ def _said(turns: Iterable[Invocation]) -> Iterator[str]:
 
 
 def _debug_span(span: Span) -> dict[str, Any]:
-    """Return a span as ADK's debug API has it, its ids as text: they do not fit a JSON number everywhere."""
+    """Return a span in the form of ADK's debug API, with ids as text: JSON readers may cut 64-bit numbers."""
     return {
         "name": span.name,
         "span_id": str(int(span.span_id, 16)),
@@ -132,7 +133,7 @@ def _debug_span(span: Span) -> dict[str, Any]:
 
 
 def is_simulation_csv(path: Path) -> bool:
-    """Tell whether a file is a CSV with the columns that a simulation's must have."""
+    """Return whether a file is a CSV with the required columns."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return REQUIRED.issubset(next(csv.reader(file), ()))
@@ -141,7 +142,7 @@ def is_simulation_csv(path: Path) -> bool:
 
 
 def read_csv(path: Path) -> Iterator[Row | Problem]:
-    """Yield the rows of a CSV, and a Problem for each broken cell. Raises InputError for another file."""
+    """Yield the rows of a CSV, and a Problem for each broken cell. Raises InputError for any other file."""
     csv.field_size_limit(2**31 - 1)  # a session's spans are one cell
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -160,7 +161,7 @@ def read_csv(path: Path) -> Iterator[Row | Problem]:
 
 
 def read_jsonl(path: Path) -> Iterator[Row | Problem]:
-    """Yield the rows of JSON lines, and a Problem for each broken one. Raises InputError for no file."""
+    """Yield the rows of JSON lines, and a Problem for each broken line. Raises InputError without a file."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -174,7 +175,7 @@ def read_jsonl(path: Path) -> Iterator[Row | Problem]:
                     continue
                 missing = REQUIRED.difference(values) if isinstance(values, dict) else REQUIRED
                 if missing:
-                    yield Problem(where, f"not a processed interaction: no {', '.join(sorted(missing))}")
+                    yield Problem(where, f"not a processed interaction: missing {', '.join(sorted(missing))}")
                     continue
                 yield from _row(where, values)
     except OSError as error:
@@ -183,11 +184,11 @@ def read_jsonl(path: Path) -> Iterator[Row | Problem]:
 
 def _row(where: str, cells: Mapping[str, Any]) -> Iterator[Row | Problem]:
     row = Row(where, {})
-    named = cells.get("question_id") or cells.get("eval_id")
-    at = f'{where} (id "{named}")' if named else where
+    row_id = cells.get("question_id") or cells.get("eval_id")
+    at = f'{where} (id "{row_id}")' if row_id else where
     problems = []
     for column, cell in cells.items():
-        if column is None:  # what csv has beyond the header
+        if column is None:  # cells beyond the header
             problems.append(Problem(at, "more cells than the header has columns"))
             continue
         value = cell
@@ -199,9 +200,9 @@ def _row(where: str, cells: Mapping[str, Any]) -> Iterator[Row | Problem]:
                 problems.append(Problem(f"{at}: {column}", f"not JSON at character {error.pos}: {error.msg}"))
                 continue
         if kind and value is not None and not isinstance(value, kind):
-            right = "a list" if kind is list else "an object"
+            expected = "a list" if kind is list else "an object"
             problems.append(
-                Problem(f"{at}: {column}", f"right is {right} as JSON, found {dumps(value)[:40]}")
+                Problem(f"{at}: {column}", f"expected {expected} as JSON, found {dumps(value)[:40]}")
             )
         row.values[column] = value
     if problems:
@@ -213,9 +214,9 @@ def _row(where: str, cells: Mapping[str, Any]) -> Iterator[Row | Problem]:
 def spans_in(row: Row) -> Iterator[Span | Problem]:
     """Yield the spans of a row's session.
 
-    They are those of `session_trace`, if their parents are: the first converter that wrote such files gave
-    each span a trace of its own and each step one second. Such a trace is not used, the events of the
-    session record beside it are.
+    They come from `session_trace`, unless its spans have parents in other traces: the first converter that
+    wrote such files gave each span a trace of its own and each step one second. Then they are made from the
+    events of the row's session record.
     """
     where, record = f"{row.where}: session_trace", row.session_record
     spans, problems = _debug_spans(row.values.get("session_trace") or [], where)
@@ -228,7 +229,7 @@ def spans_in(row: Row) -> Iterator[Span | Problem]:
         yield from _spans_of_record(row, record)
     elif torn:
         yield Problem(
-            where, "its spans have parents in other traces, and there is no session_state to read instead"
+            where, "its spans have parents in other traces, and the row has no session_state to read instead"
         )
     else:
         yield from problems or [Problem(where, "missing or empty")]
@@ -243,22 +244,24 @@ def _debug_spans(records: Sequence[Any], where: str) -> tuple[list[Span], list[P
     ]
     read = read_trace(numbered)
     if records and read is None:
-        return [], [Problem(where, "not spans as ADK's debug API has them")]
-    found = list(read or ())
-    problems = [p._replace(where=f"{where} {p.where}".rstrip()) for p in found if isinstance(p, Problem)]
-    return [span for span in found if isinstance(span, Span)], problems
+        return [], [Problem(where, "not spans in the form of ADK's debug API")]
+    spans, problems = separate(read or ())
+    return spans, [problem._replace(where=f"{where} {problem.where}".rstrip()) for problem in problems]
 
 
 def _number(value: Any) -> Any:
-    """Return an id that is written as text as the number that it is; anything else as it is."""
+    """Return an id in text as a number; any other value as it is."""
     return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 40 else value
 
 
 def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
-    """Yield spans with what only the row knows of their session, on the spans that stand topmost."""
+    """Yield spans, the topmost with what only the row records: session id, question id and state."""
     extracted = row.values.get("extracted_data") or {}
     state = state_of({"state": extracted.get("state_variables")})
-    told = {semconv.CONVERSATION_ID: row.values.get("session_id"), semconv.QUESTION_ID: row.question_id}
+    row_attributes = {
+        semconv.CONVERSATION_ID: row.values.get("session_id"),
+        semconv.QUESTION_ID: row.question_id,
+    }
     ids = {span.span_id for span in spans}
     tops = [span for span in spans if span.parent_span_id not in ids]
     last = max(tops, key=lambda span: span.start_ns)
@@ -267,33 +270,29 @@ def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
         if span.parent_span_id in ids:
             yield span
             continue
-        known = {key: value for key, value in told.items() if value}
+        known = {key: value for key, value in row_attributes.items() if value}
         if span is last and stateless and state is not None:
             known[semconv.STATE] = dumps(state)
         yield span._replace(attributes={**known, **span.attributes})
 
 
 def _spans_of_record(row: Row, record: Mapping[str, Any]) -> Iterator[Span | Problem]:
-    turns = []
-    for turn in invocations(record, f"{row.where}: session_state"):
-        if isinstance(turn, Problem):
-            yield turn
-        else:
-            turns.append(turn)
+    turns, problems = separate(invocations(record, f"{row.where}: session_state"))
+    yield from problems
     session_id = row.values.get("session_id") or record.get("id")
     if not turns or not isinstance(session_id, str):
-        yield Problem(f"{row.where}: session_state", "no id, or no events: nothing tells what the agent did")
+        yield Problem(f"{row.where}: session_state", "no id or no events, which record what the agent did")
         return
     yield from spans_of(session_id, list(_with_arguments(turns, row)), state_of(record), row.question_id)
 
 
 def _with_arguments(turns: Sequence[Invocation], row: Row) -> Iterator[Invocation]:
-    """Yield turns with their calls' arguments as the row tells them elsewhere, where the calls are the same.
+    """Yield turns with their calls' arguments from the row's other columns, if those have the same calls.
 
-    In the session records of such files the keys inside arguments are in camelCase, whatever they were.
+    In the session records of such files all keys inside arguments were converted to camelCase.
     """
     attributes = [span.get("attributes") for span in objects(row.values.get("session_trace"))]
-    told = [
+    recorded = [
         (a.get(semconv.TOOL_NAME), _json(a["gcp.vertex.agent.tool_call_args"]))
         for a in attributes
         if isinstance(a, dict) and "gcp.vertex.agent.tool_call_args" in a
@@ -301,14 +300,14 @@ def _with_arguments(turns: Sequence[Invocation], row: Row) -> Iterator[Invocatio
         (call.get("tool_name"), call.get("input_arguments"))
         for call in objects((row.values.get("extracted_data") or {}).get("tool_interactions"))
     ]
-    same = [name for name, _ in told] == [call.name for turn in turns for call in turn.calls]
-    arguments = iter(value for _, value in told)
+    same = [name for name, _ in recorded] == [call.name for turn in turns for call in turn.calls]
+    arguments = iter(value for _, value in recorded)
     for turn in turns:
         events = []
         for event in turn.events:
             calls = [(call, next(arguments, None) if same else None) for call in event.calls]
-            mended = tuple(c._replace(arguments=v) if isinstance(v, dict) else c for c, v in calls)
-            events.append(event._replace(calls=mended))
+            corrected = tuple(c._replace(arguments=v) if isinstance(v, dict) else c for c, v in calls)
+            events.append(event._replace(calls=corrected))
         yield turn._replace(events=tuple(events))
 
 

@@ -1,1 +1,1 @@
-"""From spans as instrumentations write them to observations: one vocabulary."""
+"""Spans as instrumentations write them, read into observations: one vocabulary for all of them."""

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
-from spangrade.converters.datasets.command import finish, sorted_out
+from spangrade.converters.datasets.problems import separate
+from spangrade.converters.script import report
 from spangrade.evaluator.cli.options import Db
 from spangrade.evaluator.cli.output import database, warn
 
@@ -37,19 +38,19 @@ def evalset(
     What cannot be used is named and left out, and the exit code is then 2.
     """
     from spangrade.converters.datasets.adk_evalset import evalset_of, is_evalset, questions_of
-    from spangrade.converters.datasets.golden import golden_of, load_json
-    from spangrade.converters.datasets.golden_file import append, write_new
+    from spangrade.converters.datasets.files import load_json, write_new_json
+    from spangrade.converters.datasets.golden import append, golden_of
 
     document = load_json(source)
     if is_evalset(document):
-        questions, problems = sorted_out(questions_of(document, str(source), agent))
+        questions, problems = separate(questions_of(document, str(source), agent))
         added, more = append(output, questions)
-        finish(f"{added} questions added to {output}", [*problems, *more])
+        report(f"{added} questions added to {output}", [*problems, *more])
     else:
         golden = golden_of(document, str(source)).golden_questions
         converted, problems = evalset_of(golden, output.name.partition(".")[0])
-        write_new(output, converted)
-        finish(f"{len(golden)} eval cases written to {output}", problems)
+        write_new_json(output, converted)
+        report(f"{len(golden)} eval cases written to {output}", problems)
 
 
 @app.command()
@@ -75,4 +76,4 @@ def session(
     for where in addition.volatile:
         handled = "any value is accepted" if wildcards else "--wildcards accepts any value"
         warn(f"{where}: looks generated; {handled}")
-    finish(f"{addition.added} question added to {output}", addition.problems)
+    report(f"{addition.added} question added to {output}", addition.problems)

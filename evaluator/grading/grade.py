@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from spangrade.evaluator.golden import GoldenDataset, GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.policy import CONVERSATION, MetricPlan, Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unicodedata import normalize
 
-from spangrade.evaluator.golden import GoldenDataset, GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.session import Session
 
 

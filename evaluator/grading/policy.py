@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics import Failure, Metric, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode

@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, Future
 from math import isfinite
 from typing import Any
 
-from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.protocol import JudgeBudgetExceeded, JudgeUnavailable
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score

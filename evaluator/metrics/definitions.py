@@ -16,7 +16,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictStr, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from spangrade.converters.datasets.golden import MAX_PROBLEMS, load_json
+from spangrade.converters.datasets.files import load_json
+from spangrade.converters.datasets.golden import MAX_PROBLEMS
 from spangrade.evaluator.metrics.columns import COLUMNS
 from spangrade.tracer.errors import InputError
 

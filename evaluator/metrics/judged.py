@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.judge import Question, default_judge, rate, rate_by
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
 from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation
 from spangrade.evaluator.metrics.columns import column
 from spangrade.evaluator.metrics.definitions import Definition, Scale

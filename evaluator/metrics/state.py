@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.matching import json_equal, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.golden import GoldenQuestion, ReferenceToolInteraction
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics.matching import (
     ArgumentMatcher,
     arguments_match,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import eq
 
-from spangrade.evaluator.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.matching import common_length, is_subsequence, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session, Step

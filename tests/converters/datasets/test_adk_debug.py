@@ -75,9 +75,9 @@ def test_a_span_keeps_what_adk_records_and_nothing_is_made_up() -> None:
     [
         (
             {"name": "call_llm"},
-            "not a span; right is a JSON object with end_time, name, span_id, start_time, trace_id",
+            "not a span; expected a JSON object with end_time, name, span_id, start_time, trace_id",
         ),
-        (5, "not a span; right is a JSON object with end_time, name, span_id, start_time, trace_id"),
+        (5, "not a span; expected a JSON object with end_time, name, span_id, start_time, trace_id"),
         (span(trace_id=0), "trace_id is not an integer of 128 bits, above zero"),
         (span(trace_id=1.2e37), "trace_id is not an integer of 128 bits, above zero"),
         (span(trace_id=2**128), "trace_id is not an integer of 128 bits, above zero"),
@@ -85,8 +85,8 @@ def test_a_span_keeps_what_adk_records_and_nothing_is_made_up() -> None:
         (span(parent_span_id="x"), "parent_span_id is not an integer of 64 bits, above zero"),
         (span(end_time=None), "end_time is not an integer of nanoseconds since 1970"),
         (span(end_time=2**63), f"end_time is {2**63}; expected nanoseconds since 1970, below 2^63"),
-        (span(name=5), "not a span; right is a text as its name and a JSON object as its attributes"),
-        (span(attributes=[5]), "not a span; right is a text as its name and a JSON object as its attributes"),
+        (span(name=5), "not a span; expected a text as its name and a JSON object as its attributes"),
+        (span(attributes=[5]), "not a span; expected a text as its name and a JSON object as its attributes"),
         (span(attributes={"a": 2**64}), "an attribute is an integer beyond 64 bits"),
     ],
 )

@@ -283,16 +283,17 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(spangrade: Spangrad
     assert done.out == [f"3 sessions converted to {out}; 9 left out"]
     at = [f"spangrade: {history / f'{number}.evalset_result.json'}: " for number in range(6)]
     events = 'eval_case_results[0] (id "cart_only_wrong_expectation").session_details.events'
-    without, untold = "missing; without", "nothing tells what the agent did"
+    events_of_e = f'{at[2]}eval_case_results[1] (id "e").session_details.events'
+    session = f'{at[1]}eval_case_results[0] (id "discount_then_return").session_details'
     assert done.err[:5] == [
-        f'{at[1]}eval_case_results[0] (id "discount_then_return").session_details: {without} it {untold}',
-        f"{at[1]}eval_case_results[1].eval_id: missing; right is a text",
+        f"{session}: missing; only it records what the agent did",
+        f"{at[1]}eval_case_results[1].eval_id: missing; expected a text",
         f"{at[2]}{events}[1].timestamp: not a number of seconds since 1970",
         f"{at[2]}{events}[2].invocation_id: missing",
-        f'{at[2]}eval_case_results[1] (id "e").session_details.events: {without} them {untold}',
+        f"{events_of_e}: missing; only they record what the agent did",
     ]
     assert done.err[5].startswith(f"spangrade: {history / '3.evalset_result.json'}: not JSON: line 1")
-    assert done.err[6] == f"{at[4]}eval_case_results: missing; right is a list"
+    assert done.err[6] == f"{at[4]}eval_case_results: missing; expected a list"
     assert [line.split("session_id: ")[1] for line in done.err[7:]] == [
         f'"{one.session_id}" is in the history twice' for one in cases("2.13.0")
     ]
@@ -300,7 +301,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(spangrade: Spangrad
 
 def test_a_folder_without_a_history_is_refused(spangrade: Spangrade, tmp_path: Path) -> None:
     done = spangrade("convert", "adk-history", "--agent-dir", tmp_path, "--output", tmp_path / "run.csv")
-    right = "right is the folder that `adk eval` was given"
+    right = "expected the folder of an agent that `adk eval` has run"
     said = f"spangrade: {tmp_path}: no .adk/eval_history/*.evalset_result.json; {right}"
     assert done == (2, [], [said])
 
@@ -309,7 +310,7 @@ def test_a_file_that_is_no_simulations_csv_is_left_as_it_is(spangrade: Spangrade
     out = tmp_path / "sales.csv"
     out.write_text("a,b\n1,2\n")
     done = spangrade("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--output", out)
-    said = f"spangrade: {out}: not a simulation's CSV, so it is left as it is; name another --output"
+    said = f"spangrade: {out}: not a simulation's CSV, so it is left unchanged; name another --output"
     assert (done, out.read_text()) == ((2, [], [said]), "a,b\n1,2\n")
 
 

@@ -158,12 +158,12 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(convert: Spangrade,
         [
             f"{at}[1]: not an object",
             f"{at}[2].eval_id: missing",
-            f'{at}[3] (id "c3").conversation: no turns; what only a scenario tells has no user messages',
+            f'{at}[3] (id "c3").conversation: no turns; a scenario has no user messages',
             f'{at}[4] (id "c4").conversation: a turn whose user_content has no text',
             f'{at}[7] (id "c6").conversation[0].intermediate_data: a call without a name',
             f'{at}[7] (id "c6").conversation[0].intermediate_data: the args of t are not an object',
             f'spangrade: {out}: id "c5": agents_evaluated: must not be empty',
-            f'spangrade: {out}: id "c1": it is taken',
+            f'spangrade: {out}: id "c1": another question has it',
         ],
     )
     assert [question["id"] for question in questions(tmp_path)] == ["c1", "c6"]
@@ -186,7 +186,7 @@ def test_golden_questions_become_an_eval_set_and_come_back(convert: Spangrade, t
         ]
     }
     done = convert(golden)
-    where = "which turns the expected calls belong to is not known: all are under the last"
+    where = "the turns of the expected calls are unknown: all calls are in the last turn"
     assert done == (0, [f"1 eval cases written to {tmp_path / 'out.json'}"], [f"spangrade: q1: {where}"])
     evalset = json.loads((tmp_path / "out.json").read_bytes())
     nothing = {"tool_uses": [], "tool_responses": [], "intermediate_responses": []}
@@ -225,6 +225,6 @@ def test_an_eval_set_is_never_written_over_a_file(convert: Spangrade, tmp_path: 
     golden = {"id": "q1", "user_inputs": ["hi"], "agents_evaluated": ["a"], "reference_data": {}}
     done = convert({"golden_questions": [golden]})
     said = (
-        f"spangrade: {tmp_path / 'out.json'}: is there already, so it is left as it is; name another --output"
+        f"spangrade: {tmp_path / 'out.json'}: exists already, so it is left unchanged; name another --output"
     )
     assert (done, (tmp_path / "out.json").read_text()) == ((2, [], [said]), "mine")

@@ -14,7 +14,7 @@ from command_line import Done, Spangrade
 from paths import CAPTURED, ROOT
 
 from spangrade.converters.datasets.conversation_log import free_id
-from spangrade.converters.datasets.golden_file import replace
+from spangrade.converters.datasets.files import write_text
 from spangrade.tracer.errors import InputError
 
 captured = pytest.mark.skipif(not CAPTURED.is_dir(), reason="the captured files are not in this checkout")
@@ -140,7 +140,7 @@ def test_the_same_log_again_gets_an_id_of_its_own_and_a_warning(convert: Spangra
     assert first["id"] != second["id"]
     where = f'spangrade: {tmp_path / "golden.json"}: id "{second["id"]}"'
     assert done.err == [
-        f'{where}: asks the same as "{first["id"]}"; a session that fits both is inconclusive'
+        f'{where}: has the same user inputs as "{first["id"]}"; a session that matches both is inconclusive'
     ]
     assert done.code == 0
 
@@ -189,10 +189,10 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(convert: Spangrade,
         [f"1 question of 3 turns added to {tmp_path / 'golden.json'}; 7 left out"],
         [
             f"{at}[0].expected_tool_use: not a list of calls",
-            f'{at}[1]: not an object; right is one with "query"',
+            f'{at}[1]: not an object; expected one with "query"',
             f"{at}[2].query: missing",
             f"{at}[3].query: not a text; the turn is left out",
-            f"{at}[4].expected_tool_use[0]: no name of a tool; right is a text under tool_name",
+            f"{at}[4].expected_tool_use[0]: no tool name; expected a text under tool_name",
             f"{at}[4].expected_tool_use[1]: the arguments of t are not an object",
             f"{at}[4].reference: not a text",
         ],
@@ -205,7 +205,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(convert: Spangrade,
 @pytest.mark.parametrize(
     ("log", "said"),
     [
-        ({"query": "hi"}, 'not a list; right is a list of turns, each an object with "query"'),
+        ({"query": "hi"}, 'not a list; expected a list of turns, each an object with "query"'),
         ([], 'no turn with a "query"; nothing to convert'),
     ],
 )
@@ -219,7 +219,7 @@ def test_a_tag_without_a_colon_is_refused(convert: Spangrade) -> None:
     assert convert(LOG, "--metadata", "tenant") == (
         2,
         [],
-        ['spangrade: --metadata "tenant": right is key:value'],
+        ['spangrade: --metadata "tenant": expected key:value'],
     )
 
 
@@ -227,10 +227,10 @@ def test_a_write_that_fails_leaves_the_file_and_nothing_beside_it(tmp_path: Path
     file = tmp_path / "golden.json"
     file.write_text("old")
     with pytest.raises(UnicodeEncodeError):
-        replace(file, "new \ud800")
+        write_text(file, "new \ud800")
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
-        replace(tmp_path / "folder", "new")
+        write_text(tmp_path / "folder", "new")
     assert (file.read_text(), sorted(p.name for p in tmp_path.iterdir())) == (
         "old",
         ["folder", "golden.json"],
@@ -240,7 +240,7 @@ def test_a_write_that_fails_leaves_the_file_and_nothing_beside_it(tmp_path: Path
 def test_a_link_stays_one(tmp_path: Path) -> None:
     (tmp_path / "real.json").write_text("old")
     (tmp_path / "link.json").symlink_to("real.json")
-    replace(tmp_path / "link.json", "new")
+    write_text(tmp_path / "link.json", "new")
     assert (tmp_path / "link.json").is_symlink()
     assert (tmp_path / "real.json").read_text() == "new"
 

@@ -108,7 +108,7 @@ def test_a_torn_trace_without_events_is_left_out(spangrade: Spangrade, tmp_path:
     rows[0]["session_trace"] = json.dumps(trace)
     file = written(tmp_path / "torn.csv", rows)
     done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
-    said = "its spans have parents in other traces, and there is no session_state to read instead"
+    said = "its spans have parents in other traces, and the row has no session_state to read instead"
     at = f'{file}: row 1 (id "discount_then_return"): session_trace'
     assert (done.code, done.err) == (2, [f"spangrade: {at}: {said}"])
     assert done.out[-1] == "1 session: 1 passed; 1 golden question unanswered"
@@ -158,13 +158,13 @@ def test_what_cannot_be_used_is_named_and_the_rest_graded(spangrade: Spangrade, 
     cart, first = '(id "cart_only_wrong_expectation")', '(id "discount_then_return")'
     assert done.err == [
         f"{at[2]} {cart}: user_inputs: not JSON at character 5: unexpected end of data",
-        f"{at[3]} {cart}: extracted_data: right is an object as JSON, found []",
+        f"{at[3]} {cart}: extracted_data: expected an object as JSON, found []",
         f"{at[4]}: id: expected a string, found null",
         f"{at[4]}: user_inputs[0]: expected a string, found a number",
-        f'{at[5]} {first}: id: "discount_then_return" is taken by a question of other content',
+        f'{at[5]} {first}: id: "discount_then_return" is also the id of another question',
         f'{at[6]} (id "q6"): reference_data.reference_trajectory: expected a list of strings, found a string',
         f'{at[7]} (id "q7"): session_trace: missing or empty',
-        f'{at[8]} (id "q8"): session_trace: not spans as ADK\'s debug API has them',
+        f'{at[8]} (id "q8"): session_trace: not spans in the form of ADK\'s debug API',
     ]
     assert (done.code, done.out[-1]) == (
         2,
@@ -187,8 +187,8 @@ def test_lines_that_are_no_interactions_are_named(spangrade: Spangrade, tmp_path
     assert (done.code, done.out[-1]) == (2, "1 session: 1 passed")
     assert [re.sub("not JSON: .*", "not JSON", line) for line in done.err] == [
         f"spangrade: {file}:3: not JSON",
-        f"spangrade: {file}:4: not a processed interaction: no session_trace",
-        f"spangrade: {file}:5: not a processed interaction: no session_trace, user_inputs",
+        f"spangrade: {file}:4: not a processed interaction: missing session_trace",
+        f"spangrade: {file}:5: not a processed interaction: missing session_trace, user_inputs",
     ]
 
 
@@ -234,8 +234,8 @@ def test_recordings_are_refused_beside_a_file_that_brings_its_own(
     ("name", "text", "said"),
     [
         ("a.csv", "a,b\n1,2\n", "not a simulation's CSV: no column session_trace, user_inputs"),
-        ("a.csv", "user_inputs,session_trace\n", "no question in it that can be graded"),
-        ("a.json", '{"eval_cases": []}', "no question in it that can be graded"),
+        ("a.csv", "user_inputs,session_trace\n", "no question that can be graded"),
+        ("a.json", '{"eval_cases": []}', "no question that can be graded"),
         ("a.json", "{", "not JSON: line 1, column 2: unexpected end of data"),
         ("a.json", "[]", "the file: expected an object, found a list"),
         ("none.json", None, "cannot be read: No such file or directory"),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from paths import CAPTURED
 
-from spangrade.evaluator.golden import GoldenDataset, find_dataset, load_golden
+from spangrade.converters.datasets.formats import find_dataset
+from spangrade.converters.datasets.golden import GoldenDataset, load_golden
 from spangrade.tracer.errors import InputError
 
 QUESTION = {"id": "q1", "user_inputs": ["hi"], "agents_evaluated": ["shop"], "reference_data": {}}

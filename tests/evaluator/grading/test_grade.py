@@ -12,7 +12,7 @@ from builders import llm, question, session, tool
 from paths import CAPTURED, SHARED
 from rich.console import Console
 
-from spangrade.evaluator.golden import GoldenDataset, GoldenQuestion, load_golden
+from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion, load_golden
 from spangrade.evaluator.grading.grade import Grade, grade
 from spangrade.evaluator.grading.match_questions import normal_text
 from spangrade.evaluator.grading.policy import Verdict, exit_code

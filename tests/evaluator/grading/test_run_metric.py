@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from builders import llm, question, session, tool
 
-from spangrade.evaluator.golden import GoldenDataset
+from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import MAX_PENDING, grade
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_metric import run_metric

@@ -12,7 +12,7 @@ import pytest
 from builders import question, session, tool
 from gemini_standin import GeminiStandIn, gemini_standin
 
-from spangrade.evaluator.golden import GoldenDataset
+from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.grading.run_metric import run_metric
