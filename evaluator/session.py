@@ -1,151 +1,202 @@
 """What an agent did in one conversation, as derived from its spans.
 
-The rows (`Turn`, `Step`, `ToolInteraction`, `LLMCall`, `Error`) have the columns of the SQL views of the
-same names. None is *unknown* everywhere: the spans do not tell.
+Every field says in its `Column` what it means. That is the one source of columns: `derive.schema` makes the
+tables, the views, the JSON of a session and docs/views.md of these types. None is *unknown* everywhere: the
+spans do not record it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+
+class Column(NamedTuple):
+    """What a field means, for people, and how views and JSON show it.
+
+    Attributes:
+        description: one line of plain text.
+        unit: of the values; "ns" is a point in time, shown as a timestamp.
+        shown_as: its name in a view, if another than the field's.
+        json_as: its name in JSON, if another than the field's.
+        shown: whether views and JSON have it.
+        known_by: the field that tells a JSON null (true) from unknown (false), where both are None.
+    """
+
+    description: str
+    unit: str = ""
+    shown_as: str = ""
+    json_as: str = ""
+    shown: bool = True
+    known_by: str = ""
+
+
+_POSITION = Column("number in the session, from 1, by start")
+_TURN = Column("the turn that it belongs to")
+_AGENT = Column("the agent that made it")
+_START = Column("when it started, UTC", "ns", shown_as="started_at", json_as="started_at")
+_END = Column("when it ended, UTC", "ns", shown=False)
+_LATENCY = Column("its duration", "s")
+_TRACE = Column("the trace that records it")
+_SPAN = Column("the span that records it; unknown where only messages do")
+_KNOWN = Column("whether the value is recorded", shown=False)
 
 
 class Turn(NamedTuple):
-    """One user message and all that followed until the next. `turn` counts from 1."""
+    """One user message and all that followed until the next."""
 
-    turn: int
-    user_input: str | None
-    final_response: str | None
-    start_ns: int
-    end_ns: int
-    latency_s: float | None
-    trace_ids: tuple[str, ...]
+    turn: Annotated[int, Column("number of the turn, from 1", json_as="index")]
+    user_input: Annotated[str | None, Column("the user's message")]
+    final_response: Annotated[str | None, Column("the agent's last text")]
+    latency_s: Annotated[float | None, Column("duration of the topmost spans, overlaps counted once", "s")]
+    start_ns: Annotated[int, _START]
+    end_ns: Annotated[int, _END]
+    trace_ids: Annotated[tuple[str, ...], Column("the traces that record it")]
 
 
 class Step(NamedTuple):
-    """An agent or a tool that started; the steps' names, in order, are the trajectory."""
+    """An agent or a tool that started; the names of the steps, in order, are the trajectory."""
 
-    position: int
-    turn: int | None
-    kind: Literal["agent", "tool"]
-    name: str
-    start_ns: int
-    trace_id: str
-    span_id: str | None
+    position: Annotated[int, _POSITION]
+    turn: Annotated[int | None, _TURN]
+    kind: Annotated[Literal["agent", "tool"], Column("`agent` or `tool`")]
+    name: Annotated[str, Column("name of the agent or tool")]
+    start_ns: Annotated[int, _START]
+    trace_id: Annotated[str, _TRACE]
+    span_id: Annotated[str | None, _SPAN]
 
 
 class ToolInteraction(NamedTuple):
-    """One execution of one tool. `input_arguments` and `output` are JSON values.
+    """One execution of one tool: its call and its result."""
 
-    `ok` is None where the spans carry neither a result nor a sign of failure. A hand-off (a tool that
-    only transfers control to another agent) is marked and kept.
-    """
-
-    position: int
-    turn: int | None
-    tool_name: str
-    input_arguments: Any
-    output: Any
-    arguments_known: bool
-    output_known: bool
-    ok: bool | None
-    error: str | None
-    call_id: str | None
-    agent: str | None
-    handoff: bool
-    start_ns: int
-    end_ns: int
-    latency_s: float | None
-    trace_id: str
-    span_id: str | None
+    position: Annotated[int, _POSITION]
+    turn: Annotated[int | None, _TURN]
+    tool_name: Annotated[str, Column("name of the tool")]
+    input_arguments: Annotated[Any, Column("arguments, usually an object", known_by="arguments_known")]
+    output: Annotated[Any, Column("result", known_by="output_known")]
+    arguments_known: Annotated[bool, _KNOWN]
+    output_known: Annotated[bool, _KNOWN]
+    ok: Annotated[bool | None, Column("whether it succeeded; unknown without a result or a sign of failure")]
+    error: Annotated[str | None, Column("the failure's message")]
+    call_id: Annotated[str | None, Column("id that the model gave the call")]
+    agent: Annotated[str | None, _AGENT]
+    handoff: Annotated[bool, Column("whether it only transfers control to another agent")]
+    latency_s: Annotated[float | None, _LATENCY]
+    start_ns: Annotated[int, _START]
+    end_ns: Annotated[int, _END]
+    trace_id: Annotated[str, _TRACE]
+    span_id: Annotated[str | None, _SPAN]
 
 
 class LLMCall(NamedTuple):
-    """One call of a model. Tokens: `input_tokens` includes cached ones, `output_tokens` reasoning.
+    """One call of a model."""
 
-    `grounding_chunks` are the sources that the answer was grounded on (a search's results), `code_executions`
-    the times that code ran in the model's own sandbox.
-    """
-
-    position: int
-    turn: int | None
-    agent: str | None
-    provider: str | None
-    model: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_input_tokens: int | None
-    reasoning_tokens: int | None
-    grounding_chunks: int | None
-    code_executions: int | None
-    cost_usd: float | None
-    start_ns: int
-    end_ns: int
-    latency_s: float | None
-    trace_id: str
-    span_id: str
+    position: Annotated[int, _POSITION]
+    turn: Annotated[int | None, _TURN]
+    agent: Annotated[str | None, _AGENT]
+    provider: Annotated[str | None, Column("provider of the model")]
+    model: Annotated[str | None, Column("model that answered, else the requested one")]
+    input_tokens: Annotated[int | None, Column("input, cached and tool-use-prompt tokens included", "tokens")]
+    output_tokens: Annotated[int | None, Column("output, reasoning included", "tokens")]
+    cached_input_tokens: Annotated[int | None, Column("the part of the input read from a cache", "tokens")]
+    reasoning_tokens: Annotated[int | None, Column("the part of the output that is reasoning", "tokens")]
+    cost_usd: Annotated[float | None, Column("price of the tokens, by genai-prices", "USD")]
+    latency_s: Annotated[float | None, _LATENCY]
+    grounding_chunks: Annotated[int | None, Column("sources that the answer is grounded on")]
+    code_executions: Annotated[int | None, Column("runs of code in the model's own sandbox")]
+    start_ns: Annotated[int, _START]
+    end_ns: Annotated[int, _END]
+    trace_id: Annotated[str, _TRACE]
+    span_id: Annotated[str, Column("the span that records it")]
 
 
 class Error(NamedTuple):
-    """A failure where it began: `where` is "tool NAME", "agent NAME" or "llm MODEL"."""
+    """A failure, where it began."""
 
-    where: str
-    message: str | None
-    trace_id: str
-    span_id: str | None
+    where: Annotated[str, Column("`tool NAME`, `agent NAME` or `llm MODEL`")]
+    message: Annotated[str | None, Column("the failure's message")]
+    trace_id: Annotated[str, _TRACE]
+    span_id: Annotated[str | None, _SPAN]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of the inference calls alone; `complete` if every call recorded its input and output."""
+    """Tokens of the session's model calls, each call counted once."""
 
-    llm_calls: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_input_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    complete: bool = False
+    llm_calls: Annotated[int | None, Column("number of model calls")] = None
+    input_tokens: Annotated[
+        int | None, Column("input, cached and tool-use-prompt tokens included", "tokens")
+    ] = None
+    output_tokens: Annotated[int | None, Column("output, reasoning included", "tokens")] = None
+    cached_input_tokens: Annotated[
+        int | None, Column("the part of the input read from a cache", "tokens")
+    ] = None
+    reasoning_tokens: Annotated[int | None, Column("the part of the output that is reasoning", "tokens")] = (
+        None
+    )
+    complete: Annotated[
+        bool, Column("whether every call recorded its input and output", shown_as="usage_complete")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds. `total_s` is the sum of the turns; the user's thinking time is not in it.
+    """Where the time of the session's turns went; the user's thinking time is not in it."""
 
-    `llm_s` and `tool_s` are the union of the intervals of model calls and of tools, each without what it
-    encloses; `framework_s` is the rest of the total.
-    """
-
-    total_s: float | None = None
-    llm_s: float | None = None
-    tool_s: float | None = None
-    framework_s: float | None = None
-    first_response_s: float | None = None
+    total_s: Annotated[float | None, Column("sum of the turns", "s")] = None
+    llm_s: Annotated[
+        float | None, Column("in model calls, overlaps counted once, without what they enclose", "s")
+    ] = None
+    tool_s: Annotated[
+        float | None, Column("in tools, overlaps counted once, without what they enclose", "s")
+    ] = None
+    framework_s: Annotated[float | None, Column("the rest of the total", "s")] = None
+    first_response_s: Annotated[
+        float | None, Column("from the start to the end of the first model call with a text", "s")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One conversation. `session_id_source` is "trace" where no conversation id was recorded.
+    """One conversation.
 
-    `missing_spans` are those that must have been there (recorded spans beneath an agent's run name them as
-    parents) and are not; of a `sampled` one whole traces may have been dropped. What is recorded is then not,
-    or may not be, the whole.
+    Tuples of records and the state variables are views of their own; where such a field has a `Column`, that
+    is their number in the view `sessions`.
     """
 
-    session_id: str
-    session_id_source: Literal["conversation", "trace"]
-    question_id: str | None
-    turns: tuple[Turn, ...]
+    session_id: Annotated[str, Column("the conversation's id, or the trace's where none is recorded")]
+    session_id_source: Annotated[
+        Literal["conversation", "trace"], Column("`conversation` or `trace`: what has this id")
+    ]
+    question_id: Annotated[
+        str | None, Column("id of the golden question that it answers, where a span has it")
+    ]
+    start_ns: Annotated[int | None, _START]
+    turns: Annotated[tuple[Turn, ...], Column("number of turns")]
     trajectory: tuple[Step, ...]
-    agents: tuple[str, ...] | None
-    tool_interactions: tuple[ToolInteraction, ...]
-    handoffs: tuple[tuple[str | None, str], ...] | None
+    agents: Annotated[tuple[str, ...] | None, Column("names of the agents, by first start")]
+    tool_interactions: Annotated[
+        tuple[ToolInteraction, ...], Column("number of tool interactions", shown_as="tool_calls")
+    ]
+    handoffs: Annotated[
+        tuple[tuple[str | None, str], ...] | None, Column("hand-offs, each [from, to], in order")
+    ]
     state_variables: dict[str, Any] | None
     llm_calls: tuple[LLMCall, ...]
     usage: Usage
-    models: tuple[str, ...] | None
-    cost_usd: float | None
-    cost_unknown: str | None
+    models: Annotated[tuple[str, ...] | None, Column("the models that answered, by first call")]
+    cost_usd: Annotated[float | None, Column("price of all model calls; unknown if one's is", "USD")]
+    cost_unknown: Annotated[str | None, Column("the models without a known price")]
     latency: Latency
-    errors: tuple[Error, ...]
-    missing_spans: int = 0
-    sampled: bool = False
+    errors: Annotated[tuple[Error, ...], Column("number of errors")]
+    missing_spans: Annotated[
+        int, Column("missing parents of recorded spans; above 0, not the whole session is recorded")
+    ] = 0
+    sampled: Annotated[bool, Column("whether traces of the session may have been sampled out")] = False
+
+
+class StateVariable(NamedTuple):
+    """One variable of the session's state, as it was at the end."""
+
+    name: Annotated[str, Column("name of the variable")]
+    value: Annotated[Any, Column("its last value")]

@@ -104,6 +104,7 @@ def session(
         session_id="s1",
         session_id_source="conversation",
         question_id=None,
+        start_ns=0,
         turns=tuple(turn(index, user_input) for index, (user_input, _) in enumerate(turns, 1)),
         trajectory=tuple(
             step(name, "agent" if name in (agents or ()) else "tool", position=position)

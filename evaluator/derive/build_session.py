@@ -46,6 +46,7 @@ def build_session(
         session_id=session_id,
         session_id_source=session_id_source,
         question_id=next((o.question_id for o in tree.ordered if o.question_id), None),
+        start_ns=turns[0].start_ns if turns else None,
         turns=turns,
         trajectory=_trajectory(groups, tools),
         agents=agents,

@@ -1,4 +1,4 @@
-"""Conversation ids in attributes of people's own: which attributes these are is a setting of the database."""
+"""Session ids in attributes of the user's choice: which attributes is a setting of the database."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from spangrade.tracer.store import Store
 
 
 def session_from(store: Store) -> tuple[str, ...]:
-    """Return the names of the attributes that hold a session's id, the first to be asked first."""
+    """Return the names of the attributes that hold a session's id, the first one first."""
     if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'session_from'"):
         return ()
     return tuple(name for (name,) in store.query("SELECT attribute FROM session_from ORDER BY position"))
 
 
 def set_session_from(store: Store, attributes: Iterable[str]) -> None:
-    """Keep the names of the attributes that hold a session's id; new ones derive everything again."""
+    """Set the names of the attributes that hold a session's id; if they change, all is derived again."""
     names = tuple(dict.fromkeys(attributes))
     if names == session_from(store):
         return
@@ -30,10 +30,10 @@ def set_session_from(store: Store, attributes: Iterable[str]) -> None:
                 "INSERT INTO session_from VALUES ($position, $name)", {"position": position, "name": name}
             )
         if store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived'"):
-            store.query("UPDATE derived.progress SET rules = 0")
+            store.query("DELETE FROM derived.progress")
 
 
-def own_id(span: Span, attributes: Iterable[str]) -> str | None:
+def session_id_of(span: Span, attributes: Iterable[str]) -> str | None:
     """Return the session id in the first of the attributes that a span, or else its resource, has."""
     for name in attributes:
         value = span.attributes.get(name, span.resource.get(name))
@@ -42,6 +42,6 @@ def own_id(span: Span, attributes: Iterable[str]) -> str | None:
     return None
 
 
-def with_own_ids(observations: Sequence[Observation], ids: Mapping[str, str]) -> list[Observation]:
-    """Return a trace's observations with the ids of people's own, by span id, in place of any other."""
-    return [seen._replace(conversation_id=ids.get(seen.span_id)) for seen in observations]
+def with_session_ids(observations: Sequence[Observation], by_span: Mapping[str, str]) -> list[Observation]:
+    """Return a trace's observations with session ids by span id in place of all conversation ids."""
+    return [o._replace(conversation_id=by_span.get(o.span_id)) for o in observations]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
+from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, TIME, TableColumn
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
+
+_EPOCH = datetime(1970, 1, 1)  # of a time in UTC without a zone, as in the views
+_SESSION_COLUMNS = {column.path: column for column in SESSIONS.columns}
 
 
 def grade_json(grade: Grade) -> dict[str, Any]:
@@ -59,50 +65,35 @@ def write_results(run: Run, folder: Path) -> None:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
-def session_json(s: Session) -> dict[str, Any]:
-    """Return a session as the JSON values that `spangrade show --format json` prints; null is unknown."""
+def session_json(session: Session) -> dict[str, Any]:
+    """Return a session as the JSON values that `spangrade show --format json` prints; null is unknown.
+
+    Its fields have their names, and records the columns of their views. Times are ISO 8601 text, in UTC.
+    """
+    result: dict[str, Any] = {}
+    for field in fields(session):
+        value = getattr(session, field.name)
+        if field.name in RECORDS:
+            columns = [column for column in TABLES[field.name].columns if column.meaning.shown]
+            result[field.name] = [_values(record, columns) for record in value]
+        elif field.name in PARTS:
+            result[field.name] = asdict(value)
+        else:
+            result |= _values(session, [_SESSION_COLUMNS[field.name]])
+    return result
+
+
+def _values(record: Any, columns: Iterable[TableColumn]) -> dict[str, Any]:
     return {
-        "session_id": s.session_id,
-        "session_id_source": s.session_id_source,
-        "question_id": s.question_id,
-        "turns": [
-            {
-                "index": t.turn,
-                "user_input": t.user_input,
-                "final_response": t.final_response,
-                "latency_s": t.latency_s,
-                "trace_ids": t.trace_ids,
-            }
-            for t in s.turns
-        ],
-        "trajectory": [{"kind": step.kind, "name": step.name} for step in s.trajectory],
-        "agents": s.agents,
-        "tool_interactions": [
-            {
-                "tool_name": t.tool_name,
-                "input_arguments": t.input_arguments,
-                "output": t.output,
-                "ok": t.ok,
-                "error": t.error,
-                "call_id": t.call_id,
-                "agent": t.agent,
-                "turn": t.turn,
-                "latency_s": t.latency_s,
-                "handoff": t.handoff,
-            }
-            for t in s.tool_interactions
-        ],
-        "handoffs": s.handoffs,
-        "state_variables": s.state_variables,
-        "usage": s.usage,
-        "models": s.models,
-        "cost_usd": s.cost_usd,
-        "cost_unknown": s.cost_unknown,
-        "latency": s.latency,
-        "errors": [{"where": e.where, "message": e.message} for e in s.errors],
-        "missing_spans": s.missing_spans,
-        "sampled": s.sampled,
+        column.meaning.json_as or column.name: _value(column, getattr(record, column.name))
+        for column in columns
     }
+
+
+def _value(column: TableColumn, value: Any) -> Any:
+    if column.type is TIME and value is not None:
+        return (_EPOCH + timedelta(microseconds=value // 1000)).isoformat()
+    return value
 
 
 def metric_json(m: Metric) -> dict[str, Any]:

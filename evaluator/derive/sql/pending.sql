@@ -1,4 +1,4 @@
--- The traces that spans or logs have come in for since the last derivation, in the order in which they came.
+-- The traces that got spans or logs since the last derivation, in the order of arrival.
 SELECT trace_id, min(seq) AS first_seq, max(seq) AS last_seq, count(*) AS records
 FROM (
     SELECT trace_id, seq FROM spans WHERE seq > $seq

@@ -1,4 +1,4 @@
--- A session's own log has no trace: it belongs to the session whose conversation id it names.
+-- Session logs have no trace: they belong to the session whose conversation id they name.
 SELECT
     attributes->>'$."gen_ai.conversation.id"' AS session_id,
     time_ns,

@@ -29,7 +29,7 @@ def derived(name: str, db: Path) -> dict[str, Any]:
     """What `show` prints of a recording's sessions, taken together where no id joins them."""
     with Store.open(db) as store:
         import_files(store, sorted(RECORDED.glob(f"{name}.*otlp.jsonl")))
-        shown = [json.loads(json.dumps(session_json(session), default=fields)) for session in load(store)]
+        shown = [json.loads(json.dumps(session_json(session))) for session in load(store)]
     shown.sort(
         key=lambda session: session["session_id_source"] == "trace" and session["turns"][0]["trace_ids"]
     )
@@ -47,10 +47,6 @@ def derived(name: str, db: Path) -> dict[str, Any]:
     if together["session_id_source"] == "trace":
         together["session_id"] = None
     return together
-
-
-def fields(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__slots__}
 
 
 def plain(value: Any) -> Any:

@@ -96,12 +96,14 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "session_id",
         "session_id_source",
         "question_id",
+        "started_at",
         "turns",
         "trajectory",
         "agents",
         "tool_interactions",
         "handoffs",
         "state_variables",
+        "llm_calls",
         "usage",
         "models",
         "cost_usd",
@@ -111,7 +113,20 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "missing_spans",
         "sampled",
     ]
-    assert list(shown["turns"][0]) == ["index", "user_input", "final_response", "latency_s", "trace_ids"]
+    assert list(shown["turns"][0]) == [
+        "index",
+        "user_input",
+        "final_response",
+        "latency_s",
+        "started_at",
+        "trace_ids",
+    ]
+    assert [session["handoffs"] for session in listed] == [
+        [],
+        [],
+        [],
+        [["customer_service", "returns_agent"]],
+    ]
     assert shown["session_id"] == listed[0]["session_id"]
 
 

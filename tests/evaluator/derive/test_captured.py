@@ -31,11 +31,7 @@ def shown(db: Path, *paths: Path) -> dict[str, Any]:
     with Store.open(db) as store:
         import_files(store, paths)
         (session,) = load(store)
-    return json.loads(json.dumps(session_json(session), default=dict_of))
-
-
-def dict_of(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__slots__}
+    return json.loads(json.dumps(session_json(session)))
 
 
 def narrowed(actual: Any, facts: Any) -> Any:
@@ -75,7 +71,7 @@ def test_the_session_log_may_come_before_or_after_the_spans(tmp_path: Path) -> N
         import_files(store, [trace])
         import_files(store, [log])
         (session,) = load(store)
-    assert json.loads(json.dumps(session_json(session), default=dict_of)) == before
+    assert json.loads(json.dumps(session_json(session))) == before
 
 
 def test_grounding_and_code_runs_are_those_of_the_models_answers(tmp_path: Path) -> None:

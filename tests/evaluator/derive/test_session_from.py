@@ -12,7 +12,7 @@ import pytest
 from paths import RECORDED
 
 from spangrade.evaluator.derive import load, update
-from spangrade.evaluator.derive.session_from import own_id, session_from, set_session_from
+from spangrade.evaluator.derive.session_from import session_from, session_id_of, set_session_from
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
@@ -36,7 +36,7 @@ SPANS = [
 ]
 
 
-def test_the_attribute_comes_before_the_dialects_own_id_wherever_in_the_trace_it_stands(
+def test_the_attribute_comes_before_the_dialects_session_id_of_wherever_in_the_trace_it_stands(
     tmp_path: Path,
 ) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
@@ -70,7 +70,7 @@ def test_later_imports_keep_the_setting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [("x", "x"), (7, "7"), ("", None), (True, None), ([1], None)])
 def test_an_id_is_a_text_or_a_whole_number(value: object, expected: str | None) -> None:
-    assert own_id(agent("1", "2", attributes={"app.chat": value}), ["other", "app.chat"]) == expected
+    assert session_id_of(agent("1", "2", attributes={"app.chat": value}), ["other", "app.chat"]) == expected
 
 
 def test_import_joins_a_model_clients_traces_by_an_attribute_of_their_resource(tmp_path: Path) -> None:

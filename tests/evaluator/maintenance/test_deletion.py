@@ -67,7 +67,7 @@ def db(tmp_path: Path) -> Path:
 def sessions(db: Path) -> list[str]:
     with Store.open(db) as store:
         update(store)
-        tables = ("sessions", "turns", "traces", "steps")
+        tables = ("sessions", "turns", "traces", "trajectory")
         named = [
             {name for (name,) in store.query(f"SELECT session_id FROM derived.{table}")} for table in tables
         ]

@@ -1,0 +1,140 @@
+"""Sessions as rows of the derived tables, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any
+
+from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, TableColumn
+from spangrade.evaluator.session import Session
+from spangrade.tracer.store import Store
+
+Row = tuple[Any, ...]
+
+BATCHES_AT_ONCE = 2_000  # sessions
+
+
+def _encoder(columns: Sequence[TableColumn]) -> Callable[[Sequence[Any]], Row]:
+    """Return the function from a record's values to its cells.
+
+    None is NULL, but the JSON text `null` where `known_by` says that the value is known.
+    """
+    names = [column.name for column in columns]
+    steps = [
+        (i, column.type.encode, names.index(column.meaning.known_by) if column.meaning.known_by else i)
+        for i, column in enumerate(columns)
+        if column.type.encode is not None
+    ]
+
+    def encode(values: Sequence[Any]) -> Row:
+        cells = list(values)
+        for i, convert, known in steps:
+            is_known = cells[i] is not None if known == i else cells[known]
+            cells[i] = convert(cells[i]) if is_known else None
+        return tuple(cells)
+
+    return encode if steps else tuple
+
+
+def _decoder(columns: Sequence[TableColumn], make: Callable[[Sequence[Any]], Any]) -> Callable[[Row], Any]:
+    """Return the function from a record's cells to what `make` makes of its values."""
+    steps = [(i, column.type.decode) for i, column in enumerate(columns) if column.type.decode is not None]
+
+    def decode(row: Row) -> Any:
+        values = list(row)
+        for i, convert in steps:
+            if values[i] is not None:
+                values[i] = convert(values[i])
+        return make(values)
+
+    return decode if steps else make
+
+
+def _session_decoder() -> Callable[[Row, dict[str, Any]], Session]:
+    """Return the function from a session's cells, and its records by field, to the session."""
+    paths = [column.path for column in SESSIONS.columns]
+    values_of = _decoder(SESSIONS.columns, list)
+    plain = [(path, i) for i, path in enumerate(paths) if "." not in path and path not in RECORDS]
+    parts = [
+        (name, part, [paths.index(f"{name}.{field.name}") for field in fields(part)])
+        for name, part in PARTS.items()
+    ]
+
+    def decode(row: Row, records: dict[str, Any]) -> Session:
+        values = values_of(row)
+        arguments: dict[str, Any] = {path: values[i] for path, i in plain}
+        for name, part, indexes in parts:
+            arguments[name] = part(*(values[i] for i in indexes))
+        return Session(**arguments | records)
+
+    return decode
+
+
+_ENCODERS = {name: _encoder(table.columns) for name, table in TABLES.items()}
+_DECODERS = {name: _decoder(TABLES[name].columns, record._make) for name, record in RECORDS.items()}
+_session_values = attrgetter(*(column.path for column in SESSIONS.columns))
+_decode_session = _session_decoder()
+
+
+def rows_of(sessions: Iterable[Session], batch: int) -> dict[str, list[Row]]:
+    """Return the rows of sessions, by table."""
+    rows: dict[str, list[Row]] = {table: [] for table in TABLES}
+    encode_session = _ENCODERS["sessions"]
+    records = [(rows[name], attrgetter(name), _ENCODERS[name]) for name in RECORDS]
+    for session in sessions:
+        rows["sessions"].append((batch, *encode_session(_session_values(session))))
+        key = (batch, session.session_id)
+        for table, records_of, encode in records:
+            table += [key + encode(record) for record in records_of(session)]
+    return rows
+
+
+def load_batches(store: Store, first: int, last: int) -> Iterator[Session]:
+    """Yield the sessions of the batches from `first` to `last`, in the order in which they were derived."""
+    yield from _load(store, "batch BETWEEN $low AND $high", first, last)
+
+
+def load_sessions(store: Store, session_ids: Sequence[str]) -> Iterator[Session]:
+    """Yield the sessions of some ids, in the order in which they were derived; unknown ids are left out."""
+    yield from _load(store, "session_id IN (SELECT unnest($low)) AND $high IS NULL", list(session_ids), None)
+
+
+def load(store: Store, session_id: str | None = None) -> Iterator[Session]:
+    """Yield the derived sessions (or the one of an id) in the order in which they were derived."""
+    if session_id is not None:
+        yield from _load(store, "session_id = $low AND session_id = $high", session_id, session_id)
+        return
+    sizes = store.query("SELECT batch, count(*) FROM derived.sessions GROUP BY batch ORDER BY batch")
+    low, size = None, 0
+    for batch, count in sizes:
+        low = batch if low is None else low
+        size += count
+        if size >= BATCHES_AT_ONCE:
+            yield from _load(store, "batch BETWEEN $low AND $high", low, batch)
+            low, size = None, 0
+    if low is not None:
+        yield from _load(store, "batch BETWEEN $low AND $high", low, sizes[-1][0])
+
+
+def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
+    def rows(table: str) -> list[Row]:
+        columns = ", ".join(f'"{name}"' for name in TABLES[table].arrow_types if name != "batch")
+        # In the order of insertion, which DuckDB preserves: a session's rows were written in their order.
+        return store.query(
+            f"SELECT {columns} FROM derived.{table} WHERE {where}",  # noqa: S608 (our own names)
+            {"low": low, "high": high},
+        )
+
+    records = {name: _by_session(rows(name), _DECODERS[name]) for name in RECORDS}
+    for row in rows("sessions"):
+        own = {name: tuple(by_session.get(row[0], ())) for name, by_session in records.items()}
+        yield _decode_session(row, own)
+
+
+def _by_session(rows: Iterable[Row], decode: Callable[[Row], Any]) -> dict[str, list[Any]]:
+    by_session: dict[str, list[Any]] = {}
+    for row in rows:
+        by_session.setdefault(row[0], []).append(decode(row[1:]))
+    return by_session
