@@ -66,12 +66,12 @@ def collect(
         http_port=http_port,
         grpc_port=grpc_port,
         token=token or None,
-        open_to_all=allow_anonymous,
+        allow_anonymous=allow_anonymous,
         certificate=tls_cert,
         key=tls_key,
         limits=Limits(spool_bytes=spool_mb * 2**20),
         redact=redaction(redact),
-        chore=_deletion(check_age(retention)) if retention else None,
+        maintenance_task=_deletion(check_age(retention)) if retention else None,
     )
     if token and not is_loopback(host) and tls_cert is None:
         warn("the token and the spans go over the network in the clear: give --tls-cert and --tls-key")

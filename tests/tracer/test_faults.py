@@ -87,9 +87,10 @@ def test_a_database_that_cannot_be_used_is_told_and_waited_for(tmp_path: Path) -
     with receiver(db) as started:
         db.write_text("no database" * 1000)
         post(started, 0, 10)
-        until(lambda: requests.get(started.http + "/healthz", timeout=20).json()["trouble"])
+        until(lambda: requests.get(started.http + "/healthz", timeout=20).json()["last_error"])
         assert (
-            "not a DuckDB database" in requests.get(started.http + "/healthz", timeout=20).json()["trouble"]
+            "not a DuckDB database"
+            in requests.get(started.http + "/healthz", timeout=20).json()["last_error"]
         )
         db.unlink()
         assert started.stop() == 0

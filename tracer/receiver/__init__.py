@@ -1,1 +1,1 @@
-"""The receiver: OTLP over HTTP and gRPC into the spool on disk, and from there into the database."""
+"""Receive OTLP over HTTP and gRPC: into the spool on disk, and from there into the database."""

@@ -1,4 +1,4 @@
-"""What the receiver counts, for Prometheus."""
+"""The receiver's metrics, for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 
 class Counters:
-    """The receiver's counters, in a registry of its own."""
+    """The receiver's counters, in a registry of their own."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -24,7 +24,7 @@ class Counters:
         )
         self.rejected = Counter(
             "spangrade_rejected_records",
-            "Spans and log records that could not be read; their request's answer said so.",
+            "Spans and log records that could not be read, as the answer to their request says.",
             ["signal"],
             registry=self._registry,
         )
@@ -36,16 +36,18 @@ class Counters:
         )
         self.duplicates = Counter(
             "spangrade_duplicate_records",
-            "Spans and log records delivered again, which the database had.",
+            "Spans and log records that the database already had.",
             registry=self._registry,
         )
-        self.failed_windows = Counter(
+        self.failed_writes = Counter(
             "spangrade_failed_writes",
-            "Times that the database could not be written; what waits in the spool is tried again.",
+            "Failed attempts to write to the database; the spool keeps the records for the next attempt.",
             registry=self._registry,
         )
         self.spool_bytes = Gauge(
-            "spangrade_spool_bytes", "Bytes on disk that the database does not have.", registry=self._registry
+            "spangrade_spool_bytes",
+            "Bytes in the spool that are not in the database yet.",
+            registry=self._registry,
         )
 
     def text(self) -> bytes:

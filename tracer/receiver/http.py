@@ -16,16 +16,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spangrade.tracer.receiver.ingest import Encoding, Intake
-from spangrade.tracer.receiver.limits import Refusal, Share, too_large, unzipped
+from spangrade.tracer.receiver.ingest import Encoding, Ingest
+from spangrade.tracer.receiver.limits import Limits, RejectedError, Reservation, too_large, unzipped
 from spangrade.tracer.store.arrow import Table
 
 _ENCODINGS: dict[str, Encoding] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 _TYPES = {encoding: name for name, encoding in _ENCODINGS.items()}
 
 
-def application(intake: Intake, token: str | None, health: Callable[[], Mapping[str, object]]) -> Starlette:
-    """Return the ASGI application; with a token, all but /healthz ask for it."""
+def application(ingest: Ingest, token: str | None, health: Callable[[], Mapping[str, object]]) -> Starlette:
+    """Return the ASGI application; with a token, every path but /healthz requires it."""
 
     def export(signal: Table) -> Route:
         async def answer(request: Request) -> Response:
@@ -33,15 +33,15 @@ def application(intake: Intake, token: str | None, health: Callable[[], Mapping[
             try:
                 _authorise(request, token)
                 encoding = _encoding(request)
-                with intake.memory.share() as share:
-                    body = await _body(request, intake, share)
-                    reply: Message = await intake.take(signal, body, encoding)
+                with ingest.memory.reservation() as reservation:
+                    body = await _body(request, ingest.limits, reservation)
+                    reply: Message = await ingest(signal, body, encoding)
                 response = _encoded(reply, encoding, 200)
-            except Refusal as refusal:
-                response = _refused(refusal, encoding)
+            except RejectedError as rejected:
+                response = _rejection(rejected, encoding)
             except ClientDisconnect:
-                response = Response(status_code=400)  # to nobody
-            intake.counters.requests.labels("http", signal, response.status_code).inc()
+                response = Response(status_code=400)  # nobody receives it
+            ingest.counters.requests.labels("http", signal, response.status_code).inc()
             return response
 
         return Route(f"/v1/{'traces' if signal == 'spans' else 'logs'}", answer, methods=["POST"])
@@ -55,25 +55,25 @@ def application(intake: Intake, token: str | None, health: Callable[[], Mapping[
     async def metrics(request: Request) -> Response:
         try:
             _authorise(request, token)
-        except Refusal as refusal:
-            return _refused(refusal, "json")
-        return Response(intake.counters.text(), media_type="text/plain; version=0.0.4")
+        except RejectedError as rejected:
+            return _rejection(rejected, "json")
+        return Response(ingest.counters.text(), media_type="text/plain; version=0.0.4")
 
     return Starlette(
         routes=[export("spans"), export("logs"), Route("/healthz", healthz), Route("/metrics", metrics)]
     )
 
 
-def authorised(header: str | None, token: str) -> bool:
-    """Tell whether an Authorization header names the token."""
+def has_token(header: str | None, token: str) -> bool:
+    """Return whether an Authorization header holds the token."""
     scheme, _, given = (header or "").partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
 
 
 def _authorise(request: Request, token: str | None) -> None:
-    if token and not authorised(request.headers.get("authorization"), token):
-        raise Refusal(
-            401, StatusCode.UNAUTHENTICATED, "no token, or a wrong one: Authorization: Bearer TOKEN"
+    if token and not has_token(request.headers.get("authorization"), token):
+        raise RejectedError(
+            401, StatusCode.UNAUTHENTICATED, "missing or wrong token: expected Authorization: Bearer TOKEN"
         )
 
 
@@ -81,37 +81,36 @@ def _encoding(request: Request) -> Encoding:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in _ENCODINGS:
         return _ENCODINGS[kind]
-    raise Refusal(
+    raise RejectedError(
         415, StatusCode.INVALID_ARGUMENT, f"content type {kind[:80]!r}: send {' or '.join(_ENCODINGS)}"
     )
 
 
-async def _body(request: Request, intake: Intake, share: Share) -> bytes:
-    limits = intake.limits
+async def _body(request: Request, limits: Limits, reservation: Reservation) -> bytes:
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("gzip", "identity", ""):
-        raise Refusal(
+        raise RejectedError(
             415, StatusCode.INVALID_ARGUMENT, f"content encoding {coding[:80]!r}: send gzip or none"
         )
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > limits.body_bytes:
-        raise too_large(f"the body is {length[:20]} bytes: at most {limits.body_bytes} are taken")
+        raise too_large(f"the body is {length[:20]} bytes; the limit is {limits.body_bytes}")
     whole = bytearray()
     try:
         async with asyncio.timeout(limits.read_s):
             async for chunk in request.stream():
-                share.take(len(chunk))
+                reservation.add(len(chunk))
                 whole += chunk
                 if len(whole) > limits.body_bytes:
                     raise too_large(f"the body is larger than {limits.body_bytes} bytes")
     except TimeoutError:
-        raise Refusal(
+        raise RejectedError(
             408, StatusCode.DEADLINE_EXCEEDED, f"the body did not arrive within {limits.read_s:g} s"
         ) from None
     if coding != "gzip":
         return bytes(whole)
     body = unzipped(bytes(whole), limits.decompressed_bytes)
-    share.take(len(body))
+    reservation.add(len(body))
     return body
 
 
@@ -120,11 +119,11 @@ def _encoded(message: Message, encoding: Encoding, code: int) -> Response:
     return Response(body, code, media_type=_TYPES[encoding])
 
 
-def _refused(refusal: Refusal, encoding: Encoding) -> Response:
-    status = Status(code=refusal.grpc.value[0], message=refusal.message)
-    response = _encoded(status, encoding, refusal.http)
-    if refusal.retry_after_s is not None:
-        response.headers["Retry-After"] = str(refusal.retry_after_s)
-    if refusal.http == 401:
+def _rejection(rejected: RejectedError, encoding: Encoding) -> Response:
+    status = Status(code=rejected.grpc.value[0], message=rejected.message)
+    response = _encoded(status, encoding, rejected.http)
+    if rejected.retry_after_s is not None:
+        response.headers["Retry-After"] = str(rejected.retry_after_s)
+    if rejected.http == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response

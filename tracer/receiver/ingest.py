@@ -1,4 +1,4 @@
-"""From a request's body to its answer: decoded, redacted, on disk. The same for HTTP and gRPC."""
+"""From a request's body to its answer: decode, redact, write to disk. The same for HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from spangrade.tracer.otlp import json as otlp_json
 from spangrade.tracer.otlp import protobuf as otlp_proto
 from spangrade.tracer.receiver.counters import Counters
-from spangrade.tracer.receiver.limits import Limits, Memory, busy, malformed, too_large, too_long
-from spangrade.tracer.receiver.queue import Backlog
+from spangrade.tracer.receiver.limits import Limits, MemoryBudget, malformed, too_large, too_long, unavailable
+from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.arrow import Table, rows_of
 from spangrade.tracer.store.spool import framed
@@ -31,11 +31,11 @@ Record = Span | LogRecord
 Response = ExportTraceServiceResponse | ExportLogsServiceResponse
 Encoding = Literal["protobuf", "json"]
 
-_MOST_SAID = 5  # reasons in one answer
+_MAX_REASONS = 5  # in one answer
 
 
 class Decoded(NamedTuple):
-    """A request's records as a frame, and what could not be taken of it."""
+    """A request's records as a frame, and the reasons for those that were rejected."""
 
     frame: bytes
     records: int
@@ -43,40 +43,40 @@ class Decoded(NamedTuple):
     reasons: str
 
 
-class Intake:
-    """Takes bodies in; its answer means that what it took is on disk."""
+class Ingest:
+    """Accepts export requests. When it returns, the accepted records are on disk."""
 
     def __init__(
         self,
-        backlog: Backlog,
+        queue: SpoolQueue,
         limits: Limits,
         counters: Counters,
         redact: Callable[[Record], Record] | None = None,
     ) -> None:
         self.limits = limits
         self.counters = counters
-        self.memory = Memory(limits.pending_bytes)
-        self._backlog = backlog
+        self.memory = MemoryBudget(limits.pending_bytes)
+        self._queue = queue
         self._redact = redact
-        # One at a time: decoding holds the interpreter, and its memory is the many times of the body's.
+        # One at a time: decoding holds the GIL, and needs many times the body's memory.
         self._decoder = ThreadPoolExecutor(1, "decode")
 
-    async def take(self, signal: Table, body: bytes, encoding: Encoding) -> Response:
-        """Return the answer to a request for spans or logs; raises Refusal."""
-        if self._backlog.full():
-            raise busy("the database has not taken in what came before: send again in 5 seconds", 5)
+    async def __call__(self, signal: Table, body: bytes, encoding: Encoding) -> Response:
+        """Return the answer to a request that exports spans or logs; raise RejectedError if there is none."""
+        if self._queue.full():
+            raise unavailable("the spool is full: send again in 5 seconds", 5)
         loop = asyncio.get_running_loop()
         decoded = await loop.run_in_executor(
             self._decoder, decode, signal, body, encoding, self.limits, self._redact
         )
         if decoded.frame:
-            await self._backlog.put(decoded.frame)
+            await self._queue.put(decoded.frame)
         self.counters.accepted.labels(signal).inc(decoded.records)
         self.counters.rejected.labels(signal).inc(decoded.rejected)
         return _response(signal, decoded.rejected, decoded.reasons)
 
     def close(self) -> None:
-        """Let the decoder go."""
+        """Stop the decoder's thread."""
         self._decoder.shutdown()
 
 
@@ -87,24 +87,24 @@ def decode(
     limits: Limits,
     redact: Callable[[Record], Record] | None = None,
 ) -> Decoded:
-    """Return what a body holds; raises Refusal where it cannot be read at all."""
-    found = _from_json(signal, body) if encoding == "json" else _from_protobuf(signal, body)
+    """Return the content of a body; raise RejectedError if it cannot be read at all."""
+    decoded = _from_json(signal, body) if encoding == "json" else _from_protobuf(signal, body)
     records: list[Record] = []
     reasons: list[str] = []
     rejected = 0
     check = len(body) > limits.value_chars
-    for record in found:
-        only_odd = isinstance(record, Problem) and not record.dropped  # the record itself came before it
-        if len(records) + rejected == limits.records and not only_odd:
+    for record in decoded:
+        is_warning = isinstance(record, Problem) and not record.dropped  # about the record before it
+        if len(records) + rejected == limits.records and not is_warning:
             raise too_large(f"more than {limits.records} records in one request: send smaller batches")
         if isinstance(record, Problem):
             rejected += record.dropped
-            if len(reasons) < _MOST_SAID:
+            if len(reasons) < _MAX_REASONS:
                 reasons.append(f"{record.where}: {record.message}")
             continue
         if check and (reason := too_long(record, limits.value_chars)):
             rejected += 1
-            if len(reasons) < _MOST_SAID:
+            if len(reasons) < _MAX_REASONS:
                 reasons.append(reason)
             continue
         records.append(redact(record) if redact else record)
@@ -121,12 +121,12 @@ def _from_json(signal: Table, body: bytes) -> Iterable[Record | Problem]:
         ("resourceSpans", "resourceLogs") if signal == "spans" else ("resourceLogs", "resourceSpans")
     )
     if not isinstance(document, Mapping):
-        raise malformed(f'a JSON value of another kind; right is an object {{"{expected}": [...]}}')
+        raise malformed(f'expected a JSON object {{"{expected}": [...]}}, found another JSON value')
     named = {_camel(key): value for key, value in document.items()}
     if other in named:
-        raise malformed(f"{other} where {expected} belong: it goes to another path")
+        raise malformed(f"expected {expected}, found {other}: send it to the other path")
     if not isinstance(named.get(expected, []), list | None):
-        raise malformed(f"{expected} is no list")
+        raise malformed(f"{expected} is not a list")
     return otlp_json.decode({expected: named.get(expected)})
 
 

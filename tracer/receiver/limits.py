@@ -1,4 +1,4 @@
-"""What a request may cost, and the one way to refuse it."""
+"""Limits of a request, and the rejections of requests that exceed them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that is taken of each thing.
+    """The maximum of each resource.
 
-    OpenTelemetry's SDK sends 512 spans a request, its Collector 8,192; a span of an agent is some kB.
+    OpenTelemetry's SDK sends 512 spans per request, its Collector 8,192; an agent's span has some kB.
     """
 
     body_bytes: int = 16 * _MIB  # as it was sent
@@ -32,8 +32,8 @@ class Limits:
     read_s: float = 30.0  # for a whole body to arrive
 
 
-class Refusal(Exception):  # noqa: N818 (it is an answer)
-    """A request that is not taken: the answer for it over HTTP and over gRPC."""
+class RejectedError(Exception):
+    """A request that is rejected, with its status over HTTP and over gRPC."""
 
     def __init__(self, http: int, grpc: StatusCode, message: str, retry_after_s: int | None = None) -> None:
         super().__init__(message)
@@ -43,59 +43,59 @@ class Refusal(Exception):  # noqa: N818 (it is an answer)
         self.retry_after_s = retry_after_s
 
 
-def malformed(message: str) -> Refusal:
-    """Return the refusal of a body that cannot be read; it is not to be sent again."""
-    return Refusal(400, StatusCode.INVALID_ARGUMENT, message)
+def malformed(message: str) -> RejectedError:
+    """Return the rejection of a body that cannot be read; the client must not send it again."""
+    return RejectedError(400, StatusCode.INVALID_ARGUMENT, message)
 
 
-def too_large(message: str) -> Refusal:
-    """Return the refusal of a body that is too large; it is not to be sent again."""
-    return Refusal(413, StatusCode.INVALID_ARGUMENT, message)
+def too_large(message: str) -> RejectedError:
+    """Return the rejection of a body that is too large; the client must not send it again."""
+    return RejectedError(413, StatusCode.INVALID_ARGUMENT, message)
 
 
-def busy(message: str, retry_after_s: int) -> Refusal:
-    """Return the refusal for now: the same request is welcome again in a while."""
-    return Refusal(503, StatusCode.UNAVAILABLE, message, retry_after_s)
+def unavailable(message: str, retry_after_s: int) -> RejectedError:
+    """Return the rejection of a request that the client may send again after some seconds."""
+    return RejectedError(503, StatusCode.UNAVAILABLE, message, retry_after_s)
 
 
-class Memory:
-    """How much of the bodies of all requests is in memory. For one thread."""
+class MemoryBudget:
+    """The bytes of request bodies in memory, of all requests together. Use it from one thread."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self.taken = 0
+        self.used = 0
 
     @contextmanager
-    def share(self) -> Iterator[Share]:
-        """Return one request's share, given back at the end."""
-        share = Share(self)
+    def reservation(self) -> Iterator[Reservation]:
+        """Return a reservation for one request, which is freed at the end of the block."""
+        reservation = Reservation(self)
         try:
-            yield share
+            yield reservation
         finally:
-            self.taken -= share.size
+            self.used -= reservation.size
 
-    def room_for(self, size: int) -> bool:
-        """Tell whether so much more may be taken. A single request always finds room."""
-        return not self.taken or self.taken + size <= self._limit
+    def has_room(self, size: int) -> bool:
+        """Return whether another `size` bytes fit. A single request always fits."""
+        return not self.used or self.used + size <= self._limit
 
 
-class Share:
-    """What one request has in memory."""
+class Reservation:
+    """The bytes that one request has in memory."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
         self.size = 0
 
-    def take(self, size: int) -> None:
-        """Take so much more; raises Refusal where others have it."""
-        if self._memory.taken != self.size and not self._memory.room_for(size):
-            raise busy("too many requests at once: send again in a second", 1)
-        self._memory.taken += size
+    def add(self, size: int) -> None:
+        """Reserve more bytes; raise RejectedError if other requests use them."""
+        if self._budget.used != self.size and not self._budget.has_room(size):
+            raise unavailable("too many requests at once: send again in a second", 1)
+        self._budget.used += size
         self.size += size
 
 
 def unzipped(body: bytes, limit: int) -> bytes:
-    """Return what a gzip body holds; raises Refusal if it is broken or holds more than the limit."""
+    """Return the content of a gzip body; raise RejectedError if it is broken or exceeds the limit."""
     whole = bytearray()
     rest = body
     try:
@@ -113,7 +113,7 @@ def unzipped(body: bytes, limit: int) -> bytes:
 
 
 def too_long(record: Span | LogRecord, limit: int) -> str | None:
-    """Return why a record is refused, or None: the key of a value longer than the limit."""
+    """Return why a record is rejected, by the key of a value longer than the limit; None if it is not."""
     if isinstance(record, Span):
         parts = [record.attributes, record.resource]
         parts += [part["attributes"] for part in (*record.events, *record.links)]
@@ -122,7 +122,7 @@ def too_long(record: Span | LogRecord, limit: int) -> str | None:
     for part in parts:
         for key, value in part.items():
             if (size := _length(value)) > limit:
-                return f"the value of {key[:80]!r} is {size} characters: at most {limit} are taken"
+                return f"the value of {key[:80]!r} is {size} characters; the limit is {limit}"
     return None
 
 

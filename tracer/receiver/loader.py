@@ -1,4 +1,4 @@
-"""The one loader: from the spool into the database, in short windows between which the file is free."""
+"""The loader: moves the spool into the database in short windows, between which the file is free."""
 
 from __future__ import annotations
 
@@ -12,94 +12,99 @@ import duckdb
 
 from spangrade.tracer.errors import SpangradeError
 from spangrade.tracer.receiver.counters import Counters
-from spangrade.tracer.receiver.queue import Backlog
+from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, waiting
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
-_REST_S = 0.25  # after a window that did not take all in: who waits for the file tries every 0.05 s
-_CHORE_EVERY_S = 86_400.0
-_TROUBLE = (SpangradeError, duckdb.Error, OSError)  # what waits in the spool is tried again
+_PAUSE_S = 0.25  # while the spool is not empty; a process that waits for the file tries every 0.05 s
+_MAINTENANCE_EVERY_S = 86_400.0
+_RETRIED = (SpangradeError, duckdb.Error, OSError)  # the records stay in the spool for the next attempt
 
 
 class Loader(threading.Thread):
-    """Opens the database every `every_s` seconds if there is something for it, for `window_s` and a segment.
+    """Writes the spool to the database every `every_s` seconds, for `window_s` and one segment at most.
 
-    While another process has it, the spool grows. `chore`, if given, is called with the database's path
-    between two windows, at the start and once a day.
+    The spool grows while another process has the database open. `maintenance_task`, if given, is called with
+    the database's path between two windows, at the start and once a day. `last_error` is the message of the
+    last attempt if it failed, else None.
     """
 
     def __init__(
         self,
         db: Path,
-        backlog: Backlog,
+        queue: SpoolQueue,
         counters: Counters,
         *,
         every_s: float = 1.0,
         window_s: float = 0.5,
-        chore: Callable[[Path], None] | None = None,
+        maintenance_task: Callable[[Path], None] | None = None,
     ) -> None:
         super().__init__(name="loader", daemon=True)
         self._db = db
-        self._backlog = backlog
+        self._queue = queue
         self._counters = counters
         self._every_s = every_s
         self._window_s = window_s
-        self._chore = chore
-        self._chore_due_s = 0.0
+        self._maintenance_task = maintenance_task
+        self._next_maintenance_s = 0.0
         self._stopping = threading.Event()
-        self._warned_s = float("-inf")
-        self.trouble: str | None = None
+        self._last_warning_s = float("-inf")
+        self.last_error: str | None = None
 
     def run(self) -> None:
         """Load until `stop`."""
-        while not self._stopping.wait(_REST_S if waiting(self._db) else self._every_s):
-            self._once()
-            if self._chore and time.monotonic() >= self._chore_due_s:
-                self._chore_due_s = time.monotonic() + _CHORE_EVERY_S
-                self._attempt(lambda: self._chore and self._chore(self._db))
+        while not self._stopping.wait(_PAUSE_S if waiting(self._db) else self._every_s):
+            self._load()
+            self._maintain()
 
-    def _once(self) -> None:
-        self._backlog.hand_over()
+    def _load(self) -> None:
+        self._queue.seal()
         if waiting(self._db):
-            self._attempt(self._window)
-        self._backlog.measure()
-        self._counters.spool_bytes.set(self._backlog.size())
+            self._attempt(self._write_window)
+        self._queue.measure()
+        self._counters.spool_bytes.set(self._queue.size())
 
-    def _attempt(self, do: Callable[[], object]) -> None:
+    def _maintain(self) -> None:
+        task = self._maintenance_task
+        if task and time.monotonic() >= self._next_maintenance_s:
+            self._next_maintenance_s = time.monotonic() + _MAINTENANCE_EVERY_S
+            self._attempt(lambda: task(self._db))
+
+    def _attempt(self, action: Callable[[], None]) -> None:
         try:
-            do()
-        except _TROUBLE as error:
-            self.trouble = str(error)
-            self._counters.failed_windows.inc()
-            if time.monotonic() - self._warned_s >= _WARN_EVERY_S:
-                self._warned_s = time.monotonic()
-                _log.warning("%s; %d bytes wait in the spool", error, self._backlog.size())
+            action()
+        except _RETRIED as error:
+            self.last_error = str(error)
+            self._counters.failed_writes.inc()
+            if time.monotonic() - self._last_warning_s >= _WARN_EVERY_S:
+                self._last_warning_s = time.monotonic()
+                _log.warning("%s; the spool holds %d bytes", error, self._queue.size())
         else:
-            self.trouble = None
+            self.last_error = None
 
-    def _window(self) -> None:
+    def _write_window(self) -> None:
         with Store.open(self._db, wait_s=self._window_s, stop=self._stopping) as store:
             added = drain(store, until_s=time.monotonic() + self._window_s)
         self._counters.stored.labels("spans").inc(added.spans)
         self._counters.stored.labels("logs").inc(added.logs)
         self._counters.duplicates.inc(added.duplicates)
 
-    def finish(self, patience_s: float) -> bool:
-        """Stop, and load what is left; tell whether all of it is in the database.
+    def stop(self, timeout_s: float) -> bool:
+        """Stop the thread and load the rest; return whether all records are in the database.
 
-        What is not stays in the spool, for the next start.
+        If the database stays locked for `timeout_s`, the rest stays in the spool for the next start.
         """
         self._stopping.set()
         self.join()
-        give_up_s = time.monotonic() + patience_s
-        self._backlog.hand_over()
+        give_up_s = time.monotonic() + timeout_s
+        self._queue.seal()
         try:
             while waiting(self._db):
                 with Store.open(self._db, wait_s=max(0.0, give_up_s - time.monotonic())) as store:
                     drain(store)
-        except _TROUBLE as error:
-            _log.warning("%s; %d bytes stay in the spool for the next start", error, self._backlog.size())
+        except _RETRIED as error:
+            _log.warning("%s; %d bytes stay in the spool for the next start", error, self._queue.size())
             return False
         return True

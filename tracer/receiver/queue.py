@@ -1,4 +1,4 @@
-"""The bounded queue between the receiver and the database: segments on disk, synced for many at once."""
+"""The bounded queue between the receiver and the database: segments on disk, one sync for many requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from spangrade.tracer.errors import StoreLockedError
-from spangrade.tracer.receiver.limits import busy
+from spangrade.tracer.receiver.limits import unavailable
 from spangrade.tracer.store.locks import lock_file
 from spangrade.tracer.store.spool import Segment, folder_of, recover, waiting
 
@@ -18,8 +18,8 @@ _log = logging.getLogger("spangrade")
 _SEGMENT_BYTES = 32 * 2**20  # what the loader has in memory at once
 
 
-class Backlog:
-    """Frames on their way to the database. Raises StoreLockedError if another receiver has its spool."""
+class SpoolQueue:
+    """Frames on their way to the database. Raises StoreLockedError if another receiver uses the spool."""
 
     def __init__(self, db: Path, limit: int) -> None:
         self._db = db
@@ -32,84 +32,84 @@ class Backlog:
         self._lock = lock
         recover(db)
         self._segment: Segment | None = None
-        self._guard = threading.Lock()
-        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
-        self._syncing: asyncio.Task[None] | None = None
+        self._segment_lock = threading.Lock()
+        self._unwritten: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
         self._writer = ThreadPoolExecutor(1, "spool")
-        self._at_rest = 0
+        self._sealed_bytes = 0
         self.measure()
 
     def full(self) -> bool:
-        """Tell whether no more is to be put in."""
+        """Return whether the spool has reached its limit."""
         return self.size() >= self._limit
 
     def size(self) -> int:
         """Return how many bytes the database does not have yet."""
         segment = self._segment
-        return self._at_rest + (segment.size if segment else 0)
+        return self._sealed_bytes + (segment.size if segment else 0)
 
     def measure(self) -> None:
-        """Look at what lies on disk, after the loader took some of it in."""
+        """Update the size of the sealed segments, which the loader removes."""
         total = 0
         for path in waiting(self._db):
             try:
                 total += path.stat().st_size
             except FileNotFoundError:
-                continue  # taken in meanwhile
-        self._at_rest = total
+                continue  # loaded in the meantime
+        self._sealed_bytes = total
 
     async def put(self, frame: bytes) -> None:
-        """Write a frame; when it returns it is on disk. Raises Refusal if the disk does not take it."""
+        """Write a frame; when it returns, the frame is on disk. Raises RejectedError if the disk fails."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        self._waiting.append((frame, done))
-        if self._syncing is None or self._syncing.done():
-            self._syncing = loop.create_task(self._sync())
+        self._unwritten.append((frame, done))
+        if self._writing is None or self._writing.done():
+            self._writing = loop.create_task(self._write_all())
         await done
 
-    async def _sync(self) -> None:
-        # One sync for all that came while the last one was under way.
+    async def _write_all(self) -> None:
+        # One sync for all frames that arrived during the last one.
         loop = asyncio.get_running_loop()
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
+        while self._unwritten:
+            batch, self._unwritten = self._unwritten, []
             try:
                 await loop.run_in_executor(self._writer, self._append, [frame for frame, _ in batch])
             except OSError as error:
                 _log.error("%s: cannot write: %s", self._folder, error)
                 for _, done in batch:
                     if not done.done():
-                        done.set_exception(busy(f"cannot write to disk: {error.strerror}", 5))
+                        done.set_exception(unavailable(f"cannot write to disk: {error.strerror}", 5))
             else:
                 for _, done in batch:
-                    if not done.done():  # its client may have gone
+                    if not done.done():  # the client may have disconnected
                         done.set_result(None)
 
-    def _append(self, parts: list[bytes]) -> None:
-        with self._guard:
+    def _append(self, frames: list[bytes]) -> None:
+        with self._segment_lock:
             if self._segment is None:
                 self._segment = Segment(self._folder)
             try:
-                self._segment.append(parts)
+                self._segment.append(frames)
             except OSError:
-                self._rotate()  # after a failed sync nobody knows what the disk has of it
+                self._seal()  # after a failed sync it is unknown what is on disk
                 raise
             if self._segment.size >= _SEGMENT_BYTES:
-                self._rotate()
+                self._seal()
 
-    def hand_over(self) -> None:
-        """Make what was written so far ready for the loader."""
-        with self._guard:
-            self._rotate()
+    def seal(self) -> None:
+        """Close the growing segment, so that the loader can read it."""
+        with self._segment_lock:
+            self._seal()
         self.measure()
 
-    def _rotate(self) -> None:
+    def _seal(self) -> None:
         segment, self._segment = self._segment, None
         if segment:
-            self._at_rest += segment.size
+            self._sealed_bytes += segment.size
             segment.close()
 
     def close(self) -> None:
-        """Hand over what is left and let the spool go."""
+        """Seal the last segment and unlock the spool."""
         self._writer.shutdown()
-        self.hand_over()
+        self.seal()
         os.close(self._lock)

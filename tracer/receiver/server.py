@@ -1,4 +1,4 @@
-"""Running the receiver: its settings, its sockets, its end."""
+"""Run the receiver: settings, sockets, shutdown."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.grpc import server as grpc_server
 from spangrade.tracer.receiver.http import application
-from spangrade.tracer.receiver.ingest import Intake, Record
+from spangrade.tracer.receiver.ingest import Ingest, Record
 from spangrade.tracer.receiver.limits import Limits
 from spangrade.tracer.receiver.loader import Loader
-from spangrade.tracer.receiver.queue import Backlog
+from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.store import Store
 
 _log = logging.getLogger("spangrade")
@@ -31,26 +31,26 @@ _GRACE_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the receiver listens, what it asks of a client, and how much it takes. Port 0 is any free one."""
+    """The receiver's addresses, what it requires of clients, and its limits. Port 0 is any free port."""
 
     db: Path
     host: str = "127.0.0.1"
     http_port: int = 4318
     grpc_port: int = 4317
     token: str | None = None
-    open_to_all: bool = False  # on other than loopback, without a token
+    allow_anonymous: bool = False  # clients on other machines need no token
     certificate: Path | None = None
     key: Path | None = None
     limits: Limits = field(default_factory=Limits)
     redact: Callable[[Record], Record] | None = None
-    chore: Callable[[Path], None] | None = None  # once a day, between two windows of the loader
+    maintenance_task: Callable[[Path], None] | None = None  # once a day, between two windows of the loader
 
     def check(self) -> None:
-        """Raise InputError for settings that cannot be meant."""
-        if not is_loopback(self.host) and not self.token and not self.open_to_all:
+        """Raise InputError for settings that are unsafe or incomplete."""
+        if not is_loopback(self.host) and not self.token and not self.allow_anonymous:
             raise InputError(
                 f"--host {self.host} is open to other machines: set a token ($SPANGRADE_TOKEN), "
-                "or say --allow-anonymous"
+                "or give --allow-anonymous"
             )
         if (self.certificate is None) != (self.key is None):
             raise InputError("--tls-cert and --tls-key belong together: give both or none")
@@ -60,7 +60,7 @@ class Settings:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach what listens on a host."""
+    """Return whether only this machine can reach a host."""
     if host == "localhost":
         return True
     try:
@@ -70,13 +70,13 @@ def is_loopback(host: str) -> bool:
 
 
 def collect(settings: Settings, ready: Callable[[str, str], None]) -> None:
-    """Receive until SIGTERM or SIGINT; then let requests end, load what is left, and return.
+    """Receive until SIGTERM or SIGINT; then finish the open requests, load the spool, and return.
 
-    `ready` is called with the addresses for HTTP and gRPC. Raises InputError or StoreError where it cannot
-    start.
+    `ready` is called with the addresses for HTTP and gRPC. Raises InputError or StoreError if the receiver
+    cannot start.
     """
     settings.check()
-    Store.open(settings.db, wait_s=5.0).close()  # whether it can be written at all is to be known now
+    Store.open(settings.db, wait_s=5.0).close()  # fail now if it cannot be written
     asyncio.run(_collect(settings, ready))
 
 
@@ -85,18 +85,18 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     listener = _listener(settings)
-    backlog = Backlog(settings.db, settings.limits.spool_bytes)
+    queue = SpoolQueue(settings.db, settings.limits.spool_bytes)
     counters = Counters()
-    intake = Intake(backlog, settings.limits, counters, settings.redact)
-    loader = Loader(settings.db, backlog, counters, chore=settings.chore)
+    ingest = Ingest(queue, settings.limits, counters, settings.redact)
+    loader = Loader(settings.db, queue, counters, maintenance_task=settings.maintenance_task)
 
     def health() -> dict[str, object]:
-        status = "spool full" if backlog.full() else "ok" if loader.is_alive() else "loader stopped"
-        return {"status": status, "spool_bytes": backlog.size(), "trouble": loader.trouble}
+        status = "spool full" if queue.full() else "ok" if loader.is_alive() else "loader stopped"
+        return {"status": status, "spool_bytes": queue.size(), "last_error": loader.last_error}
 
     http = _Server(
         uvicorn.Config(
-            application(intake, settings.token, health),
+            application(ingest, settings.token, health),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -108,7 +108,7 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
             ssl_keyfile=settings.key,
         )
     )
-    over_grpc = grpc_server(intake, settings.token)
+    over_grpc = grpc_server(ingest, settings.token)
     grpc_port = _bind(over_grpc, settings)
     await over_grpc.start()
     serving = asyncio.create_task(http.serve([listener]))
@@ -123,13 +123,13 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
     http.should_exit = True
     await asyncio.gather(serving, over_grpc.stop(_GRACE_S))
     stopped.cancel()
-    intake.close()
-    backlog.close()
-    await asyncio.to_thread(loader.finish, _GRACE_S)
+    ingest.close()
+    queue.close()
+    await asyncio.to_thread(loader.stop, _GRACE_S)
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its signals: it would end the process by them, and we have something to do first."""
+    """Uvicorn without its signal handlers, which would end the process before the spool is loaded."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -138,7 +138,7 @@ class _Server(uvicorn.Server):
 
 def _listener(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # With its protocol named: else asyncio does not switch Nagle's algorithm off, and an answer waits 40 ms.
+    # Name the protocol: otherwise asyncio leaves Nagle's algorithm on, and an answer waits 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -158,7 +158,9 @@ def _bind(server: grpc.aio.Server, settings: Settings) -> int:
             return int(server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
         return int(server.add_insecure_port(address))
     except RuntimeError:
-        raise InputError(f"{address}: cannot listen: the address is in use, or not this machine's") from None
+        raise InputError(
+            f"{address}: cannot listen: the address is in use, or does not belong to this machine"
+        ) from None
 
 
 def _shown(host: str) -> str:
