@@ -166,5 +166,5 @@ def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "spangrade: --host 0.0.0.0 is open to other machines: set a token ($SPANGRADE_TOKEN), "
-        "or say --allow-anonymous\n"
+        "or give --allow-anonymous\n"
     )
