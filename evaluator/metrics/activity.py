@@ -1,4 +1,4 @@
-"""Metrics over what a session's agents and tools did, as reported for every session."""
+"""Metrics of tool calls, hand-offs, grounding and code execution, reported for every session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spangrade.evaluator.session import Session
 
 @metric(unit="calls", higher_is_better=None, grows=True)
 def tool_utilization(session: Session) -> Outcome:
-    """How many tool calls were made, hand-offs left out."""
+    """The number of tool calls, without hand-offs."""
     counts = Counter(call.tool_name for call in session.tool_interactions if not call.handoff)
     total = counts.total()
     details = {"unique_tools": len(counts), "tool_counts": dict(counts)}
@@ -19,7 +19,7 @@ def tool_utilization(session: Session) -> Outcome:
 
 @metric()
 def tool_success_rate(session: Session) -> Outcome:
-    """The share of the tool calls that did not fail, hand-offs left out."""
+    """The share of the tool calls that did not fail, without hand-offs."""
     calls = [call for call in session.tool_interactions if not call.handoff]
     if not calls:
         return Inconclusive("no tool call is recorded")
@@ -35,10 +35,10 @@ def tool_success_rate(session: Session) -> Outcome:
 
 @metric(unit="hand-offs", higher_is_better=None, grows=True)
 def agent_handoffs(session: Session) -> Outcome:
-    """How often one agent handed over to another."""
+    """The number of hand-offs from one agent to another."""
     if session.handoffs is None:
         return Inconclusive("hand-offs are not recorded")
-    reason = ", ".join(f"{giver or 'unknown'} to {taker}" for giver, taker in session.handoffs) or "none"
+    reason = ", ".join(f"{source or 'unknown'} to {target}" for source, target in session.handoffs) or "none"
     agents = None if session.agents is None else list(session.agents)
     details = {"handoffs": [list(pair) for pair in session.handoffs], "agents": agents}
     return Score(float(len(session.handoffs)), None, reason, (), details)
@@ -46,7 +46,7 @@ def agent_handoffs(session: Session) -> Outcome:
 
 @metric()
 def grounding_utilization(session: Session) -> Outcome:
-    """The share of the model calls whose answer is grounded on sources, such as a search's results."""
+    """The share of the model calls whose answer is grounded on sources, such as search results."""
     chunks = [call.grounding_chunks for call in session.llm_calls]
     if not chunks:
         return Inconclusive("no model call is recorded")
@@ -54,7 +54,7 @@ def grounding_utilization(session: Session) -> Outcome:
     unknown = chunks.count(None)
     if unknown:
         best = (len(grounded) + unknown) / len(chunks)
-        return Inconclusive(f"grounding is not recorded of {unknown} of {len(chunks)} model calls", best)
+        return Inconclusive(f"grounding is not recorded for {unknown} of {len(chunks)} model calls", best)
     total = sum(filter(None, chunks))
     reason = f"{len(grounded)} of {len(chunks)} model calls, on {total} sources"
     details = {"grounded_llm_calls": len(grounded), "llm_calls": len(chunks), "grounding_chunks": total}
@@ -63,12 +63,12 @@ def grounding_utilization(session: Session) -> Outcome:
 
 @metric(unit="calls", higher_is_better=None, grows=True)
 def sandbox_usage(session: Session) -> Outcome:
-    """How often code ran in a model's own sandbox."""
+    """The number of code executions in a model's own sandbox."""
     runs = [call.code_executions for call in session.llm_calls]
     if not runs:
         return Inconclusive("no model call is recorded")
     if unknown := runs.count(None):
-        return Inconclusive(f"code execution is not recorded of {unknown} of {len(runs)} model calls")
+        return Inconclusive(f"code execution is not recorded for {unknown} of {len(runs)} model calls")
     spans = tuple(call.span_id for call in session.llm_calls if call.code_executions)
     total = sum(filter(None, runs))
     return Score(float(total), None, f"{total} runs in {len(spans)} of {len(runs)} model calls", spans)

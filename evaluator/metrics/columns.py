@@ -1,6 +1,6 @@
-"""A session as the named columns that metric definitions map from: those of a simulation's CSV.
+"""A session as named columns for metric definitions, with the names of a simulation's CSV.
 
-A column is a JSON value; None is unknown. `a:b.c` is what stands at `b`, then `c`, in the column `a`.
+A column is a JSON value; None is unknown. `a:b.c` is the value at `b`, then `c`, in the column `a`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Reference = GoldenQuestion | None
 
 
 def column(source: str, session: Session, question: Reference) -> Any:
-    """The value of a column, or of what is nested in it; None where that is not known or not there."""
+    """Return the value of a column, or a value nested in it; None if it is unknown or missing."""
     name, _, path = source.partition(":")
     value = COLUMNS[name](session, question)
-    if isinstance(value, dict) and path in value:  # names of state variables may have dots of their own
+    if isinstance(value, dict) and path in value:  # names of state variables may contain dots
         return value[path]
     for key in path.split(".") if path else ():
         if isinstance(value, list):
@@ -31,18 +31,18 @@ def column(source: str, session: Session, question: Reference) -> Any:
 
 
 def user_inputs(session: Session) -> list[str] | None:
-    """What the user said, turn by turn; None unless all of it is recorded."""
-    said = [turn.user_input for turn in session.turns if turn.user_input is not None]
-    return said if said and len(said) == len(session.turns) else None
+    """Return the user's message of each turn; None unless all are recorded."""
+    inputs = [turn.user_input for turn in session.turns if turn.user_input is not None]
+    return inputs if inputs and len(inputs) == len(session.turns) else None
 
 
 def final_response(session: Session) -> str | None:
-    """What the agent said last."""
+    """Return the agent's last reply."""
     return session.turns[-1].final_response if session.turns else None
 
 
 def sub_agent_trace(session: Session) -> list[dict[str, Any]]:
-    """Each turn's reply, with the agent that gave it: the one whose model was called last."""
+    """Return each turn's reply with the agent that gave it: the one whose model was called last."""
     return [
         {"agent_name": _speaker(session, turn.turn), "text_response": turn.final_response}
         for turn in session.turns
@@ -51,14 +51,14 @@ def sub_agent_trace(session: Session) -> list[dict[str, Any]]:
 
 
 def trace_summary(session: Session) -> str:
-    """The conversation as plain text, with the agents and tools that started in each turn, in order."""
+    """Return the conversation as plain text, with the agents and tools that started in each turn."""
     return "\n".join(_lines(session))
 
 
 def _lines(session: Session) -> Iterator[str]:
     calls: dict[str, deque[ToolInteraction]] = {}
-    for made in sorted(session.tool_interactions, key=lambda call: call.start_ns):
-        calls.setdefault(made.tool_name, deque()).append(made)
+    for interaction in sorted(session.tool_interactions, key=lambda each: each.start_ns):
+        calls.setdefault(interaction.tool_name, deque()).append(interaction)
     for turn in session.turns:
         yield f"User: {_or_unknown(turn.user_input)}"
         for step in session.trajectory:
@@ -82,7 +82,7 @@ def _speaker(session: Session, turn: int) -> str | None:
 
 
 def tool_interactions(session: Session) -> list[dict[str, Any]]:
-    """The tool calls, hand-offs included; what of one is not recorded is null."""
+    """Return the tool calls, hand-offs included; values that are not recorded are null."""
     return [
         {
             "tool_name": call.tool_name,
@@ -95,7 +95,7 @@ def tool_interactions(session: Session) -> list[dict[str, Any]]:
 
 
 def conversation_history(session: Session) -> list[dict[str, Any]]:
-    """What user and agent said, as messages of Gemini's form."""
+    """Return the turns as messages in Gemini's format."""
     return [
         {"role": role, "parts": [{"text": text}]}
         for turn in session.turns
@@ -105,18 +105,18 @@ def conversation_history(session: Session) -> list[dict[str, Any]]:
 
 
 def extracted_data(session: Session) -> dict[str, Any]:
-    """The state variables, each under its own name too, tool calls and conversation."""
+    """Return tool calls and conversation, with the state variables as an object and each by its own name."""
     state = session.state_variables
-    found = {
+    columns = {
         "tool_interactions": tool_interactions(session),
         "sub_agent_trace": sub_agent_trace(session),
         "conversation_history": conversation_history(session),
     }
-    return found if state is None else {**state, "state_variables": state, **found}
+    return columns if state is None else {**state, "state_variables": state, **columns}
 
 
 def session_trace(session: Session) -> list[dict[str, Any]]:
-    """The agents, model calls and tools that started, as a list of spans in order; unknown ends are null."""
+    """Return the agents, model calls and tools that started, as spans in order; unknown ends are null."""
     named: list[tuple[str, Step | LLMCall | ToolInteraction]] = [
         *((f"invoke_agent {step.name}", step) for step in session.trajectory if step.kind == "agent"),
         *((f"chat {call.model or ''}".rstrip(), call) for call in session.llm_calls),

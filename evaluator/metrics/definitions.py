@@ -1,7 +1,7 @@
-"""Metric definition files: judged metrics that people describe in JSON, one object a metric.
+"""Metric definition files: judged metrics described in JSON, one object per metric.
 
-Keys that begin with `_` are notes, at every level. Whatever else is not of the format is kept and not read,
-except what all but spells one of its keys: a rubric that is silently not read would grade by another.
+Keys that begin with `_` are notes, at every level. Other unknown keys are ignored, unless they resemble a
+key of the format: a misspelled rubric must not be ignored silently.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Model(BaseModel):
 
 
 class Source(_Model):
-    """Where a material comes from: a column, or `column:path.in.it`."""
+    """The source of a material: a column, or `column:path.in.it`."""
 
     source_column: Text
 
@@ -60,7 +60,7 @@ class Source(_Model):
         name = self.source_column.partition(":")[0]
         if name not in COLUMNS:
             near = get_close_matches(name, COLUMNS, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(COLUMNS)}"
+            hint = f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(COLUMNS)}"
             raise PydanticCustomError("no_column", 'no column "{name}"; {hint}', {"name": name, "hint": hint})
         return self
 
@@ -79,7 +79,7 @@ class ScoreRange(_Model):
 
 
 class Definition(_Model):
-    """One judged metric: a rubric in parts, a rubric as a template, or a managed metric's name."""
+    """One judged metric: a rubric in parts, a rubric as a template, or the name of a managed metric."""
 
     metric_type: Literal["llm"] = "llm"
     is_managed: bool = False
@@ -112,7 +112,9 @@ class Definition(_Model):
                 raise _problem("is_managed: a managed metric needs a managed_metric_name")
             if self.managed_name not in MANAGED:
                 near = get_close_matches(self.managed_name, MANAGED, n=1)
-                hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(sorted(MANAGED))}"
+                hint = (
+                    f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(sorted(MANAGED))}"
+                )
                 raise _problem(f'managed_metric_name: "{self.managed_metric_name}" is not known; {hint}')
         elif self.template is not None:
             for name in self.placeholders:
@@ -121,16 +123,16 @@ class Definition(_Model):
             if self.scale is None:
                 raise _problem('template: no scale; add a score_range, or "Score: [1-5]" to its text')
         elif self.instruction is None:
-            raise _problem("nothing to judge by; right is a template, an instruction, or is_managed")
+            raise _problem("no rubric; expected a template, an instruction, or is_managed")
         elif len(self.rating_scores) < 2:
             raise _problem("rating_scores: expected two scores or more, each with its meaning")
         elif not self.dataset_mapping:
-            raise _problem("dataset_mapping: missing; it says what the judge is shown")
+            raise _problem("dataset_mapping: missing; it lists what the judge is shown")
         return self
 
     @property
     def managed_name(self) -> str:
-        """The managed metric's name without its version: `general_quality_v1` is `GENERAL_QUALITY`."""
+        """The managed metric's name without its version: `GENERAL_QUALITY` for `general_quality_v1`."""
         return _VERSION.sub("", (self.managed_metric_name or "").upper())
 
     @property
@@ -140,7 +142,7 @@ class Definition(_Model):
 
     @property
     def sources(self) -> dict[str, str]:
-        """What the judge is shown: the material's name to its column. Of a template, what it names."""
+        """The column of each material that the judge is shown, by name; for a template, those it names."""
         mapped = {name: source.source_column for name, source in self.dataset_mapping.items()}
         if self.template is None or self.is_managed:
             return mapped
@@ -149,18 +151,18 @@ class Definition(_Model):
 
     @property
     def scale(self) -> Scale | None:
-        """The rubric's own range, None where it has none (a managed metric's goes from 0 to 1)."""
+        """The rubric's range, None if it has none (that of a managed metric is 0 to 1)."""
         if self.rating_scores:
             return min(self.rating_scores), max(self.rating_scores)
         if self.score_range is not None:
             return self.score_range.min, self.score_range.max
-        told = _SCALE_IN_WORDS.search(self.template or "")
-        low, high = map(float, told.groups()) if told else (0.0, 0.0)
+        match = _SCALE_IN_WORDS.search(self.template or "")
+        low, high = map(float, match.groups()) if match else (0.0, 0.0)
         return (low, high) if low < high else None
 
     @property
     def rubric(self) -> str:
-        """A template's text, with the name of a material where it is to be put in: it stays a material."""
+        """A template's text with a material's name for each placeholder: the material itself stays apart."""
         return _PLACEHOLDER.sub(r'(the material "\1")', self.template or "")
 
 
@@ -178,7 +180,7 @@ class Definitions(_Model):
         return value
 
     def named(self) -> dict[str, Definition]:
-        """The definitions by the metrics' names, prefix included: a metric's own, or the file's."""
+        """Return the definitions by the metrics' names, with a metric's own prefix or else the file's."""
         return {
             (definition.metric_prefix or self.metric_prefix) + name: definition
             for name, definition in self.metrics.items()
@@ -195,30 +197,30 @@ def _problem(message: str) -> PydanticCustomError:
     return PydanticCustomError("definition", "{message}", {"message": message})
 
 
-# The managed metrics that there are; on what each is judged without Vertex is in rubrics.json.
+# The names of the managed metrics; rubrics.json has the rubrics by which they are judged without Vertex.
 MANAGED: frozenset[str] = frozenset(
     _noted(orjson.loads(resources.files(__package__).joinpath("rubrics.json").read_bytes())["metrics"])
 )
 
 
 def load_definitions(path: Path) -> dict[str, Definition]:
-    """The definitions in a file by the metrics' names. Raises `InputError`, a line for each thing wrong."""
+    """Return the definitions in a file by metric name. Raises `InputError`, one line per problem."""
     return definitions_of(load_json(path), str(path))
 
 
 def definitions_of(document: Any, where: str) -> dict[str, Definition]:
-    """The definitions that a JSON value holds. Raises `InputError`, a line for each thing wrong."""
+    """Return the definitions in a JSON value by metric name. Raises `InputError`, one line per problem."""
     try:
-        found = Definitions.model_validate(document).named()
+        definitions = Definitions.model_validate(document).named()
     except ValidationError as error:
         lines = [
             f"{where}: {'.'.join(map(str, detail['loc']))}{': ' if detail['loc'] else ''}{detail['msg']}"
             for detail in error.errors(include_url=False)[:MAX_PROBLEMS]
         ]
         raise InputError("\n".join(lines)) from error
-    for name in found:
+    for name in definitions:
         if not NAME.fullmatch(name):
             raise InputError(
-                f'{where}: metrics: "{name}" is no name of a metric: letters, digits, _, -, . and @ make one'
+                f'{where}: metrics: "{name}" is not a metric name; expected letters, digits, _, -, . and @'
             )
-    return found
+    return definitions

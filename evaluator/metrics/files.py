@@ -19,24 +19,24 @@ JUDGE = "@judge"
 
 
 def requested(texts: Iterable[str], files: Sequence[Path]) -> tuple[Metric, ...]:
-    """The metrics asked for by name, as by `parse_metrics`, and after them the others that files define."""
-    known, own = with_files(files)
-    asked = parse_metrics(texts, known)
-    named = {metric.name.partition(":")[0] for metric in asked}
-    # One that needs a parameter can only be asked for by name.
-    rest = [m for m in own if m.name not in named and (m.parameter is None or m.choices)]
-    return (*asked, *rest)
+    """Return the metrics that texts request, see `parse_metrics`, then the others that the files define."""
+    available, from_files = with_files(files)
+    by_name = parse_metrics(texts, available)
+    names = {metric.name.partition(":")[0] for metric in by_name}
+    # A metric that needs a parameter can only be requested by name.
+    rest = [m for m in from_files if m.name not in names and (m.parameter is None or m.choices)]
+    return (*by_name, *rest)
 
 
 def with_files(files: Sequence[Path]) -> tuple[Mapping[str, Metric], tuple[Metric, ...]]:
-    """The installed metrics and those of files by name, and those of files alone.
+    """Return the installed metrics and those of files by name, and those of files alone.
 
-    A judged metric whose name one of another kind has gets the name with `@judge` behind it, and comes in
-    the place of an installed judged one. Raises `InputError` for a file that cannot be used, and for a name
-    that is taken.
+    A judged metric with the name of an installed one gets `@judge` added to its name, and replaces an
+    installed judged metric of that name. Raises `InputError` for a file that cannot be used, and for a name
+    that another metric has.
     """
     installed = load_metrics()
-    own: dict[str, Metric] = {}
+    from_files: dict[str, Metric] = {}
     for path in files:
         for metric in _load(path):
             if installed.get(metric.name) is metric:  # imported by a module, for its own use
@@ -44,10 +44,10 @@ def with_files(files: Sequence[Path]) -> tuple[Mapping[str, Metric], tuple[Metri
             judged = path.suffix == ".json"
             if judged and metric.name in installed and not metric.name.endswith(JUDGE):
                 metric = replace(metric, name=metric.name + JUDGE)
-            if metric.name in own or (metric.name in installed and not judged):
-                raise InputError(f'{path}: the name "{metric.name}" is taken')
-            own[metric.name] = metric
-    return {**installed, **own}, tuple(own.values())
+            if metric.name in from_files or (metric.name in installed and not judged):
+                raise InputError(f'{path}: another metric has the name "{metric.name}"')
+            from_files[metric.name] = metric
+    return {**installed, **from_files}, tuple(from_files.values())
 
 
 def _load(path: Path) -> tuple[Metric, ...]:
@@ -61,12 +61,12 @@ def _load(path: Path) -> tuple[Metric, ...]:
 
 
 def _load_module(path: Path) -> tuple[Metric, ...]:
-    """The metrics in a module's own namespace. Raises `InputError`, with the line, if it cannot be loaded."""
+    """Return the metrics in a module's namespace. Raises `InputError`, with the line, if it fails to load."""
     name = f"spangrade_metrics_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise InputError(f"{path}: cannot be read: no such file")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look up their module
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
@@ -75,7 +75,7 @@ def _load_module(path: Path) -> tuple[Metric, ...]:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
         where = f"{path}:{lines[-1]}" if lines else str(path)
         raise InputError(f"{where}: {type(error).__name__}: {error}") from error
-    found = {id(value): value for value in vars(module).values() if isinstance(value, Metric)}
-    if not found:
-        raise InputError(f"{path}: no metric in it; right is a function under @metric()")
-    return tuple(found.values())
+    metrics = {id(value): value for value in vars(module).values() if isinstance(value, Metric)}
+    if not metrics:
+        raise InputError(f"{path}: no metric; expected a function with the decorator @metric()")
+    return tuple(metrics.values())

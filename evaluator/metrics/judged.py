@@ -1,4 +1,4 @@
-"""Judged metrics: a definition's rubric put to the judge, over the columns that it maps."""
+"""Judged metrics: the judge rates the mapped columns of a session by a definition's rubric."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 
 RUBRICS_VERSION = (
-    1  # raised with every change of rubrics.json: scores by different rubrics are not comparable
+    1  # increased with every change of rubrics.json: scores by different rubrics are not comparable
 )
 _ZERO_TO_ONE = (0.0, 1.0)
 
 
 def load_judged(path: Path) -> tuple[Metric, ...]:
-    """The metrics of a definitions file. Raises `InputError` for one that is not valid."""
+    """Return the metrics of a definitions file. Raises `InputError` if it is not valid."""
     vertex = vertex_evaluation()
     return tuple(judged(name, definition, vertex) for name, definition in load_definitions(path).items())
 
 
 def judged(name: str, definition: Definition, vertex: VertexEvaluation | None = None) -> Metric:
-    """A metric that asks the judge (`default_judge`) to rate a session by a definition.
+    """Return a metric that asks the judge (`default_judge`) to rate a session by a definition.
 
-    A managed metric is asked of Vertex, where that is given, by Google's rubric. The value is in the rubric's
-    own range. A material that was not recorded makes it inconclusive.
+    With `vertex`, a managed metric is rated by that service, by Google's rubric. The value is in the rubric's
+    range. A material that is not recorded makes the metric inconclusive.
     """
     rubric = None
     managed = definition
@@ -65,7 +65,7 @@ def judged(name: str, definition: Definition, vertex: VertexEvaluation | None = 
         name,
         ask,
         definition.description or _first_line(definition.instruction or definition.template or ""),
-        needs=_needed(sources),
+        needs=_needed_reference(sources),
         unit="rating",
         scale=definition.scale,
         agents=definition.agents,
@@ -82,8 +82,8 @@ def _question(definition: Definition, material: Mapping[str, str]) -> Question:
     return rate(material, definition.instruction or "", definition.rating_scores, definition.criteria)
 
 
-def _needed(sources: Mapping[str, str]) -> str | None:
-    """The part of the golden question without which the judge cannot be asked; None if it is not needed."""
+def _needed_reference(sources: Mapping[str, str]) -> str | None:
+    """Return the part of the golden question that the materials need; None if they need none."""
     paths = [source.partition(":") for source in sources.values()]
     parts = {path.partition(".")[0] for name, _, path in paths if name == "reference_data" and path}
     if len(parts) == 1:
@@ -92,7 +92,7 @@ def _needed(sources: Mapping[str, str]) -> str | None:
 
 
 def _by_our_rubric(definition: Definition) -> Definition:
-    """A managed metric as our rubric of its name, on the range and over the columns that it asks for."""
+    """Return our rubric for a managed metric, with the range and the columns of its definition."""
     ours = _rubrics()[definition.managed_name]
     scale = definition.scale or _ZERO_TO_ONE
     guidelines = definition.natural_language_guidelines

@@ -1,4 +1,4 @@
-"""The metric over time, as reported for every session."""
+"""The metric of time, reported for every session."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from spangrade.evaluator.session import Session
 
 
 def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
-    """The percentile of ascending values by nearest rank: the ⌈share × n⌉-th; None of no values."""
+    """Return the percentile of ascending values by nearest rank, the ⌈share × n⌉-th; None without values."""
     return ordered[max(ceil(share * len(ordered)), 1) - 1] if ordered else None
 
 
 @metric(unit="seconds", higher_is_better=False, grows=True)
 def latency_metrics(session: Session) -> Outcome:
-    """The seconds that the turns took, added up; the user's thinking time is not in it."""
+    """The sum of the turns' seconds, without the user's thinking time."""
     if not session.turns:
         return Inconclusive("no turn is recorded")
     latency = session.latency
     turns = sorted(turn.latency_s for turn in session.turns if turn.latency_s is not None)
     if latency.total_s is None:
         untimed = ", ".join(str(turn.turn) for turn in session.turns if turn.latency_s is None)
-        return Inconclusive(f"how long these turns took is not recorded: {untimed}", sum(turns))
+        return Inconclusive(f"the duration of these turns is not recorded: {untimed}", sum(turns))
     details = {
         "llm_s": latency.llm_s,
         "tool_s": latency.tool_s,

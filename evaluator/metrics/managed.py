@@ -1,4 +1,4 @@
-"""Managed metrics on Vertex AI: what its evaluation service is shown of a session."""
+"""Managed metrics on Vertex AI: a session in the form that its evaluation service takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session, Turn
 from spangrade.tracer.canonical_json import dumps
 
-# These judge by what the tools were asked and answered, too.
+# These also rate the tool calls and their results.
 _BY_TOOLS = frozenset(
     {
         "GROUNDING",
@@ -35,9 +35,9 @@ async def ask_vertex(
     session: Session,
     question: GoldenQuestion | None,
 ) -> Outcome:
-    """What the service says of a session, its 0 to 1 put on the range that the definition asks for.
+    """Return the service's rating of a session, converted from 0 to 1 to the definition's range.
 
-    Without a version in the managed metric's name it is the first, which every version of the client knows.
+    Without a version in its name, version 1 of the managed metric is used, which every client supports.
     """
     sources = {"prompt": "user_inputs", "response": "final_response"} | definition.sources
     material = {name: column(sources[name], session, question) for name in ("prompt", "response")}
@@ -48,8 +48,8 @@ async def ask_vertex(
     metric = metric if _VERSIONED.search(metric) else f"{metric}_v1"
     instance: dict[str, Any] = {name: {"text": _text(value)} for name, value in material.items()}
     if definition.managed_name.startswith("MULTI_TURN"):
-        said = [_said(*pair) for turn in session.turns for pair in _pairs(turn)]
-        instance["prompt"] = {"contents": {"contents": said[:-1]}}
+        messages = [_message(*pair) for turn in session.turns for pair in _pairs(turn)]
+        instance["prompt"] = {"contents": {"contents": messages[:-1]}}
     if definition.managed_name in _BY_TOOLS:
         instance["agent_data"] = {"turns": [_turn(session, turn) for turn in session.turns]}
     verdict = await evaluation.rate(metric, instance, definition.natural_language_guidelines)
@@ -70,7 +70,7 @@ def _pairs(turn: Turn) -> list[tuple[str, str]]:
     return [(role, text) for role, text in pairs if text is not None]
 
 
-def _said(role: str, text: str) -> dict[str, Any]:
+def _message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"text": text}]}
 
 
@@ -78,16 +78,16 @@ def _turn(session: Session, turn: Turn) -> dict[str, Any]:
     events: list[tuple[str, dict[str, Any]]] = []
     for call in session.tool_interactions:
         if call.turn == turn.turn:
-            agent, named = call.agent or "agent", {"name": call.tool_name}
-            asked = {"function_call": {**named, "args": _object(call.input_arguments)}}
-            answered = {"function_response": {**named, "response": _object(call.output)}}
-            events.append((agent, {"role": "model", "parts": [asked]}))
+            agent, name = call.agent or "agent", call.tool_name
+            request = {"function_call": {"name": name, "args": _object(call.input_arguments)}}
+            response = {"function_response": {"name": name, "response": _object(call.output)}}
+            events.append((agent, {"role": "model", "parts": [request]}))
             if call.output_known:
-                events.append((agent, {"role": "user", "parts": [answered]}))
+                events.append((agent, {"role": "user", "parts": [response]}))
     if turn.user_input is not None:
-        events.insert(0, ("user", _said("user", turn.user_input)))
+        events.insert(0, ("user", _message("user", turn.user_input)))
     if turn.final_response is not None:
-        events.append(("agent", _said("model", turn.final_response)))
+        events.append(("agent", _message("model", turn.final_response)))
     return {
         "turn_index": turn.turn - 1,
         "turn_id": str(turn.turn),

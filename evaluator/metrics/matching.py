@@ -1,4 +1,4 @@
-"""When what happened counts as what was expected: JSON values, tool arguments, sequences."""
+"""Compare what happened with what is expected: JSON values, tool arguments, sequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY_TEXT = "*"
 
 
 def text_equal(left: str, right: str) -> bool:
-    """Whether two texts are the same in Unicode NFC: é is é, whether it is one code point or two."""
+    """Return whether two texts are equal in Unicode NFC: é is é, as one code point or two."""
     if left == right:
         return True
     if left.isascii() and right.isascii():
@@ -23,7 +23,7 @@ def text_equal(left: str, right: str) -> bool:
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal: 1 equals 1.0, true is not 1, text is compared in Unicode NFC."""
+    """Return whether two JSON values are equal: 1 equals 1.0, true is not 1, text is compared in NFC."""
     if isinstance(left, str):
         return isinstance(right, str) and text_equal(left, right)
     if isinstance(left, dict):
@@ -37,11 +37,11 @@ def json_equal(left: Any, right: Any) -> bool:
 
 
 def arguments_match(expected: Any, actual: Any, matcher: ArgumentMatcher = "subset") -> bool:
-    """Whether a call's arguments are the expected ones.
+    """Return whether a call's arguments match the expected ones.
 
-    `exact` wants the same keys, `subset` leaves keys that the reference does not name free (at every
-    depth), `ignore` takes any arguments. A null under an expected key leaves that key free, and an
-    expected `"*"` takes any string; in `actual` both are plain values.
+    `exact` requires the same keys, `subset` allows keys that the reference does not have (at every depth),
+    `ignore` allows any arguments. An expected null matches any value or none, an expected `"*"` any string;
+    in `actual` both are plain values.
     """
     return matcher == "ignore" or _matches(expected, actual, matcher == "subset")
 
@@ -77,37 +77,37 @@ def _normal_keys(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def maximum_matching(candidates: Sequence[Sequence[int]]) -> list[int | None]:
-    """A largest one-to-one matching: for each row, the column it gets out of its candidates, or None.
+    """Return a largest one-to-one matching: for each row, one of its candidate columns, or None.
 
-    Rows give up a column for another one where that lets a further row in (augmenting paths, breadth
-    first); taking the first free column for good would be wrong.
+    A row gives up its column for another if that lets one more row match (augmenting paths, breadth first);
+    keeping the first free column would not find the largest matching.
     """
     chosen: list[int | None] = [None] * len(candidates)
     owner: dict[int, int] = {}
     for row, columns in enumerate(candidates):
-        reached_from: dict[int, int] = {}
+        row_before: dict[int, int] = {}
         free = next((column for column in columns if column not in owner), None)
         if free is not None:
-            reached_from[free] = row
+            row_before[free] = row
         else:
-            free = _search(row, candidates, owner, reached_from)
+            free = _search(row, candidates, owner, row_before)
         while free is not None:
-            taker = reached_from[free]
-            owner[free] = taker
-            chosen[taker], free = free, chosen[taker]
+            next_row = row_before[free]
+            owner[free] = next_row
+            chosen[next_row], free = free, chosen[next_row]
     return chosen
 
 
 def _search(
-    start: int, candidates: Sequence[Sequence[int]], owner: dict[int, int], reached_from: dict[int, int]
+    start: int, candidates: Sequence[Sequence[int]], owner: dict[int, int], row_before: dict[int, int]
 ) -> int | None:
-    """The nearest free column on an alternating path from `start`, with the way back in `reached_from`."""
+    """Return the nearest free column on an alternating path from `start`; `row_before` gets the path back."""
     rows = [start]
     for row in rows:
         for column in candidates[row]:
-            if column in reached_from:
+            if column in row_before:
                 continue
-            reached_from[column] = row
+            row_before[column] = row
             if column not in owner:
                 return column
             rows.append(owner[column])
@@ -115,37 +115,37 @@ def _search(
 
 
 def is_subsequence(expected: Iterable[E], actual: Iterable[A], match: Callable[[E, A], bool]) -> bool:
-    """Whether `expected` occurs in `actual` in order, with anything in between.
+    """Return whether `expected` occurs in `actual` in order, with anything in between.
 
-    Each expected item takes the first actual one that matches after the last taken: what a later choice
-    could still take, the earliest one can too, so this is right for partial matches as well.
+    Each expected item takes the first actual one that matches after the last one taken. An earlier choice
+    leaves at least as many items for the rest, so this holds for partial matches too.
     """
     rest = iter(actual)
     return all(any(match(item, other) for other in rest) for item in expected)
 
 
 def common_length(left: Sequence[str], right: Sequence[str]) -> int:
-    """The length of the longest common subsequence.
+    """Return the length of the longest common subsequence.
 
-    One bit a place of `left` in a whole number (Hyyrö 2004, "Bit-parallel LCS-length computation
-    revisited"), so that thousands of steps cost milliseconds.
+    One bit of an integer per position of `left` (Hyyrö 2004, "Bit-parallel LCS-length computation
+    revisited"), so that thousands of steps take milliseconds.
     """
-    places: dict[str, int] = {}
-    for place, name in enumerate(left):
-        places[name] = places.get(name, 0) | 1 << place
-    everywhere = (1 << len(left)) - 1
-    unmatched = everywhere
+    positions: dict[str, int] = {}
+    for position, name in enumerate(left):
+        positions[name] = positions.get(name, 0) | 1 << position
+    all_bits = (1 << len(left)) - 1
+    unmatched = all_bits
     for name in right:
-        hits = unmatched & places.get(name, 0)
-        unmatched = (unmatched + hits | unmatched - hits) & everywhere
+        hits = unmatched & positions.get(name, 0)
+        unmatched = (unmatched + hits | unmatched - hits) & all_bits
     return len(left) - unmatched.bit_count()
 
 
 def precision(matched: int, actual: int, expected: int) -> float:
-    """`matched / actual`; of nothing, 1 if nothing was expected, else 0."""
+    """Return `matched / actual`; without actual items, 1 if nothing was expected, else 0."""
     return matched / actual if actual else float(not expected)
 
 
 def recall(matched: int, expected: int) -> float:
-    """`matched / expected`; 1 if nothing was expected."""
+    """Return `matched / expected`; 1 if nothing was expected."""
     return matched / expected if expected else 1.0

@@ -1,4 +1,4 @@
-"""SQL metrics: a query over the derived views that returns a value for each session."""
+"""SQL metrics: a query over the derived views that returns a value per session."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _ANY_NUMBER = (float("-inf"), float("inf"))
 
 
 class Query:
-    """A metric's query. Run once over a store, it then says of each session what its row said."""
+    """A metric's query: `run` executes it once; a call then returns the outcome for one session."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self._text = text
-        self._rows: dict[str, tuple[Any, str]] | None = None
+        self._results: dict[str, tuple[Any, str]] | None = None
 
     def run(self, store: Store) -> None:
-        """Ask the store. The query can neither write nor reach a file or the network, then and after.
+        """Run the query, without access to files and the network, in a transaction that cannot write.
 
-        Raises InputError for what is no single SELECT, or returns other columns, a value that is no number,
-        or a session twice.
+        The connection has no such access afterwards either. Raises InputError unless the query is a single
+        SELECT with the expected columns, a number or NULL as each value, and each session once.
         """
         connection = store.connection
         try:
             connection.execute("SET enable_external_access = false")
             statements = connection.extract_statements(self._text)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise InputError(f"{self.path}: right is one SELECT, found {len(statements)} statements")
+                raise InputError(f"{self.path}: expected one SELECT, found {len(statements)} statements")
             connection.execute("BEGIN TRANSACTION READ ONLY")
             try:
                 cursor = connection.execute(statements[0])
@@ -53,26 +53,26 @@ class Query:
             raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from error
         if not {"session_id", "value"} <= set(names):
             raise InputError(
-                f"{self.path}: right are the columns session_id, value and reason, found {', '.join(names)}"
+                f"{self.path}: expected the columns session_id, value and reason, found {', '.join(names)}"
             )
-        found: dict[str, tuple[Any, str]] = {}
+        results: dict[str, tuple[Any, str]] = {}
         for row in rows:
             cells = dict(zip(names, row, strict=True))
             session_id, value = cells["session_id"], cells["value"]
             if value is not None and not isinstance(value, int | float | Decimal):
-                raise InputError(f'{self.path}: session "{session_id}": value {value!r:.80} is no number')
-            if session_id in found:
+                raise InputError(f'{self.path}: session "{session_id}": value {value!r:.80} is not a number')
+            if session_id in results:
                 raise InputError(f'{self.path}: session "{session_id}" is returned twice')
-            found[session_id] = value, str(cells.get("reason") or "")
-        self._rows = found
+            results[session_id] = value, str(cells.get("reason") or "")
+        self._results = results
 
     def __call__(self, session: Session) -> Outcome:
-        """What the query returned for a session."""
-        if self._rows is None:
-            raise InputError(f"{self.path}: the query was not run")
-        if session.session_id not in self._rows:
+        """Return the query's result for a session."""
+        if self._results is None:
+            raise InputError(f"{self.path}: the query has not run")
+        if session.session_id not in self._results:
             return Inconclusive("the query does not return this session")
-        value, reason = self._rows[session.session_id]
+        value, reason = self._results[session.session_id]
         return (
             Inconclusive(reason or "the query's value is NULL")
             if value is None
@@ -81,7 +81,7 @@ class Query:
 
 
 def load_query(path: Path) -> Metric:
-    """The metric in a `.sql` file. Raises `InputError` for one that cannot be read or has a wrong header."""
+    """Return the metric in a `.sql` file. Raises `InputError` if it cannot be read or its header is wrong."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -91,9 +91,9 @@ def load_query(path: Path) -> Metric:
     header = _header(path, text)
     name, direction = header.get("name", ""), header.get("direction", "higher")
     if not NAME.fullmatch(name):
-        raise InputError(f'{path}: name: found "{name}"; right is a line "-- name: NAME"')
+        raise InputError(f'{path}: name: found "{name}"; expected a line "-- name: NAME"')
     if direction not in _DIRECTIONS:
-        raise InputError(f'{path}: direction: found "{direction}"; right is higher or lower')
+        raise InputError(f'{path}: direction: found "{direction}"; expected higher or lower')
     unit = header.get("unit", "")
     return Metric(
         name,
@@ -107,15 +107,15 @@ def load_query(path: Path) -> Metric:
 
 
 def _header(path: Path, text: str) -> dict[str, str]:
-    """The `-- key: value` lines above the query."""
+    """Return the `-- key: value` lines above the query."""
     header: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("--"):
             break
-        found = _HEADER.fullmatch(line)
-        if found is None:
+        match = _HEADER.fullmatch(line)
+        if match is None:
             continue
-        key, value = found[1].lower(), found[2]
+        key, value = match[1].lower(), match[2]
         if key in header:
             raise InputError(f"{path}:{number}: {key} is given twice")
         near = get_close_matches(key, _KEYS, n=1, cutoff=0.75)

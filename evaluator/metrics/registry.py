@@ -1,4 +1,4 @@
-"""Which metrics there are, and how one is asked for: `NAME[:PARAMETER][>=T]`."""
+"""The installed metrics, and how a metric is requested: `NAME[:PARAMETER][>=T]`."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _REQUEST = re.compile(
 
 @cache
 def load_metrics() -> Mapping[str, Metric]:
-    """All installed metrics by name, from the entry points of the group `spangrade.metrics`.
+    """Return all installed metrics by name, from the entry points of the group `spangrade.metrics`.
 
-    An entry point is a `Metric` or a sequence of them; ours come in by the same door. Raises `InputError`
-    for one that cannot be loaded, is something else, or takes a name that is taken.
+    An entry point is a `Metric` or a sequence of them; ours are loaded the same way. Raises `InputError`
+    for one that cannot be loaded, is not a metric, or has the name of another.
     """
     metrics: dict[str, Metric] = {}
     for plugin in plugins(METRICS_GROUP):
         loaded = plugin.load()
-        for found in loaded if isinstance(loaded, (tuple, list)) else (loaded,):
-            if not isinstance(found, Metric):
-                raise plugin.error(f"expected a Metric or several, found {type(found).__name__}")
-            if metrics.setdefault(found.name, found) is not found:
-                raise plugin.error(f'the name "{found.name}" is taken')
+        for metric in loaded if isinstance(loaded, (tuple, list)) else (loaded,):
+            if not isinstance(metric, Metric):
+                raise plugin.error(f"expected a Metric or several, found {type(metric).__name__}")
+            if metrics.setdefault(metric.name, metric) is not metric:
+                raise plugin.error(f'another metric has the name "{metric.name}"')
     return metrics
 
 
 def parse_metric(text: str, metrics: Mapping[str, Metric] | None = None) -> Metric:
-    """The metric that `NAME`, `NAME>=T` or `NAME<=T` asks for, with its parameter and threshold set.
+    """Return the metric that `NAME`, `NAME>=T` or `NAME<=T` requests, with its parameter and threshold set.
 
     Raises `InputError` for an unknown metric (with the nearest name), a parameter that the metric does
-    not take, and a threshold that is no number, out of range or in the direction that cannot gate.
+    not take, and a threshold that is not a number, out of range, or on the wrong side.
     """
     metrics = load_metrics() if metrics is None else metrics
     request = _REQUEST.fullmatch(text.strip())
@@ -53,50 +53,51 @@ def parse_metric(text: str, metrics: Mapping[str, Metric] | None = None) -> Metr
         near = get_close_matches(name, metrics, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(sorted(metrics))}"
         raise InputError(f'metric "{name}" is not known; {hint}')
-    asked = _with_parameter(metrics[name], request["parameter"])
-    return _with_threshold(asked, request["sign"], request["threshold"]) if request["sign"] else asked
+    metric = _with_parameter(metrics[name], request["parameter"])
+    return _with_threshold(metric, request["sign"], request["threshold"]) if request["sign"] else metric
 
 
 def parse_metrics(texts: Iterable[str], metrics: Mapping[str, Metric] | None = None) -> tuple[Metric, ...]:
-    """The metrics asked for, as by `parse_metric`. Raises `InputError` for one that is asked for twice."""
-    asked: dict[str, Metric] = {}
+    """Return the metrics that texts request, see `parse_metric`. Raises `InputError` for a repeated one."""
+    requested: dict[str, Metric] = {}
     for text in texts:
-        found = parse_metric(text, metrics)
-        if asked.setdefault(found.name, found) is not found:
-            raise InputError(f'metric "{found.name}" is asked for twice')
-    return tuple(asked.values())
+        metric = parse_metric(text, metrics)
+        if requested.setdefault(metric.name, metric) is not metric:
+            raise InputError(f'metric "{metric.name}" is requested twice')
+    return tuple(requested.values())
 
 
-def _with_parameter(asked: Metric, parameter: str | None) -> Metric:
-    if asked.parameter is None:
+def _with_parameter(metric: Metric, parameter: str | None) -> Metric:
+    if metric.parameter is None:
         if parameter is not None:
-            raise InputError(f'metric "{asked.name}" takes nothing after a colon, found "{parameter}"')
-        return asked
+            raise InputError(f'metric "{metric.name}" takes nothing after a colon, found "{parameter}"')
+        return metric
     if parameter is None:
-        if not asked.choices:
-            raise InputError(f'metric "{asked.name}" needs a {asked.parameter}: {asked.name}:NAME')
-        return asked
-    if asked.choices and parameter not in asked.choices:
-        choices = ", ".join(asked.choices)
-        raise InputError(f'metric "{asked.name}": "{parameter}" is no {asked.parameter}; there are {choices}')
+        if not metric.choices:
+            raise InputError(f'metric "{metric.name}" needs a {metric.parameter}: {metric.name}:NAME')
+        return metric
+    if metric.choices and parameter not in metric.choices:
+        choices = ", ".join(metric.choices)
+        raise InputError(
+            f'metric "{metric.name}": "{parameter}" is not a {metric.parameter}; expected one of {choices}'
+        )
     return replace(
-        asked,
-        name=f"{asked.name}:{parameter}",
-        function=partial(asked.function, **{asked.parameter: parameter}),
+        metric,
+        name=f"{metric.name}:{parameter}",
+        function=partial(metric.function, **{metric.parameter: parameter}),
     )
 
 
-def _with_threshold(asked: Metric, sign: str, text: str) -> Metric:
-    wanted = {True: ">=", False: "<=", None: sign}[asked.higher_is_better]
-    if sign != wanted or sign not in (">=", "<="):
-        right = ">= or <=" if asked.higher_is_better is None else wanted
-        raise InputError(f'metric "{asked.name}": expected {right} before the threshold, found {sign}')
+def _with_threshold(metric: Metric, sign: str, text: str) -> Metric:
+    expected = {True: ">=", False: "<=", None: ">= or <="}[metric.higher_is_better]
+    if sign not in expected.split(" or "):
+        raise InputError(f'metric "{metric.name}": expected {expected} before the threshold, found {sign}')
     try:
         threshold = float(text)
     except ValueError as error:
-        raise InputError(f'metric "{asked.name}": expected a number after {sign}, found "{text}"') from error
-    low, high = asked.bounds
+        raise InputError(f'metric "{metric.name}": expected a number after {sign}, found "{text}"') from error
+    low, high = metric.bounds
     if not low <= threshold <= high or math.isinf(threshold):
-        bounds = f"from {low:g} up" if math.isinf(high) else f"from {low:g} to {high:g}"
-        raise InputError(f'metric "{asked.name}": expected a threshold {bounds}, found {text}')
-    return replace(asked, threshold=threshold, higher_is_better=sign == ">=")
+        bounds = f"of {low:g} or more" if math.isinf(high) else f"from {low:g} to {high:g}"
+        raise InputError(f'metric "{metric.name}": expected a threshold {bounds}, found {text}')
+    return replace(metric, threshold=threshold, higher_is_better=sign == ">=")

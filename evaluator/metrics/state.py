@@ -1,4 +1,4 @@
-"""The metric over state variables, against `reference_state_variables`."""
+"""The metric of state variables, compared with `reference_state_variables`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ def state_management_fidelity(session: Session, question: GoldenQuestion) -> Out
     state = session.state_variables
     if state is None:
         return Inconclusive("no state is recorded")
-    wanted = question.reference_data.reference_state_variables or {}
-    missing = [name for name in wanted if name not in state]
-    other = [name for name, value in wanted.items() if name in state and not json_equal(value, state[name])]
-    value = recall(len(wanted) - len(missing) - len(other), len(wanted))
+    expected = question.reference_data.reference_state_variables or {}
+    missing = [name for name in expected if name not in state]
+    different = [
+        name for name, value in expected.items() if name in state and not json_equal(value, state[name])
+    ]
+    value = recall(len(expected) - len(missing) - len(different), len(expected))
     parts = []
     if missing:
         parts.append(f"missing: {', '.join(missing)}")
-    if other:
-        parts.append(f"other values: {', '.join(other)}")
+    if different:
+        parts.append(f"other values: {', '.join(different)}")
     return Score(value, None, "; ".join(parts) or "as expected")
 
 

@@ -1,8 +1,7 @@
-"""Metrics over tool interactions with their arguments, against `reference_tool_interactions`.
+"""Metrics of tool calls and their arguments, compared with `reference_tool_interactions`.
 
-Hand-offs count only where the reference names their tool. Where arguments were not recorded, a metric is
-worked out twice, once as if no such call matched and once as if every one did: only what comes out the
-same is a score.
+A hand-off counts only if the reference names its tool. If arguments are not recorded, a metric is computed
+twice: as if no such call matched, and as if every one did. If the values differ, it is inconclusive.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class _Pairing(NamedTuple):
 def tool_exact_match(
     session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
 ) -> Outcome:
-    """1 if the calls are those of the reference, one by one, else 0."""
+    """1 if the calls are exactly the reference's, in order, else 0."""
     return _score(session, question, matcher, lambda pairing: float(pairing.equal))
 
 
@@ -56,7 +55,7 @@ def tool_exact_match(
 def tool_in_order_match(
     session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
 ) -> Outcome:
-    """1 if the reference's calls were made in its order, with any in between, else 0."""
+    """1 if the reference's calls were made in its order, with any others in between, else 0."""
     return _score(
         session,
         question,
@@ -71,7 +70,7 @@ def tool_in_order_match(
 def tool_any_order_match(
     session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
 ) -> Outcome:
-    """1 if all of the reference's calls were made, in any order, with any in between, else 0."""
+    """1 if all of the reference's calls were made, in any order, with any others in between, else 0."""
     return _score(session, question, matcher, lambda pairing: float(pairing.matched == len(pairing.expected)))
 
 
@@ -79,7 +78,7 @@ def tool_any_order_match(
 def tool_precision(
     session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
 ) -> Outcome:
-    """The share of the calls that the reference lists, each of its calls counted once."""
+    """The share of the calls that match a call of the reference, each of which matches once."""
     return _score(
         session,
         question,
@@ -100,7 +99,7 @@ def tool_recall(
 def tool_usage_accuracy(
     session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
 ) -> Outcome:
-    """The share of the reference's calls, which must happen, that were made: `tool_recall`."""
+    """The share of the reference's calls that were made: the same as `tool_recall`."""
     outcome: Outcome = tool_recall(session, question, matcher=matcher)
     return outcome
 
@@ -121,13 +120,13 @@ def _score(
     expected = question.reference_data.reference_tool_interactions or ()
     named = {call.tool_name for call in expected}
     actual = [call for call in session.tool_interactions if not call.handoff or call.tool_name in named]
-    pairing = _pair(expected, actual, lambda wanted, call: _takes(wanted, call, matcher) is True)
+    pairing = _pair(expected, actual, lambda wanted, call: _is_match(wanted, call, matcher) is True)
     score = value(pairing)
     if score == 1:
         return Score(1.0, None, "as expected")
     unknown = [call.tool_name for call in actual if not call.arguments_known]
     if unknown:
-        pairing = _pair(expected, actual, lambda wanted, call: _takes(wanted, call, matcher) is not False)
+        pairing = _pair(expected, actual, lambda wanted, call: _is_match(wanted, call, matcher) is not False)
         best = value(pairing)
         if best > score:
             reason = f"the arguments of {_listed(unknown)} are not recorded"
@@ -135,10 +134,10 @@ def _score(
     return Score(score, None, *_differences(pairing))
 
 
-def _takes(
+def _is_match(
     expected: ReferenceToolInteraction, call: ToolInteraction, matcher: ArgumentMatcher
 ) -> bool | None:
-    """Whether a call is the expected one; None where that hangs on arguments that are not recorded."""
+    """Return whether a call matches; None if that depends on arguments that are not recorded."""
     if expected.tool_name != call.tool_name:
         return False
     wanted = expected.input_arguments
@@ -159,7 +158,7 @@ def _pair(
 
 
 def _differences(pairing: _Pairing) -> tuple[str, tuple[str, ...]]:
-    """What is missing, not expected or in another order, and the spans of what was not expected."""
+    """Return what is missing, not expected or in another order, and the spans of the calls not expected."""
     missing = [
         _call(wanted.tool_name, wanted.input_arguments)
         for wanted, place in zip(pairing.expected, pairing.chosen, strict=True)

@@ -1,4 +1,4 @@
-"""Metrics over the way that a session took: its turns, and the agents and tools that started."""
+"""Metrics of a session's trajectory: its turns, and the agents and tools that started."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _UNKNOWN = Inconclusive("which agents took part is not recorded")
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_exact_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if the steps are those of the reference, one by one, else 0."""
+    """1 if the steps are exactly the reference's, in order, else 0."""
     return _score(session, question, lambda actual, expected: float(actual == expected))
 
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_in_order_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if the reference's steps happened in its order, with anything in between, else 0."""
+    """1 if the reference's steps happened in its order, with any others in between, else 0."""
     return _score(session, question, lambda actual, expected: float(is_subsequence(expected, actual, eq)))
 
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_any_order_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if all of the reference's steps happened, in any order, with anything in between, else 0."""
+    """1 if all of the reference's steps happened, in any order, with any others in between, else 0."""
     return _score(
         session, question, lambda actual, expected: float(_matched(actual, expected) == len(expected))
     )
@@ -37,7 +37,7 @@ def trajectory_any_order_match(session: Session, question: GoldenQuestion) -> Ou
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_precision(session: Session, question: GoldenQuestion) -> Outcome:
-    """The share of the steps that the reference names, each of its steps counted once."""
+    """The share of the steps that match a step of the reference, each of which matches once."""
     return _score(
         session,
         question,
@@ -55,7 +55,7 @@ def trajectory_recall(session: Session, question: GoldenQuestion) -> Outcome:
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
-    """F1 of the longest common subsequence of the steps and the reference's: 2 L / (|A| + |E|)."""
+    """F1 score of the longest common subsequence of the steps and the reference's: 2 L / (|A| + |E|)."""
     return _score(session, question, _f1)
 
 
@@ -76,23 +76,23 @@ def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
     """The share of `agents_evaluated` that took part."""
     if session.agents is None:
         return _UNKNOWN
-    wanted = dict.fromkeys(question.agents_evaluated)
-    absent = [name for name in wanted if name not in session.agents]
+    expected = dict.fromkeys(question.agents_evaluated)
+    absent = [name for name in expected if name not in session.agents]
     if not absent:
         return Score(1.0, None, "all agents took part")
     took_part = ", ".join(session.agents) or "none"
-    share = (len(wanted) - len(absent)) / len(wanted)
+    share = (len(expected) - len(absent)) / len(expected)
     return Score(share, None, f"did not take part: {', '.join(absent)}; took part: {took_part}")
 
 
 @metric(needs="user_inputs", threshold=1.0)
 def conversation(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if the session had as many turns as there are user inputs, 0 if it stopped before or went on."""
-    turns, wanted = len(session.turns), len(question.user_inputs)
-    if turns == wanted:
+    """1 if the session has as many turns as the question has user inputs, 0 if it has fewer or more."""
+    turns, expected = len(session.turns), len(question.user_inputs)
+    if turns == expected:
         return Score(1.0, None, "as expected")
-    went = "stopped after" if turns < wanted else "went on for"
-    return Score(0.0, None, f"{went} {turns} turns of {wanted}")
+    went = "stopped after" if turns < expected else "went on for"
+    return Score(0.0, None, f"{went} {turns} turns of {expected}")
 
 
 METRICS = (
@@ -127,11 +127,11 @@ def _score(
         else:
             unexpected.append(step)
     parts = []
-    if lacking := list(missing.elements()):
-        parts.append(f"missing: {', '.join(lacking)}")
+    if names := list(missing.elements()):
+        parts.append(f"missing: {', '.join(names)}")
     if unexpected:
         parts.append(f"not expected: {', '.join(step.name for step in unexpected)}")
-    if not lacking and not is_subsequence(expected, actual, eq):
+    if not names and not is_subsequence(expected, actual, eq):
         parts.append(f"in another order: {', '.join(actual)}")
     spans = tuple(step.span_id for step in unexpected if step.span_id is not None)
     return Score(score, None, "; ".join(parts), spans)
@@ -140,9 +140,9 @@ def _score(
 def _steps(
     session: Session, agents: Sequence[str], question: GoldenQuestion, expected: Sequence[str]
 ) -> list[Step]:
-    """The steps to compare: agents alone where the reference names no tool, hand-offs only where named.
+    """Return the steps to compare: only agents if the reference names no tool, hand-offs only if named.
 
-    A name that an agent bears too (an agent used as a tool) does not make the reference name a tool.
+    A name that is an agent's too (an agent used as a tool) does not count as a tool of the reference.
     """
     tools = {call.tool_name for call in session.tool_interactions}
     tools.update(call.tool_name for call in question.reference_data.reference_tool_interactions or ())

@@ -1,4 +1,4 @@
-"""Metrics over tokens and cost, as reported for every session."""
+"""Metrics of tokens and cost, reported for every session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_TOKENS = "not every model call recorded its tokens"
 
 @metric(unit="tokens", higher_is_better=False, grows=True)
 def token_usage(session: Session) -> Outcome:
-    """Input and output tokens of all model calls, added up."""
+    """The sum of the input and output tokens of all model calls."""
     usage = session.usage
     if not usage.llm_calls:
         return Inconclusive(_NO_CALLS)
@@ -34,7 +34,7 @@ def token_usage(session: Session) -> Outcome:
 
 @metric(unit="USD", higher_is_better=False, grows=True)
 def cost(session: Session) -> Outcome:
-    """What the model calls cost, in US dollars, each at its model's price when it was made."""
+    """The cost of the model calls in US dollars, each at its model's price at that time."""
     if session.cost_usd is None:
         known = sum(call.cost_usd for call in session.llm_calls if call.cost_usd is not None)
         return Inconclusive(session.cost_unknown or "the cost is not known", known)
@@ -69,7 +69,7 @@ def output_density(session: Session) -> Outcome:
 
 @metric(higher_is_better=False, grows=True)
 def context_saturation(session: Session) -> Outcome:
-    """The fullest that a model's context window got: the greatest input tokens / context window of a call."""
+    """The largest share of a model's context window that a call used: input tokens / context window."""
     unknown = None
     shares = []
     for call in session.llm_calls:
@@ -102,7 +102,7 @@ def _token_share(part: int | None, whole: int | None, part_name: str, whole_name
 
 @lru_cache(maxsize=1024)
 def _context_window(model: str, provider: str | None) -> int | None:
-    """The most input tokens that a model takes, as the genai-prices library has it; None if it does not."""
+    """Return the context window of a model in tokens, by the genai-prices library; None if it has none."""
     from genai_prices.data_snapshot import get_snapshot
 
     try:

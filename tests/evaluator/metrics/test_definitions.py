@@ -125,7 +125,7 @@ def test_a_template_says_its_scale_in_a_key_or_in_words(
             'metrics.m.dataset_mapping.response: no column "final_respose"; did you mean "final_response"?',
         ),
         ({"dataset_mapping": {"response": {}}}, "metrics.m.dataset_mapping.response.source_column: "),
-        ({"dataset_mapping": {}}, "metrics.m: dataset_mapping: missing; it says what the judge is shown"),
+        ({"dataset_mapping": {}}, "metrics.m: dataset_mapping: missing; it lists what the judge is shown"),
         ({"rating_scores": {"bad": "x"}}, "metrics.m.rating_scores.bad.[key]: "),
         (
             {"rating_scores": {"1": "x"}},
@@ -152,7 +152,7 @@ def test_a_template_says_its_scale_in_a_key_or_in_words(
         ),
         (
             {"instruction": None},
-            "metrics.m: nothing to judge by; right is a template, an instruction, or is_managed",
+            "metrics.m: no rubric; expected a template, an instruction, or is_managed",
         ),
     ],
 )
@@ -170,7 +170,7 @@ def test_what_is_wrong_is_told_with_file_metric_and_key(changes: dict[str, Any],
         ({"metrics": [PARTS]}, "m.json: metrics: Input should be a valid dictionary"),
         (
             {"metrics": {"my metric": PARTS}},
-            'm.json: metrics: "my metric" is no name of a metric: letters, digits, _, -, . and @ make one',
+            'm.json: metrics: "my metric" is not a metric name; expected letters, digits, _, -, . and @',
         ),
     ],
 )

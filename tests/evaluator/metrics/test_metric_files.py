@@ -131,17 +131,17 @@ def test_a_session_that_is_not_returned_or_null_is_inconclusive(file: Any, store
         ("SELECT session_id, nothing AS value FROM sessions", "FILE: Binder Error: "),
         (
             "SELECT session_id FROM sessions",
-            "FILE: right are the columns session_id, value and reason, found",
+            "FILE: expected the columns session_id, value and reason, found",
         ),
-        ("SELECT 's' AS session_id, 'x' AS value", "FILE: session \"s\": value 'x' is no number"),
+        ("SELECT 's' AS session_id, 'x' AS value", "FILE: session \"s\": value 'x' is not a number"),
         (
             "SELECT 's' AS session_id, 1 AS value UNION ALL SELECT 's', 2",
             'FILE: session "s" is returned twice',
         ),
-        ("SELECT 1; SELECT 2", "FILE: right is one SELECT, found 2 statements"),
-        ("", "FILE: right is one SELECT, found 0 statements"),
-        ("DELETE FROM spans", "FILE: right is one SELECT, found 1 statements"),
-        ("SET enable_external_access = true", "FILE: right is one SELECT, found 1 statements"),
+        ("SELECT 1; SELECT 2", "FILE: expected one SELECT, found 2 statements"),
+        ("", "FILE: expected one SELECT, found 0 statements"),
+        ("DELETE FROM spans", "FILE: expected one SELECT, found 1 statements"),
+        ("SET enable_external_access = true", "FILE: expected one SELECT, found 1 statements"),
         (f"SELECT session_id, 1 AS value FROM '{SPANS}'", "FILE: Permission Error: "),
         ("SELECT session_id, 1 AS value FROM read_csv('/etc/passwd')", "FILE: Permission Error: "),
         ("SELECT session_id, 1 AS value FROM 'https://localhost/x.parquet'", "FILE: Permission Error: "),
@@ -159,12 +159,12 @@ def test_a_query_that_is_wrong_writes_or_reaches_out_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("header", "said"),
     [
-        ("", 'FILE: name: found ""; right is a line "-- name: NAME"'),
-        ("-- name: my words", 'FILE: name: found "my words"; right is a line "-- name: NAME"'),
+        ("", 'FILE: name: found ""; expected a line "-- name: NAME"'),
+        ("-- name: my words", 'FILE: name: found "my words"; expected a line "-- name: NAME"'),
         ("-- name: a\n-- name: b", "FILE:2: name is given twice"),
         ("-- name: a\n-- treshold: 3", 'FILE:2: unknown key "treshold"; did you mean "threshold"?'),
         ("-- name: a\n-- threshold: many", 'FILE: threshold: expected a number, found "many"'),
-        ("-- name: a\n-- direction: up", 'FILE: direction: found "up"; right is higher or lower'),
+        ("-- name: a\n-- direction: up", 'FILE: direction: found "up"; expected higher or lower'),
     ],
 )
 def test_a_wrong_header_is_told_with_its_line(file: Any, header: str, said: str) -> None:
@@ -185,8 +185,8 @@ def test_a_module_brings_the_metrics_that_it_makes(file: Any) -> None:
         ("x = 1\nimport nowhere\n", "FILE:2: ModuleNotFoundError: No module named 'nowhere'"),
         ("def f(:\n", "FILE:1: invalid syntax"),
         ("def f():\n    return 1 / 0\nf()\n", "FILE:2: ZeroDivisionError: division by zero"),
-        ("x = 1\n", "FILE: no metric in it; right is a function under @metric()"),
-        (PYTHON.replace("def turns", "def cost"), 'FILE: the name "cost" is taken'),
+        ("x = 1\n", "FILE: no metric; expected a function with the decorator @metric()"),
+        (PYTHON.replace("def turns", "def cost"), 'FILE: another metric has the name "cost"'),
     ],
 )
 def test_a_module_that_cannot_be_used_is_refused_with_its_line(file: Any, text: str, said: str) -> None:
@@ -214,7 +214,7 @@ def test_a_judged_metric_whose_name_is_taken_is_told_apart(file: Any) -> None:
         ("cost", 2),
         ("cost@judge", None),
     ]
-    with pytest.raises(InputError, match=r'm\.json: the name "cost@judge" is taken'):
+    with pytest.raises(InputError, match=r'm\.json: another metric has the name "cost@judge"'):
         with_files([path, path])
 
 

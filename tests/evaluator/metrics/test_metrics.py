@@ -369,10 +369,10 @@ def test_grounding_and_code_execution_are_told_by_the_model_calls() -> None:
     assert measured("sandbox_usage", made) == Score(2.0, None, "2 runs in 1 of 2 model calls", ("ran",))
     made = session(llm_calls=(*calls, llm()))
     assert measured("grounding_utilization", made) == Inconclusive(
-        "grounding is not recorded of 1 of 3 model calls", 2 / 3
+        "grounding is not recorded for 1 of 3 model calls", 2 / 3
     )
     assert measured("sandbox_usage", made) == Inconclusive(
-        "code execution is not recorded of 1 of 3 model calls"
+        "code execution is not recorded for 1 of 3 model calls"
     )
 
 
@@ -409,10 +409,13 @@ def test_a_metric_is_asked_for_by_name_parameter_and_threshold(
         ("tool_recall=0.5", 'metric "tool_recall": expected >= before the threshold, found ='),
         ("agent_handoffs>3", 'metric "agent_handoffs": expected >= or <= before the threshold, found >'),
         ("cost>=1", 'metric "cost": expected <= before the threshold, found >='),
-        ("cost<=-1", 'metric "cost": expected a threshold from 0 up, found -1'),
-        ("cost<=inf", 'metric "cost": expected a threshold from 0 up, found inf'),
+        ("cost<=-1", 'metric "cost": expected a threshold of 0 or more, found -1'),
+        ("cost<=inf", 'metric "cost": expected a threshold of 0 or more, found inf'),
         ("cost:x", 'metric "cost" takes nothing after a colon, found "x"'),
-        ("tool_recall:loose", 'metric "tool_recall": "loose" is no matcher; there are subset, exact, ignore'),
+        (
+            "tool_recall:loose",
+            'metric "tool_recall": "loose" is not a matcher; expected one of subset, exact, ignore',
+        ),
         (
             "trajectory_single_tool_use",
             'metric "trajectory_single_tool_use" needs a tool: trajectory_single_tool_use:NAME',
@@ -428,7 +431,7 @@ def test_a_request_that_cannot_be_met_says_what_would_be_right(text: str, messag
 def test_metrics_asked_for_together_are_each_asked_once() -> None:
     asked = parse_metrics(["cost", "tool_recall:exact", "tool_recall>=0.5"])
     assert [one.name for one in asked] == ["cost", "tool_recall:exact", "tool_recall"]
-    with pytest.raises(InputError, match='metric "cost" is asked for twice'):
+    with pytest.raises(InputError, match='metric "cost" is requested twice'):
         parse_metrics(["cost<=1", "cost<=2"])
 
 
@@ -485,7 +488,7 @@ def test_a_metric_of_ones_own_comes_in_by_an_entry_point(
         ("no_such_module:x", "cannot be loaded: No module named 'no_such_module'"),
         ("math:no_such_name", "cannot be loaded: module 'math' has no attribute 'no_such_name'"),
         ("math:pi", "expected a Metric or several, found float"),
-        ("strange_metrics:cost", 'the name "cost" is taken'),
+        ("strange_metrics:cost", 'another metric has the name "cost"'),
     ],
 )
 def test_an_entry_point_that_is_no_new_metric_is_refused(
