@@ -220,16 +220,8 @@ class Database:
         It can neither write nor reach a file or the network. Raises InputError if DuckDB refuses it.
         """
         with up_to_date(self.path, self._callbacks) as store:
-            connection = store.connection
-            for setting in (
-                "arrow_lossless_conversion = true",
-                "python_enable_replacements = false",
-                "enable_external_access = false",
-                "lock_configuration = true",
-            ):
-                connection.execute(f"SET {setting}")
             try:
-                relation = connection.sql(query)
+                relation = store.connection.sql(query)
                 if relation is None:
                     raise InputError("SQL: expected a query, found a statement that returns no rows")
                 return Rows.of(relation)
@@ -295,7 +287,7 @@ def list_metrics(metrics_files: Iterable[StrPath] = ()) -> list[Metric]:
 def _session_id(store: Store, prefix: str) -> str:
     """Return the id of the session that an id, or an unambiguous beginning of one, names."""
     rows = store.query(
-        "SELECT session_id FROM sessions WHERE starts_with(session_id, $prefix) "
+        "SELECT session_id FROM derived.sessions WHERE starts_with(session_id, $prefix) "
         "ORDER BY session_id <> $prefix, session_id LIMIT 2",
         {"prefix": prefix},
     )

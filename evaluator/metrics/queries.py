@@ -38,7 +38,6 @@ class Query:
         """
         connection = store.connection
         try:
-            connection.execute("SET enable_external_access = false")
             statements = connection.extract_statements(self._text)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                 raise InputError(f"{self.path}: expected one SELECT, found {len(statements)} statements")

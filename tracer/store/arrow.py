@@ -24,6 +24,24 @@ _TEXT, _INTEGER = na.string(), na.int64()
 _JSON_COLUMNS = frozenset({"attributes", "events", "links", "resource", "body"})
 _SPAN_TYPES = {name: _INTEGER if name in {"start_ns", "end_ns"} else _TEXT for name in Span._fields}
 _LOG_TYPES = {name: _INTEGER if name == "time_ns" else _TEXT for name in LogRecord._fields}
+_SQL_TYPES = {
+    na.Type.STRING: "VARCHAR",
+    na.Type.INT64: "BIGINT",
+    na.Type.DOUBLE: "DOUBLE",
+    na.Type.BOOL: "BOOLEAN",
+}
+
+
+def sql_types(types: dict[str, na.Schema]) -> dict[str, str]:
+    """Return the DuckDB types of Arrow columns."""
+    return {name: _SQL_TYPES[kind.type] for name, kind in types.items()}
+
+
+# What the tables must have; JSON is text.
+COLUMNS = {
+    "spans": {"seq": "BIGINT"} | sql_types(_SPAN_TYPES),
+    "logs": {"seq": "BIGINT"} | sql_types(_LOG_TYPES),
+}
 
 
 def rows_of(records: Iterable[Span | LogRecord]) -> dict[Table, na.Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,16 +15,10 @@ import nanoarrow as na
 
 from spangrade.tracer.errors import StoreError, StoreLockedError
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store.arrow import BATCH, Table, batches, joined, rows_of
+from spangrade.tracer.store.arrow import COLUMNS, Table, batches, joined, rows_of
 from spangrade.tracer.store.locks import retry_while_locked
 from spangrade.tracer.store.sql import migrations, statement
-
-# DuckDB does not keep the size of row groups in the file: it is given at every ATTACH.
-EXISTING_FILE = f"ROW_GROUP_SIZE {BATCH}"
-NEW_FILE = f"{EXISTING_FILE}, STORAGE_VERSION 'v1.5.0'"  # the oldest DuckDB that must read it
-
-MEMORY_LIMIT_VARIABLE = "SPANGRADE_MEMORY_LIMIT"
-MEMORY_LIMIT = "1GB"  # of what DuckDB keeps in memory; deriving and grading 1,000,000 spans fit in it
+from spangrade.tracer.store.untrusted import connect, table_problem
 
 _TIMES = {"spans": "start_ns", "logs": "time_ns"}
 _KEYS = {
@@ -60,46 +53,45 @@ class Store:
         path: str | Path,
         *,
         read_only: bool = False,
+        confined: bool = False,
         wait_s: float = 0.0,
         stop: threading.Event | None = None,
     ) -> Self:
         """Open a database; create it or upgrade its schema if necessary, unless `read_only`.
 
+        Nothing in it can reach another file, the network or Python's variables. With `confined`, for queries
+        of someone else, it is read-only and no file can be opened at all, not even for what exceeds memory.
+
         If another process has it open, wait for at most `wait_s` seconds, or until `stop` is set.
         Raises StoreLockedError if it is still open there, StoreError if it cannot be used.
         """
-        return retry_while_locked(lambda: cls._open_current(Path(path), read_only), wait_s, stop)
+        return retry_while_locked(lambda: cls._open_current(Path(path), read_only, confined), wait_s, stop)
 
     @classmethod
-    def _open_current(cls, path: Path, read_only: bool) -> Self:
+    def _open_current(cls, path: Path, read_only: bool, confined: bool) -> Self:
         """Open the file; open again if a compacted copy took its place in the meantime."""
         while True:
             before = _inode(path)
-            store = cls._open(path, read_only)
+            store = cls._open(path, read_only, confined)
             if before is None or store._inode == before:
                 return store
             store.close()
 
     @classmethod
-    def _open(cls, path: Path, read_only: bool) -> Self:
-        exists = path.exists()
-        if read_only and not exists:
+    def _open(cls, path: Path, read_only: bool, confined: bool) -> Self:
+        if (read_only or confined) and not path.exists():
             raise StoreError(f"{path}: no such database: import spans first, or name another with --db")
-        connection = _connection()
         try:
-            attach(
-                connection, path, "store", "READ_ONLY" if read_only else EXISTING_FILE if exists else NEW_FILE
-            )
-            connection.execute("USE store")
-            # A checkpoint is slow and blocks: one at close instead of one after every 16 MB.
-            connection.execute("SET checkpoint_threshold = '256MB'")
-            _migrate(connection, path, read_only=read_only)
+            connection = connect(path, read_only=read_only, confined=confined)
+            try:
+                _migrate(connection, path, read_only=read_only or confined)
+                if problem := table_problem(connection, "main", COLUMNS):
+                    raise StoreError(f"{path}: not a spangrade database: {problem}")
+            except BaseException:
+                connection.close()
+                raise
         except duckdb.Error as error:
-            connection.close()
             raise _open_error(path, error) from error
-        except StoreError:
-            connection.close()
-            raise
         return cls(connection, path)
 
     def add(self, records: Iterable[Span | LogRecord]) -> Added:
@@ -183,12 +175,8 @@ class Store:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def attach(connection: duckdb.DuckDBPyConnection, path: Path, name: str, options: str) -> None:
-    """Attach a database file under a name."""
-    location = str(path).replace("'", "''")  # ATTACH takes no parameters
-    connection.execute(f"ATTACH '{location}' AS {name} ({options})")
+        if isinstance(error, duckdb.Error):  # the file has views and values that a statement did not expect
+            raise StoreError(f"{self.path}: {str(error).splitlines()[0]}") from error
 
 
 def _inode(path: Path) -> int | None:
@@ -196,15 +184,6 @@ def _inode(path: Path) -> int | None:
         return path.stat().st_ino
     except OSError:
         return None
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    """Return a connection with a memory limit: DuckDB's default is 80% of the machine's memory."""
-    limit = os.environ.get(MEMORY_LIMIT_VARIABLE) or MEMORY_LIMIT
-    try:
-        return duckdb.connect(":memory:", config={"memory_limit": limit})
-    except duckdb.Error as error:
-        raise StoreError(f"{MEMORY_LIMIT_VARIABLE} is {limit!r}: expected a size such as 1GB") from error
 
 
 def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:

@@ -1,0 +1,134 @@
+"""Open a database file as untrusted input: someone else may have written it.
+
+Its views, macros and defaults run with the rights of the process that reads it. So DuckDB is barred from all
+other files, the network, extensions and Python's variables before it reads the first byte; and a file that
+defines a function, type or view under a name of DuckDB's own is refused, because our statements would use it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+
+from spangrade.tracer.errors import StoreError
+from spangrade.tracer.store.arrow import BATCH
+from spangrade.tracer.store.sql import statement
+
+MEMORY_LIMIT_VARIABLE = "SPANGRADE_MEMORY_LIMIT"
+MEMORY_LIMIT = "1GB"  # of what DuckDB keeps in memory; deriving and grading 1,000,000 spans fit in it
+
+# DuckDB does not keep the size of row groups in the file: it is given at every ATTACH. Without a TYPE it
+# looks for an extension that can read the file.
+READ_ONLY = "TYPE duckdb, READ_ONLY"
+EXISTING_FILE = f"TYPE duckdb, ROW_GROUP_SIZE {BATCH}"
+NEW_FILE = f"{EXISTING_FILE}, STORAGE_VERSION 'v1.5.0'"  # the oldest DuckDB that must read it
+
+_FILES_OF_ONE_DATABASE = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
+_SETTINGS = (
+    "enable_external_access = false",
+    "python_enable_replacements = false",
+    "allow_persistent_secrets = false",
+    "autoinstall_known_extensions = false",
+    "autoload_known_extensions = false",
+    # A checkpoint is slow and blocks: one at close instead of one after every 16 MB.
+    "checkpoint_threshold = '256MB'",
+    "arrow_lossless_conversion = true",  # types that Arrow lacks keep their names: JSON, HUGEINT
+)
+
+
+def connect(path: Path, *, read_only: bool = False, confined: bool = False) -> duckdb.DuckDBPyConnection:
+    """Return a connection whose default database is the file at `path`, created if need be, as `store`.
+
+    The configuration is locked. Beside the file, DuckDB may use its write-ahead log, `FILE.tmp/` for what
+    does not fit in memory and, unless `read_only`, the copy that `shrink` makes. With `confined`, for a query
+    that someone else wrote, the database is read-only and no file can be opened at all: what does not fit in
+    memory fails. Raises StoreError if the file hides a part of DuckDB, duckdb.Error if it cannot be attached.
+    """
+    location = os.path.realpath(path)  # as DuckDB compares it
+    read_only = read_only or confined
+    databases = [location] if read_only else [location, str(shrinking_copy(Path(location)))]
+    allowed = [name + suffix for name in databases for suffix in _FILES_OF_ONE_DATABASE]
+    options = READ_ONLY if read_only else EXISTING_FILE if path.exists() else NEW_FILE
+    connection = _connection()
+    try:
+        connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, allowed))}]")
+        connection.execute(f"SET temp_directory = {_quoted('' if confined else f'{location}.tmp')}")
+        for setting in _SETTINGS:
+            connection.execute(f"SET {setting}")
+        attach(connection, Path(location), "store", options)
+        if confined:
+            connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
+        _refuse_hidden_names(connection, path)
+        connection.execute("USE store")
+        connection.execute("SET lock_configuration = true")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def attach(connection: duckdb.DuckDBPyConnection, path: Path, name: str, options: str) -> None:
+    """Attach a database file under a name."""
+    connection.execute(f"ATTACH {_quoted(str(path))} AS {name} ({options})")  # it takes no parameters
+
+
+def shrinking_copy(path: Path) -> Path:
+    """Return the path of the copy that is to replace a database after rows were deleted."""
+    return path.with_name(f"{path.name}.shrinking")
+
+
+def table_problem(
+    connection: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, Mapping[str, str]]
+) -> str | None:
+    """Return what our statements lack in a schema of the store, None if it has all they need.
+
+    `tables` gives the DuckDB types by table and column, VARCHAR for JSON too. What else there is, is ignored.
+    """
+    rows = connection.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE database_name = 'store' AND schema_name = $schema",
+        {"schema": schema},
+    ).fetchall()
+    present = {name for (name,) in rows}
+    for table, columns in tables.items():
+        if table not in present:
+            return f'"{table}" is not a table'
+        described = connection.execute(f'DESCRIBE store."{schema}"."{table}"').fetchall()
+        types = {row[0]: "VARCHAR" if row[1] == "JSON" else row[1] for row in described}
+        for column, expected in columns.items():
+            found = types.get(column, "no such column")
+            if found != expected:
+                return f'table "{table}", column "{column}": expected {expected}, found {found}'
+    return None
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """Return a connection with a memory limit: DuckDB's default is 80% of the machine's memory."""
+    limit = os.environ.get(MEMORY_LIMIT_VARIABLE) or MEMORY_LIMIT
+    try:
+        return duckdb.connect(":memory:", config={"memory_limit": limit})
+    except duckdb.Error as error:
+        raise StoreError(f"{MEMORY_LIMIT_VARIABLE} is {limit!r}: expected a size such as 1GB") from error
+
+
+def _refuse_hidden_names(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Raise StoreError if the file defines something that our statements would use without meaning to.
+
+    To be called before the file is the default database: after that, what it hides is hidden here too.
+    """
+    hidden = connection.execute(statement("hidden_names")).fetchone()
+    if hidden is not None:
+        kind, name = hidden
+        raise StoreError(f'{path}: it defines a {kind} "{name}", which hides DuckDB\'s own: drop it first')
+    try:
+        trigger = connection.execute(statement("triggers")).fetchone()
+    except duckdb.CatalogException:
+        return  # DuckDB 1 has no triggers
+    if trigger is not None:
+        raise StoreError(f'{path}: it defines a trigger "{trigger[0]}" on "{trigger[1]}": drop it first')
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
