@@ -193,6 +193,9 @@ class Session:
         int, Column("missing parents of recorded spans; above 0, not the whole session is recorded")
     ] = 0
     sampled: Annotated[bool, Column("whether traces of the session may have been sampled out")] = False
+    agent_version: Annotated[
+        str | None, Column("version of the first agent: `gen_ai.agent.version`, else `service.version`")
+    ] = None
 
 
 class StateVariable(NamedTuple):

@@ -12,6 +12,7 @@ CONVERSATION_ID = "gen_ai.conversation.id"
 PROVIDER_NAME = "gen_ai.provider.name"
 AGENT_NAME = "gen_ai.agent.name"
 AGENT_ID = "gen_ai.agent.id"
+AGENT_VERSION = "gen_ai.agent.version"
 TOOL_NAME = "gen_ai.tool.name"
 TOOL_TYPE = "gen_ai.tool.type"
 TOOL_CALL_ID = "gen_ai.tool.call.id"
@@ -31,6 +32,7 @@ OUTPUT_MESSAGES = "gen_ai.output.messages"
 SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
 ERROR_TYPE = "error.type"
 USER_ID = "user.id"
+SERVICE_VERSION = "service.version"  # of the resource
 
 # gen_ai.operation.name
 INVOKE_AGENT = "invoke_agent"

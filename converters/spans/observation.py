@@ -52,6 +52,7 @@ class Observation(NamedTuple):
     - `failed`, `error`: a failure that the span itself records.
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.
+    - `agent_version`: of the agent or, without one, of the service.
     - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
     """
 
@@ -90,3 +91,4 @@ class Observation(NamedTuple):
     digests: Digests | None = None
     timed: bool = True
     sampled: bool = False
+    agent_version: str | None = None

@@ -62,6 +62,7 @@ def build_session(
         errors=errors(tree, tool_interactions),
         missing_spans=missing_spans(tree),
         sampled=any(o.sampled for o in tree.ordered),
+        agent_version=_agent_version(tree),
     )
 
 
@@ -75,6 +76,11 @@ def _agents(tree: Tree) -> tuple[str, ...] | None:
     started = [o.name for o in tree.ordered if o.kind == "agent" and o.name]
     named = started or [o.agent for o in tree.ordered if o.agent]
     return tuple(dict.fromkeys(named)) or None
+
+
+def _agent_version(tree: Tree) -> str | None:
+    versions = [(o.kind != "agent", o.agent_version) for o in tree.ordered if o.kind != "other"]
+    return next((version for _, version in sorted(versions, key=lambda item: item[0]) if version), None)
 
 
 def _trajectory(groups: Sequence[Group], tools: Sequence[tuple[int, Observation]]) -> tuple[Step, ...]:

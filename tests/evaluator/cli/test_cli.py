@@ -112,6 +112,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "errors",
         "missing_spans",
         "sampled",
+        "agent_version",
     ]
     assert list(shown["turns"][0]) == [
         "index",

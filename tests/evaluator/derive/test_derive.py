@@ -290,3 +290,23 @@ def test_order_portions_and_repeats_make_no_difference(
 def test_a_session_whose_traces_were_sampled_is_told(state: str, sampled: bool, tmp_path: Path) -> None:
     (session,) = derived([agent("a", 1, None, "x", 0, 1)._replace(trace_state=state)], tmp_path / "s.duckdb")
     assert session.sampled is sampled
+
+
+@pytest.mark.parametrize(
+    ("attributes", "resource", "version"),
+    [
+        ({"gen_ai.agent.version": "7"}, {"service.version": "1.4.2"}, "7"),
+        ({}, {"service.version": "1.4.2"}, "1.4.2"),
+        ({}, {}, None),
+    ],
+)
+def test_the_version_of_the_first_agent_is_the_sessions(
+    attributes: dict[str, object], resource: dict[str, str], version: str | None, tmp_path: Path
+) -> None:
+    spans = [
+        span("a", 1, None, "POST /chat", 0, 9)._replace(resource={"service.version": "web"}),
+        agent("a", 2, 1, "outer", 1, 9, **attributes)._replace(resource=resource),
+        agent("a", 3, 2, "inner", 2, 5, **{"gen_ai.agent.version": "8"} if version else {}),
+    ]
+    (session,) = derived([*spans], tmp_path / "s.duckdb")
+    assert session.agent_version == version
