@@ -1,10 +1,12 @@
-"""Redaction: personal data and secrets taken out of spans and logs before they are stored.
+"""Redaction: take personal data and secrets out of spans and logs before they are stored.
 
-What is found is masked (`[email]`), or replaced by a keyed digest (`[email:1f0c…]`) by which equal values
-stay equal. Found are the values of keys that match a pattern, and in every other text: e-mail addresses,
-payment card numbers (with a valid check digit), API keys, bearer tokens, private keys, and phone numbers
-that are written as such: with `+` and a country code, or in the groups of North America. Names, postal
-addresses, bare digits and what is in base64 are not found: for those, switch content capture off.
+A finding is masked (`[email]`), or replaced by a keyed digest (`[email:1f0c…]`), so that equal values stay
+equal. Found are the values of keys that announce a secret, in attributes, in JSON and in text, and in all
+other text e-mail addresses, card numbers and IBANs (with valid check digits), API keys, bearer and JSON web
+tokens, private keys, credentials in URLs, and phone numbers written with `+` and a country code or in the
+groups of North America. Not found are names, postal addresses, bare digits, base64, letters of other
+alphabets that look like Latin ones, a password in a sentence, and a value that is split over two attributes.
+Where those matter, switch content capture off.
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import translate
-from typing import Any, Literal, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import orjson
 
+from spangrade.tracer.assigned_secrets import NAME_KEYS, VALUE_KEYS
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.lookalike_letters import fold
+from spangrade.tracer.sensitive_text import findings, is_card
 from spangrade.tracer.span import Attributes, LogRecord, Span
 
 Mode = Literal["mask", "hash"]
@@ -30,44 +36,34 @@ Record = TypeVar("Record", bound=Span | LogRecord)
 VARIABLE = "SPANGRADE_REDACT"
 KEY_VARIABLE = "SPANGRADE_REDACT_KEY"
 
-# Keys whose value goes whole, whatever it is; `*` is any text, case does not count.
-KEYS = (
-    *("*password*", "*passwd*", "*passphrase*", "*secret*", "*credential*", "*cookie*", "*authorization*"),
-    *("*api_key*", "*api-key*", "*apikey*", "*private_key*", "*privatekey*", "token", "*access_token*"),
-    *("*accesstoken*", "*refresh_token*", "*refreshtoken*", "*id_token*", "*auth_token*", "*authtoken*"),
-)
+# Fields that hold no text of their own: ids, times, and words from a fixed list. All others are redacted.
+KEPT = frozenset({"trace_id", "span_id", "parent_span_id", "kind", "start_ns", "end_ns", "time_ns", "status"})
 
-# Each with what its text has in it, one or the other: to look for that costs a hundredth.
-_PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
-    (kind, marks, re.compile(text, re.DOTALL))
-    for kind, marks, text in (
-        ("key", ("-----BEGIN",), r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
-        ("key", ("eyJ",), r"eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*"),  # a JSON web token
-        ("key", ("earer", "EARER"), r"(?i:\bbearer)[\s:=]+[\w.~+/-]{8,}=*"),
-        ("key", ("sk-", "sk_", "pk_", "rk_"), r"(?<![A-Za-z0-9])(?:sk-|[spr]k_)[\w-]{16,}"),
-        ("key", ("AIza",), r"AIza[\w-]{30,}"),
-        ("key", ("gh", "glpat-", "hf_"), r"(?<![A-Za-z0-9])(?:gh[a-z]_|github_pat_|glpat-|hf_)[\w-]{16,}"),
-        ("key", ("xox",), r"(?<![A-Za-z0-9])xox[a-z]-[\w-]{10,}"),
-        ("key", ("AKIA", "ASIA"), r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])"),
-        ("email", ("@", "%40"), r"[\w.+'-]{1,64}(?:@|%40)[\w-]+(?:\.[\w-]+)+"),
-        ("phone", ("+", "%2B"), r"(?<![\w.])(?:\+|%2B)\d(?:[ ().\-/\xa0]{0,2}\d){6,14}(?!\d)"),
-    )
+# Keys are compared word by word: apiKey, api.key and API-KEY are all api_key.
+_SECRET_KEY = re.compile(
+    r"passw(?:or)?d|passphrase|passcode|secret(?!ar)|credential|cookie|authorization"
+    r"|api_?key|private_?key|(?:^|_)pwd(?:_|$)"
+    r"|(?:^|_)(?:access|account|signing|encryption|master|ssh|subscription|storage)_?keys?(?:_|$)"
+    r"|(?:access|refresh|auth|session|csrf|xsrf|bearer|security)_?tokens?(?:_|$)|(?:^|_)id_?tokens?(?:_|$)"
+    r"|(?:^|_)(?:user|db|database|smtp|ftp|mail|login|admin|root|proxy|redis|mysql|postgres|pg)_?pass$"
+    # A last word "token", unless it is one of a text's tokens or a place in a list.
+    r"|^(?!(?:.*_)?(?:page|next|continuation|cursor|sync|resume|eos|bos|pad|unk|sep|cls|mask|stop|start|end|first|last"
+    r"|per|to|input|output|prompt|completion|cached?|reasoning|total|max|min|special|text|word|sub|new)_token$)"
+    r"(?:.*_)?token$"
 )
-# The first digit stands before what must not precede it: the search for it is five times as fast then.
-_PHONE = re.compile(
-    r"[0-9(](?<![\w.+-][0-9(])"
-    r"(?:(?<=1)[ .-]\(?[0-9]{3}\)?|(?<=\()[0-9]{3}\)|(?<=[0-9])[0-9]{2})[ .-]?[0-9]{3}[ .-][0-9]{4}(?![\d-])"
-)
-_CARD = re.compile(r"[0-9](?<![\d.][0-9])(?:[ \-\xa0]?[0-9]){12,}+(?!\.\d)")
-_GROUP = re.compile(r"\d+")
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_KEY_WORDS = ("pass", "pwd", "secret", "credential", "cookie", "authorization", "key", "token")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 _IDENTIFIER = re.compile(r"(?:.*[._-])?id|.*[a-z]Id", re.DOTALL)
 _DEPTH = 100
-_MOST_KEYS = 10_000  # remembered
+_MAX_KEYS = 10_000  # remembered
+_MAX_KEY_CHARS = 200  # of a key that is remembered
+# Texts that are remembered: agents send the same prompts and messages again with every call.
+_MAX_TEXTS = 2_048
+_MAX_TEXT_CHARS = 2_000
 
 
 class _Key(NamedTuple):
-    """A key without what is to be redacted, and what its value is."""
+    """A key, redacted, and what its value is."""
 
     name: str
     secret: bool
@@ -77,66 +73,63 @@ class _Key(NamedTuple):
 class Redaction:
     """Takes personal data and secrets out of records. Use it as a function.
 
-    `hash` needs a key, so that nobody can find a value by trying all of them; it is else
-    $SPANGRADE_REDACT_KEY. What a key named `…id` has is always replaced by a digest, for sessions and calls
-    not to fall together: without a key, by one that differs from process to process.
+    `hash` needs a key, so that nobody can find a value by trying all of them; without the argument it is
+    $SPANGRADE_REDACT_KEY. The value of a key named `…id` is always replaced by a digest, so that sessions and
+    calls stay apart: without a key, by one that differs from process to process.
 
-    Raises InputError where a key is missing.
+    `keys` are more patterns of keys whose value is a secret; `*` is any text, and case does not count.
+    Raises InputError if a key is missing.
     """
 
     def __init__(self, mode: Mode, keys: Iterable[str] = (), *, key: str | None = None) -> None:
         key = key or os.environ.get(KEY_VARIABLE)
         if mode == "hash" and not key:
             raise InputError(f"redaction by hash needs a secret: set ${KEY_VARIABLE}")
+        patterns = [pattern.lower() for pattern in keys]
         self._mode = mode
         self._key = key.encode() if key else secrets.token_bytes(32)
-        self._keys = re.compile("|".join(translate(pattern.lower()) for pattern in (*KEYS, *keys)))
+        self._patterns = re.compile("|".join(map(translate, patterns))) if patterns else None
+        self._key_words = (
+            *_KEY_WORDS,
+            *(max(re.split(r"[*?\[\]]", pattern), key=len) for pattern in patterns),
+        )
         self._known: dict[str, _Key] = {}
         self._resource: tuple[Attributes, Attributes] = ({}, {})
+        self._remembered = lru_cache(_MAX_TEXTS)(self._text)
 
     def __call__(self, record: Record) -> Record:
-        """Return the record without what is to be redacted; ids and times stay."""
-        if isinstance(record, Span):
-            return record._replace(
-                name=self._words(record.name),
-                status_message=self._optional(record.status_message),
-                attributes=self._attributes(record.attributes),
-                events=[
-                    part
-                    | {"name": self._words(part["name"]), "attributes": self._attributes(part["attributes"])}
-                    for part in record.events
-                ],
-                links=[part | {"attributes": self._attributes(part["attributes"])} for part in record.links],
-                resource=self._shared(record.resource),
-                trace_state=self._optional(record.trace_state),
-            )
-        return record._replace(
-            event_name=self._optional(record.event_name),
-            body=self._value(record.body, _DEPTH, False),
-            attributes=self._attributes(record.attributes),
-            resource=self._shared(record.resource),
-        )
+        """Return the record redacted; ids and times stay as they are."""
+        changes: dict[str, Any] = {}
+        for field, value in zip(record._fields, record, strict=True):
+            if field in KEPT or not value:
+                continue
+            if field == "resource":
+                new: Any = self._shared(value)
+            elif field in {"events", "links"}:
+                new = [self._part(part) for part in value]
+            else:
+                new = self._value(value, _DEPTH, False)
+            if new is not value:
+                changes[field] = new
+        return cast(Record, record._replace(**changes))
 
-    def _words(self, text: str) -> str:
-        return self._content(text, _DEPTH, False)
-
-    def _optional(self, text: str | None) -> str | None:
-        return text and self._words(text)
+    def _part(self, part: Attributes) -> Attributes:
+        """Return an event or a link redacted."""
+        return {
+            field: value if field in KEPT else self._value(value, _DEPTH, False)
+            for field, value in part.items()
+        }
 
     def _shared(self, resource: Attributes) -> Attributes:
         # One object for all spans of a request stays one: it is written once.
         before, after = self._resource
         if before is not resource:
-            after = self._attributes(resource)
+            after = self._value(resource, _DEPTH, False)
             self._resource = (resource, after)
         return after
 
-    def _attributes(self, attributes: Attributes) -> Attributes:
-        redacted: Attributes = self._value(attributes, _DEPTH, False)
-        return redacted
-
     def _value(self, value: Any, depth: int, identifier: bool) -> Any:
-        """Return a JSON value without what is to be redacted: the same object where there is nothing."""
+        """Return a JSON value redacted: the same object if there is nothing to redact."""
         if isinstance(value, str):
             return self._content(value, depth, identifier)
         if isinstance(value, bool) or value is None:
@@ -146,24 +139,50 @@ class Redaction:
         if not depth:
             return self._replaced("deep", dumps(value), identifier)
         if isinstance(value, dict):
-            changed = {}
-            same = True
-            for key, item in value.items():
-                known = self._known.get(key) or self._of_key(str(key))
-                if known.secret:
-                    new = item if item is None else self._replaced("redacted", dumps(item), identifier)
-                else:
-                    new = self._value(item, depth - 1, identifier or known.identifier)
-                same = same and new is item and known.name == key
-                changed[known.name] = new
-            return value if same else changed
+            return self._object(value, depth, identifier)
         if isinstance(value, list | tuple):
-            items = [self._value(item, depth - 1, identifier) for item in value]
+            if value and isinstance(value[0], list | tuple) and _are_pairs(value):
+                items: list[Any] = [self._pair(item, depth - 1, identifier) for item in value]
+            else:
+                items = [self._value(item, depth - 1, identifier) for item in value]
             return value if all(new is old for new, old in zip(items, value, strict=True)) else items
-        return self._text(str(value), identifier)
+        return self._leaf(str(value), identifier)
+
+    def _object(self, value: dict[Any, Any], depth: int, identifier: bool) -> dict[Any, Any]:
+        changed = {}
+        same = True
+        named = not VALUE_KEYS.isdisjoint(value) and self._names_secret(value)
+        for key, item in value.items():
+            known = self._known.get(key) or self._of_key(str(key))
+            if known.secret or (named and known.name in VALUE_KEYS):
+                new = self._secret(item, identifier)
+            else:
+                new = self._value(item, depth - 1, identifier or known.identifier)
+            same = same and new is item and known.name == key
+            changed[known.name] = new
+        return value if same else changed
+
+    def _names_secret(self, value: dict[Any, Any]) -> bool:
+        """Return whether an object is such as {"name": "password", "value": …}."""
+        return any(
+            isinstance(name := value.get(key), str) and len(name) <= _MAX_KEY_CHARS and self._is_secret(name)
+            for key in NAME_KEYS
+        )
+
+    def _pair(self, pair: Any, depth: int, identifier: bool) -> Any:
+        """Return a list of a name and a value redacted, such as a header."""
+        name, value = pair
+        if isinstance(name, str) and len(name) <= _MAX_KEY_CHARS and self._is_secret(name):
+            return [name, self._secret(value, identifier)]
+        return self._value(pair, depth, identifier)
+
+    def _secret(self, value: Any, identifier: bool) -> Any:
+        if value is None or isinstance(value, bool):
+            return value
+        return self._replaced("redacted", dumps(value), identifier)
 
     def _content(self, text: str, depth: int, identifier: bool) -> str:
-        """Return a value's text redacted; where it is JSON, its parts, however they are escaped there."""
+        """Return a value's text redacted; if it is JSON, its parts, however they are escaped there."""
         if depth and text.lstrip()[:1] in ("{", "[", '"'):
             try:
                 parsed = orjson.loads(text)
@@ -175,53 +194,45 @@ class Redaction:
                     return dumps(changed)
                 if dumps(parsed) == text:
                     return text
-        return self._text(text, identifier)  # JSON too: a key that is there twice was parsed once
+                # Of a key that is there twice, one value was parsed: the text is searched, but not for keys.
+                return self._leaf(text, identifier, keys=False)
+        return self._leaf(text, identifier)
 
     def _number(self, number: float, identifier: bool) -> Any:
         if abs(number) >= 1e12 and number == number // 1:
-            text = str(int(abs(number)))
-            found = self._cards(text, identifier)
-            return number if found == text else found
+            digits = str(int(abs(number)))
+            return self._replaced("card", digits, identifier) if is_card(digits) else number
         return number
 
-    def _text(self, text: str, identifier: bool = False) -> str:
-        plain = text
-        if "\\" in text:
-            plain = _ESCAPE.sub(lambda found: _unescaped(found[0], found[1]), text)
-        redacted = plain
-        for kind, marks, pattern in _PATTERNS:
-            for mark in marks:
-                if mark in redacted:
-                    redacted = self._without(kind, pattern, redacted, identifier)
-                    break
-        redacted = self._cards(redacted, identifier)
-        redacted = self._without("phone", _PHONE, redacted, identifier)
-        return text if redacted == plain else redacted
+    def _leaf(self, text: str, identifier: bool, *, keys: bool = True) -> str:
+        find = self._remembered if len(text) <= _MAX_TEXT_CHARS else self._text
+        redacted = find(text, identifier, keys)
+        return text if redacted is None else redacted
 
-    def _without(self, kind: str, pattern: re.Pattern[str], text: str, identifier: bool) -> str:
-        return pattern.sub(lambda found: self._replaced(kind, found[0], identifier), text)
+    def _text(self, text: str, identifier: bool, keys: bool) -> str | None:
+        """Return a text redacted, or None if there is nothing to redact."""
+        folded = fold(text)
+        pieces: list[str] = []
+        last = 0
+        for start, end, kind in findings(folded.text, self._is_secret, self._key_words if keys else ()):
+            value = folded.text[start:end]
+            start, end = folded.original(start, end)
+            if kind == "card":
+                value = "".join(filter(str.isdigit, value))
+            pieces += (text[last:start], self._replaced(kind, value, identifier))
+            last = end
+        return "".join((*pieces, text[last:])) if pieces else None
 
-    def _cards(self, text: str, identifier: bool) -> str:
-        return _CARD.sub(lambda found: self._card(found[0], identifier), text)
-
-    def _card(self, run: str, identifier: bool) -> str:
-        """Return digits in groups without those that are a card's number: it begins and ends with a group."""
-        groups = list(_GROUP.finditer(run))
-        for first, begin in enumerate(groups):
-            digits = ""
-            for last in groups[first:]:
-                digits += last[0]
-                if len(digits) > 19:
-                    break
-                if len(digits) >= 13 and digits[0] in "23456" and _luhn(digits):
-                    rest = self._card(run[last.end() :], identifier)
-                    return run[: begin.start()] + self._replaced("card", digits, identifier) + rest
-        return run
+    def _is_secret(self, key: str) -> bool:
+        return (self._known.get(key) or self._of_key(key)).secret
 
     def _of_key(self, key: str) -> _Key:
-        secret, identifier = self._keys.match(key.lower()), _IDENTIFIER.fullmatch(key)
-        known = _Key(self._words(key), bool(secret), bool(identifier))
-        if len(self._known) < _MOST_KEYS:
+        plain = fold(key).text
+        secret = _SECRET_KEY.search("_".join(_WORD.findall(plain)).lower()) or (
+            self._patterns is not None and self._patterns.match(plain.lower())
+        )
+        known = _Key(self._leaf(key, False), bool(secret), bool(_IDENTIFIER.fullmatch(plain)))
+        if len(self._known) < _MAX_KEYS and len(key) <= _MAX_KEY_CHARS:
             self._known[key] = known
         return known
 
@@ -230,6 +241,10 @@ class Redaction:
             return f"[{kind}]"
         digest = hmac.new(self._key, value.encode(errors="replace"), hashlib.sha256).hexdigest()
         return f"[{kind}:{digest[:16]}]"
+
+
+def _are_pairs(items: Sequence[Any]) -> bool:
+    return all(isinstance(item, list | tuple) and len(item) == 2 for item in items)
 
 
 def redaction(setting: str | Redaction | None) -> Redaction | None:
@@ -250,14 +265,3 @@ def redaction(setting: str | Redaction | None) -> Redaction | None:
         case "hash":
             return Redaction("hash", keys)
     raise InputError(f"redaction is {text[:40]!r}: use off, mask or hash, and patterns of keys after a colon")
-
-
-def _luhn(digits: str) -> bool:
-    # https://en.wikipedia.org/wiki/Luhn_algorithm
-    doubled = sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
-    return (doubled + sum(map(int, digits[-1::-2]))) % 10 == 0
-
-
-def _unescaped(escape: str, digits: str) -> str:
-    letter = chr(int(digits, 16))
-    return letter if letter.isprintable() and letter not in '"\\' else escape
