@@ -1,8 +1,8 @@
-"""Whether what an agent said or did is what a test expects: cheap rules first, the judge for meaning.
+"""Compare an agent's texts and values with the expected ones: by rules first, by the judge for meaning.
 
-Only the expected side may hold patterns: `"*"` is any string, `"<statement>"` a string that satisfies the
-statement, a list of strings against a string the alternatives, None the value of a key that is not
-compared. What the agent said is never read as a pattern.
+Only the expected side may contain patterns: `"*"` matches any string, `"<statement>"` a string that satisfies
+the statement, a list of strings any string that matches one of them; a key with None is not compared. The
+agent's side is never read as a pattern.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class _Absent:
 
 
 ABSENT = _Absent()
-"""Stands in a mismatch for a value that is not there."""
+"""The value in a mismatch for a value that is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One place where the actual value is not what is expected; `path` reads `result.temperatures[0]`."""
+    """One place where the actual value differs from the expected; `path` is like `result.temperatures[0]`."""
 
     path: str
     expected: Any
@@ -41,7 +41,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """What a comparison found: true if nothing differs, else all the mismatches that were found."""
+    """The result of a comparison: true if nothing differs, else it holds the mismatches."""
 
     mismatches: tuple[Mismatch, ...] = ()
 
@@ -53,9 +53,9 @@ class Similarity:
 
 
 class Comparison(Awaitable[Similarity]):
-    """A comparison that is made when it is awaited, or, outside of an event loop, when its truth is asked.
+    """A comparison that runs when it is awaited or, outside of an event loop, converted to a bool.
 
-    It is no bare coroutine because that would be true: an `assert` without its `await` would always pass.
+    A plain coroutine is always true: an `assert` without its `await` would always pass.
     """
 
     def __init__(self, compare: Callable[[], Coroutine[Any, Any, Similarity]]) -> None:
@@ -71,7 +71,7 @@ class Comparison(Awaitable[Similarity]):
         """Return the similarity, outside of an event loop.
 
         Raises:
-            RuntimeError: an event loop is running here, so the comparison is to be awaited.
+            RuntimeError: an event loop is running here, so the comparison must be awaited.
         """
         if self._similarity is None:
             try:
@@ -92,11 +92,11 @@ class Comparison(Awaitable[Similarity]):
 def is_similar_str(actual: str, expected: str, *, judge: Judge | None = None) -> Comparison:
     """Compare a string with an expected one, which may be `"*"` or `"<statement>"`.
 
-    Awaiting it returns a `Similarity`. Without `judge` the one of the environment is asked, and only where
-    the texts are not equal but for case, spaces, final punctuation, filler words and spelled-out numbers.
+    Awaiting it returns a `Similarity`. Without `judge`, the judge of the environment is asked, and only if
+    the texts differ in more than case, spaces, final punctuation, filler words and spelled-out numbers.
 
     Raises (when awaited):
-        JudgeUnavailable: only a judge can tell, and there is no key.
+        JudgeUnavailable: a judge is needed, and there is no key.
         JudgeError: the judge broke.
     """
     if not isinstance(expected, str):
@@ -105,7 +105,7 @@ def is_similar_str(actual: str, expected: str, *, judge: Judge | None = None) ->
 
 
 def is_similar_text(actual: str, expected: str | Sequence[str], *, judge: Judge | None = None) -> Comparison:
-    """Compare a text with an expected one or with a list of alternatives, as `is_similar_str` does."""
+    """Compare a text with an expected one, or with a list of alternatives, as `is_similar_str` does."""
     if not isinstance(expected, str) and not _is_alternatives(expected):
         raise TypeError("is_similar_text: expected must be a str or a list of one str or more")
     return is_similar(actual, expected, judge=judge)
@@ -118,9 +118,9 @@ def is_similar_dict(
     extra_keys: bool = False,
     judge: Judge | None = None,
 ) -> Comparison:
-    """Compare dictionaries, recursively: strings as `is_similar_text` does, all else exactly.
+    """Compare dictionaries recursively: strings as `is_similar_text` does, other values exactly.
 
-    A key that is expected to be None is not compared. A key that is not expected is a mismatch, at every
+    A key with an expected value of None is not compared. A key that is not expected is a mismatch, at every
     level, unless `extra_keys`.
     """
     if not isinstance(expected, Mapping):
@@ -142,10 +142,10 @@ def is_similar(
 async def _similarity(
     actual: Any, expected: Any, path: str, extra_keys: bool, judge: Judge | None
 ) -> Similarity:
-    """Ask the judge only if nothing cheaper has already decided against the whole value."""
-    found = list(_compare(actual, expected, path, extra_keys))
-    mismatches = [one for one in found if isinstance(one, Mismatch)]
-    undecided = [one for one in found if isinstance(one, _Undecided)]
+    """Ask the judge only if the rules find no mismatch."""
+    results = list(_compare(actual, expected, path, extra_keys))
+    mismatches = [result for result in results if isinstance(result, Mismatch)]
+    undecided = [result for result in results if isinstance(result, _Undecided)]
     if undecided and not mismatches:
         judge = judge or default_judge()
         outcomes = await asyncio.gather(*(_decide(one, judge) for one in undecided), return_exceptions=True)
@@ -159,7 +159,7 @@ async def _similarity(
 
 @dataclass(frozen=True, slots=True)
 class _Undecided:
-    """A string that is as expected if the judge answers one of the questions with yes."""
+    """A string that matches if the judge answers one of the questions with yes."""
 
     path: str
     expected: Any
@@ -169,7 +169,7 @@ class _Undecided:
 
 async def _decide(one: _Undecided, judge: Judge) -> Mismatch | None:
     reasons = []
-    for question in one.questions:  # one after the other: the first yes saves the rest
+    for question in one.questions:  # one after another: after a yes the rest need not be asked
         verdict: Verdict = await judge.ask(question)
         if verdict.passed is True:
             return None
@@ -192,8 +192,8 @@ def _compare(actual: Any, expected: Any, path: str, extra_keys: bool) -> Iterato
             reason = f"expected {len(expected)} elements, found {len(actual)}"
             yield Mismatch(path, expected, actual, reason)
         else:
-            for index, (one, wanted) in enumerate(zip(actual, expected, strict=True)):
-                yield from _compare(one, wanted, f"{path}[{index}]", extra_keys)
+            for index, pair in enumerate(zip(actual, expected, strict=True)):
+                yield from _compare(*pair, f"{path}[{index}]", extra_keys)
     elif isinstance(expected, str):
         yield Mismatch(path, expected, actual, "expected a string")
     elif not _is_equal(actual, expected):
@@ -203,13 +203,13 @@ def _compare(actual: Any, expected: Any, path: str, extra_keys: bool) -> Iterato
 def _compare_keys(
     actual: Mapping[str, Any], expected: Mapping[str, Any], path: str, extra_keys: bool
 ) -> Iterator[Mismatch | _Undecided]:
-    for key, wanted in expected.items():
-        if wanted is None:
+    for key, value in expected.items():
+        if value is None:
             continue
         if key in actual:
-            yield from _compare(actual[key], wanted, f"{path}.{key}", extra_keys)
+            yield from _compare(actual[key], value, f"{path}.{key}", extra_keys)
         else:
-            yield Mismatch(f"{path}.{key}", wanted, ABSENT, "missing key")
+            yield Mismatch(f"{path}.{key}", value, ABSENT, "missing key")
     if not extra_keys:
         for key in actual:
             if key not in expected:
@@ -247,22 +247,9 @@ def _is_equal(actual: Any, expected: Any) -> bool:
 
 
 _UNITS = (
-    *(
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-    ),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+    "twenty",
 )
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _NUMBERS = {word: str(value) for value, word in enumerate(_UNITS)}
@@ -273,7 +260,7 @@ _NUMBERS |= {
     for unit in range(1, 10)
 }
 
-# A number word stands alone: "one-way", "item_one" and "/one" are names. "no one" is nobody, not number 1.
+# A number must be a word of its own: "one-way", "item_one" and "/one" are names, "no one" is a pronoun.
 _NUMBER = re.compile(
     rf"(?<!\S)(?<!\bno )({'|'.join(sorted(_NUMBERS, key=len, reverse=True))})(?=[.,!?;:]*(?:\s|$))"
 )
@@ -282,16 +269,16 @@ _FILLER = re.compile(
     r"(?:(?:well|sure|okay|ok|oh|ah|um|uh|er|hmm|so|alright|of course|certainly)[,.!]+\s+)+(?=\S)"
 )
 _QUOTES = str.maketrans("‘’“”", "''\"\"")
-# Characters that NFKC would join to their neighbours with another meaning: 10² is not 102, 2½ not 21/2.
+# NFKC would change the meaning of these: 10² would become 102, and 2½ would become 21/2.
 _MEANINGFUL = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
 
 
 def normal_form(text: str) -> str:
-    """Return the text without what never changes its meaning, or the text itself if nothing else is in it.
+    """Return the text without differences that never change its meaning; the text itself if nothing remains.
 
-    Folded are case, white space, compatibility characters (Unicode NFKC, but for powers, fractions and the
+    Normalized are case, white space, compatibility characters (Unicode NFKC, except powers, fractions and the
     like), curly quotes, a filler at the start ("Well, "), a final full stop, comma or exclamation mark, and
-    spelled-out numbers up to ninety-nine. A question mark, a "not" and digits within names stay.
+    spelled-out numbers up to ninety-nine. Question marks, "not" and digits within names are kept.
     """
     folded = "".join(
         one if unicodedata.decomposition(one).startswith(_MEANINGFUL) else unicodedata.normalize("NFKC", one)

@@ -103,7 +103,7 @@ def check_conversation(turns: Sequence[Turn], where: str = "conversation") -> No
     Its message names `where`, the turn (from 1) and what is expected.
     """
     if not turns:
-        raise InputError(f"{where}: there is no turn; write a UserTurn and the AgentTurn expected in answer")
+        raise InputError(f"{where}: there are no turns; write a UserTurn and the expected AgentTurn")
     for number, turn in enumerate(turns, 1):
         expected = UserTurn if number % 2 else AgentTurn
         if not isinstance(turn, expected):
@@ -113,7 +113,7 @@ def check_conversation(turns: Sequence[Turn], where: str = "conversation") -> No
             )
     if isinstance(turns[-1], UserTurn):
         raise InputError(
-            f"{where}: turn {len(turns)}, the last, is a UserTurn; end with the AgentTurn expected in answer"
+            f"{where}: turn {len(turns)}, the last, is a UserTurn; end with the expected AgentTurn"
         )
 
 

@@ -1,4 +1,4 @@
-"""The judge that understands meaning: questions, verdicts, and the models that are asked."""
+"""The judge: a model that answers questions about the meaning of texts."""
 
 from spangrade.evaluator.judge.cache import VerdictCache, default_cache_path
 from spangrade.evaluator.judge.choice import default_judge, load_judge, use_judge

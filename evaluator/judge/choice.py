@@ -1,4 +1,4 @@
-"""Which judge is asked where none is given."""
+"""The judge that is used if none is passed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _in_use: list[Judge] = []
 
 
 def load_judge(model: str | None = None) -> Judge:
-    """Return the judge that asks `model`, else `$SPANGRADE_JUDGE_MODEL`, else a current Gemini Flash.
+    """Return the judge for `model`, else for `$SPANGRADE_JUDGE_MODEL`, else for a current Gemini Flash.
 
-    `provider/model` names a judge of the entry points `spangrade.judges` (a class that takes the model);
-    a model without a provider is Gemini's.
+    The provider in `provider/model` is an entry point of the group `spangrade.judges` (a class that takes
+    the model); only that one is loaded. A model without a provider is Gemini's.
 
     Raises:
-        InputError: no such provider is installed.
+        InputError: this provider is not installed.
     """
     model = model or os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL
     provider, slash, name = model.partition("/")
@@ -44,7 +44,7 @@ def load_judge(model: str | None = None) -> Judge:
 
 @contextmanager
 def use_judge(judge: Judge) -> Iterator[None]:
-    """Within it, comparisons that are given no judge ask this one, in the whole process."""
+    """Use this judge within the block, in the whole process, wherever none is passed."""
     _in_use.append(judge)
     try:
         yield
@@ -53,7 +53,7 @@ def use_judge(judge: Judge) -> Iterator[None]:
 
 
 def default_judge() -> Judge:
-    """Return the judge in use, else one run of `load_judge()` for the process, with the default cache."""
+    """Return the judge of `use_judge`, else the process's run of `load_judge()` with the default cache."""
     if _in_use:
         return _in_use[-1]
     return _run(os.environ.get(MODEL_VARIABLE), default_cache_path().absolute())

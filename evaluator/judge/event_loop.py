@@ -1,4 +1,4 @@
-"""The event loop of the process's judge, in a thread of its own."""
+"""The process's event loop for judges, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _starting = threading.Lock()
 
 
 def own_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop, started when it is first asked for; at exit, what still runs on it is cancelled.
+    """Return the loop, started at the first call; tasks that still run at exit are cancelled.
 
-    Whoever has a loop already, or none, can use it alike: connections outlive the loops that pytest makes for
-    each test.
+    It works for callers with and without a loop of their own, and connections stay open although pytest
+    makes a new loop for each test.
     """
     with _starting:
         return _start_loop()

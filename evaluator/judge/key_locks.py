@@ -73,7 +73,7 @@ def _lock(path: Path, operation: int) -> int:
 
 
 def _unlock(path: Path, descriptor: int) -> None:
-    path.unlink(missing_ok=True)  # while it is locked: whoever waits for it notices, and makes a new one
+    path.unlink(missing_ok=True)  # while it is locked: those waiting for it notice, and create a new one
     os.close(descriptor)
 
 

@@ -1,4 +1,4 @@
-"""How a question is put to a model, and how its answer is read."""
+"""The prompts for a question, and how the model's answer is read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CRITERION: dict[Task, str] = {
 
 
 class Decision(BaseModel):
-    """The structure of a yes-or-no answer; the reason comes first, for the verdict to follow from it."""
+    """The structure of a yes-or-no answer; the reason comes first, so that the verdict follows from it."""
 
     reason: Annotated[str, Field(description="One or two sentences.")]
     passed: Annotated[bool, Field(description="Whether the criterion is met.")]
@@ -57,21 +57,21 @@ class Rating(BaseModel):
 
 
 def answer_type(question: Question) -> type[Decision | Rating]:
-    """Return the structure that a question is to be answered in."""
+    """Return the structure of the answer to a question."""
     return Decision if question.scale is None else Rating
 
 
 def render(question: Question) -> tuple[str, str]:
     """Return the system instruction and the user's message.
 
-    The fence around the material carries 128 random bits, drawn after the agent has spoken: the material
+    The fence around the material contains 128 random bits, drawn after the agent has answered: the material
     cannot close it.
     """
     return _SYSTEM, _message(question, secrets.token_hex(16))
 
 
 def prompt_version() -> str:
-    """Return what identifies the prompts: any change of a word makes another, and no old verdict fits."""
+    """Return a hash of the prompts: verdicts that were given for other words are not used."""
     words = [_SYSTEM]
     for task in _TASKS:
         sample = Question(task, "criterion", (("name", "text"),), (1, 5) if task == "rate" else None)
@@ -92,14 +92,14 @@ def _message(question: Question, fence: str) -> str:
 
 
 def read_answer(question: Question, text: str | None, judge: str) -> Verdict:
-    """Return the verdict that a model's text holds.
+    """Return the verdict in a model's text.
 
     Raises:
-        JudgeError: the text is not the structure that was asked for; it is never taken for a verdict.
+        JudgeError: the text does not have the requested structure.
     """
     if not text:
         raise JudgeError(
-            f"judge {judge}: answered nothing, expected {answer_type(question).__name__} as JSON"
+            f"judge {judge}: the answer is empty, expected {answer_type(question).__name__} as JSON"
         )
     try:
         answer = answer_type(question).model_validate_json(text, strict=True)

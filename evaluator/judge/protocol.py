@@ -12,27 +12,27 @@ Task = Literal["same_meaning", "satisfies", "rate"]
 
 
 class JudgeUnavailable(SpangradeError):  # noqa: N818 (it is a state of the surroundings, not a mistake)
-    """No judge can be asked (no key): what needs one is undecided, neither passed nor failed."""
+    """There is no key for the judge: what needs it is inconclusive, neither passed nor failed."""
 
     exit_code = ExitCode.INCONCLUSIVE
 
 
 class JudgeError(SpangradeError):
-    """The judge could not be reached, or its answer is not the structure that it was asked for."""
+    """The judge could not be reached, or its answer does not have the requested structure."""
 
     exit_code = ExitCode.BROKEN
 
 
-class JudgeBudgetExceeded(JudgeError):  # noqa: N818 (says what happened to the budget)
-    """The run may not ask the judge any more."""
+class JudgeBudgetExceeded(JudgeError):  # noqa: N818 (the name says what happened)
+    """The budget of the run does not allow another call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a judge is asked. `criterion` is the test's own word; `material` is data and never instruction.
+    """A question to a judge. `criterion` is the test author's text; `material` is data, never instructions.
 
-    `material` holds named texts (what the agent said, a transcript). `scale` holds the lowest and the
-    highest score of a rating and is None for a question of yes or no.
+    `material` holds named texts (the agent's reply, a transcript). `scale` is the lowest and the highest
+    score of a rating, None for a yes-or-no question.
     """
 
     task: Task
@@ -45,9 +45,9 @@ class Question:
 class Verdict:
     """A judge's answer. `passed` is None for a rating, which has a score and no threshold of its own.
 
-    `score` is the rating, or how sure it is that the criterion is met, from 0 to 1, where the judge said so.
-    Tokens and cost (USD) are what the answer cost when it was paid for, None where unknown; `cached` says
-    that nothing was paid this time.
+    `score` is the rating, or the judge's confidence that the criterion is met, from 0 to 1, if it gave one.
+    Tokens and cost (USD) are those of the call that was paid for, None if unknown; `cached` means that
+    nothing was paid this time.
     """
 
     passed: bool | None
@@ -60,19 +60,19 @@ class Verdict:
 
 
 class Judge(Protocol):
-    """Whoever answers questions: one class per provider."""
+    """What answers questions: one class per provider."""
 
     @property
     def name(self) -> str:
-        """Provider and model, `gemini/gemini-3.8-flash`: verdicts are cached under it."""
+        """Provider and model, as in `gemini/gemini-3.8-flash`; part of the key of cached verdicts."""
         ...
 
     async def ask(self, question: Question) -> Verdict:
         """Return the verdict.
 
         Raises:
-            JudgeUnavailable: there is no key to ask with.
-            JudgeError: the question was asked and not answered as it should be.
+            JudgeUnavailable: there is no key.
+            JudgeError: the call failed, or its answer is not valid.
         """
         ...
 
@@ -93,10 +93,10 @@ def rate(
     """Ask for a score. `ratings` maps a score to its meaning, `criteria` a criterion's name to its text.
 
     Raises:
-        ValueError: there are fewer than two ratings, so nothing to choose between.
+        ValueError: there are fewer than two ratings.
     """
     if len(ratings) < 2:
-        raise ValueError(f"a rating needs two scores or more to choose from, found {sorted(ratings)}")
+        raise ValueError(f"a rating needs two scores or more, found {sorted(ratings)}")
     lines = [instruction]
     lines += ["", "Criteria:", *(f"- {name}: {text}" for name, text in criteria.items())] if criteria else []
     lines += ["", "Scores:", *(f"- {score:g}: {ratings[score]}" for score in sorted(ratings))]
@@ -104,7 +104,7 @@ def rate(
 
 
 def rate_by(material: Mapping[str, str], rubric: str, scale: tuple[float, float]) -> Question:
-    """Ask for a score from the lowest to the highest of `scale`, by a rubric that says what they mean."""
+    """Ask for a score within `scale`, its lowest and highest score, by a rubric that explains the scores."""
     return _question("rate", rubric, material, scale)
 
 
@@ -116,5 +116,5 @@ def _question(
 
 
 def _sendable(text: str) -> str:
-    """Put a question mark for each lone surrogate, which can neither be sent nor stored."""
+    """Replace each lone surrogate, which can neither be sent nor stored, by a question mark."""
     return text.encode("utf-8", "replace").decode("utf-8")

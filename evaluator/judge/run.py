@@ -1,4 +1,4 @@
-"""One run's use of a judge: cache, concurrency, budget, votes and what was spent."""
+"""A run's use of a judge: cache, concurrency, budget, votes, and what it cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spangrade.evaluator.judge.protocol import (
     Verdict,
 )
 
-# Beyond this a question is given up, its retries included.
+# For one question, its retries included.
 _QUESTION_TIMEOUT_S = 180.0
 
 _Number = TypeVar("_Number", int, float)
@@ -32,10 +32,10 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run asked and paid: `calls` of the judge, `cache_hits` that needed none, tokens, and USD.
+    """The usage of a run: `calls` of the judge, `cache_hits` that needed no call, tokens, and USD.
 
-    Tokens or cost of None are unknown: an answer did not report its tokens, or its model has no known price.
-    A call that failed is counted, and nothing in tokens and cost.
+    None means unknown: an answer did not report its tokens, or its model has no known price. A failed call
+    counts as a call, without tokens or cost.
     """
 
     calls: int = 0
@@ -46,16 +46,15 @@ class Spent:
 
 
 class JudgeRun:
-    """A judge that asks another one within limits, and never the same question twice.
+    """A judge that asks another judge within limits, and never the same question twice.
 
-    At most `max_concurrency` questions are asked at once. `max_calls` and `max_cost_usd` bound the run, in
-    this process; the cost of a call is known after it, so the calls under way may exceed it. Each question
-    is put `votes` times (an odd number), and the majority, or a rating's median, is the verdict. A yes of
-    which the judge is less sure than `min_score` is a no. Verdicts are kept in the file `cache`, or with
-    None only for the run.
+    At most `max_concurrency` questions are asked at once. `max_calls` and `max_cost_usd` limit the run in
+    this process; the cost of a call is known only after it, so the calls in progress may exceed the limit.
+    Each question is asked `votes` times (an odd number); the majority, or the median of a rating, is the
+    verdict. A yes with a score below `min_score` counts as a no. Verdicts are kept in the file `cache`; with
+    None, only for the run.
 
-    May be asked from any thread and event loop: the questions go out from a loop of their own, so that
-    connections outlive the loops that pytest makes for each test.
+    Any thread and event loop may call it: questions are sent from the loop of `own_loop`.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class JudgeRun:
         votes: int = 1,
     ) -> None:
         if votes < 1 or votes % 2 == 0:
-            raise ValueError(f"votes must be odd, for there to be a majority, found {votes}")
+            raise ValueError(f"votes must be odd, so that there is a majority, found {votes}")
         self.name = judge.name
         self._judge = judge
         self._cache = VerdictCache(cache) if cache else None
@@ -85,7 +84,7 @@ class JudgeRun:
 
     @property
     def spent(self) -> Spent:
-        """What was asked and paid until now."""
+        """The usage until now."""
         return self._spent
 
     async def ask(self, question: Question) -> Verdict:
@@ -93,7 +92,7 @@ class JudgeRun:
 
         Raises:
             JudgeUnavailable: the judge has no key.
-            JudgeBudgetExceeded: the run may not ask any more.
+            JudgeBudgetExceeded: the budget does not allow another call.
             JudgeError: the judge broke.
             StoreError: the cache cannot be used.
         """
@@ -109,7 +108,7 @@ class JudgeRun:
         if task is None:
             task = self._answers[key] = asyncio.create_task(self._answer(key, text, question))
             task.add_done_callback(functools.partial(self._forget_failure, key))
-        verdict = await asyncio.shield(task)  # who gives up does not take the answer from the others
+        verdict = await asyncio.shield(task)  # a caller that is cancelled must not cancel the others' answer
         if known:
             verdict = replace(verdict, cached=True)
         if verdict.cached:
@@ -175,7 +174,7 @@ class JudgeRun:
             return verdict
         if verdict.score is None:
             raise JudgeError(
-                f"judge {self.name}: gave no score to hold against min_score {self._min_score:g}"
+                f"judge {self.name}: gave no score to compare with min_score {self._min_score:g}"
             )
         if verdict.score >= self._min_score:
             return verdict
@@ -206,7 +205,7 @@ def _majority(verdicts: list[Verdict]) -> Verdict:
 
 
 def _sum(values: Iterable[_Number | None]) -> _Number | None:
-    """Unknown as soon as one is unknown."""
+    """Return the sum, None (unknown) if any value is."""
     total: _Number = 0
     for value in values:
         if value is None:

@@ -1,1 +1,1 @@
-"""The models that judge: one module for each API."""
+"""The APIs of judges, one module each."""

@@ -1,4 +1,4 @@
-"""The judge that asks Gemini, through google-genai."""
+"""The judge on Gemini, through google-genai."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class GeminiJudge:
         except errors.APIError as error:
             raise JudgeError(f"judge {self.name}: {error.code} {error.status}: {error.message}") from error
         except _transport_errors() as error:
-            said = " ".join(str(error).split())
-            raise JudgeError(f"judge {self.name}: {type(error).__name__}: {said:.200}") from error
+            message = " ".join(str(error).split())
+            raise JudgeError(f"judge {self.name}: {type(error).__name__}: {message:.200}") from error
         return self._verdict(question, response)
 
     @functools.cached_property
@@ -80,7 +80,9 @@ class GeminiJudge:
         if not response.text:
             blocked = response.prompt_feedback and response.prompt_feedback.block_reason
             finished = response.candidates and response.candidates[0].finish_reason
-            raise JudgeError(f"judge {self.name}: answered no text: {blocked or finished or 'no candidate'}")
+            raise JudgeError(
+                f"judge {self.name}: the answer has no text: {blocked or finished or 'no candidate'}"
+            )
         verdict = read_answer(question, response.text, self.name)
         if response.usage_metadata is None:
             return verdict
@@ -104,9 +106,9 @@ class GeminiJudge:
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
-    """The client uses whichever library is installed, and lets its errors through.
+    """Return the errors of the client's transport, which depends on the installed libraries.
 
-    It raises ValueError for a body that is not the API's.
+    The client raises ValueError for a response that is not the API's.
     """
     names = [("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("aiohttp", "ClientError")]
     libraries = (getattr(sys.modules[module], name) for module, name in names if module in sys.modules)

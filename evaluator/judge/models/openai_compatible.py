@@ -1,4 +1,4 @@
-"""The judge that asks any server that speaks OpenAI's chat completions, local ones included."""
+"""The judge on any server with OpenAI's chat completions API, local ones included."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _TIMEOUT_S = 30.0
 class OpenAICompatibleJudge:
     """Asks a model with structured output (`json_schema`), at temperature 0. Needs `spangrade[openai]`.
 
-    Key and server are the client's own `OPENAI_API_KEY` and `OPENAI_BASE_URL`, where not given; a server of
-    your own needs no key. Timeouts, 429 and 5xx are retried four times with growing delays.
+    Without `api_key` and `base_url`, `OPENAI_API_KEY` and `OPENAI_BASE_URL` are used; a server of your own
+    needs no key. Timeouts, 429 and 5xx are retried four times with growing delays.
     """
 
     def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
@@ -89,7 +89,7 @@ class OpenAICompatibleJudge:
 
 
 def _strict_schema(question: Question) -> dict[str, Any]:
-    """OpenAI's strict mode wants every property required and no other allowed."""
+    """Return the schema as OpenAI's strict mode needs it: every property required, no others allowed."""
     schema = answer_type(question).model_json_schema()
     return schema | {"required": list(schema["properties"]), "additionalProperties": False}
 
@@ -113,7 +113,7 @@ class _TokenUsage(BaseModel):
 
 
 class _Completion(BaseModel):
-    """The part of a chat completion that is read: the client does not check what a server sends."""
+    """The fields of a chat completion that are read: the client does not validate what a server sends."""
 
     choices: Annotated[list[_Choice], Field(min_length=1)]
     usage: _TokenUsage | None = None

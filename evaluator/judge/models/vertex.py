@@ -1,4 +1,4 @@
-"""Vertex AI's evaluation service, which judges managed metrics by Google's own rubrics."""
+"""Vertex AI's evaluation service, which rates managed metrics by Google's rubrics."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from google.genai.types import HttpOptions
 
 USE_VERTEX = "GOOGLE_GENAI_USE_VERTEXAI"  # google-genai's own
-_TIMEOUT_MS = 120_000  # it asks its judges several times for each rubric
-_AT_ONCE = 10
+_TIMEOUT_MS = 120_000  # the service calls its judges several times for each rubric
+_MAX_CONCURRENCY = 10
 
 
 @functools.cache
 def vertex_evaluation() -> VertexEvaluation | None:
-    """The service where it is meant and can be used: `$GOOGLE_GENAI_USE_VERTEXAI`, and the extra `vertex`."""
-    meant = os.environ.get(USE_VERTEX, "").lower() in ("1", "true")
-    return VertexEvaluation() if meant and find_spec("agentplatform") else None
+    """Return the service if `$GOOGLE_GENAI_USE_VERTEXAI` is true and the extra `vertex` is installed."""
+    is_requested = os.environ.get(USE_VERTEX, "").lower() in ("1", "true")
+    return VertexEvaluation() if is_requested and find_spec("agentplatform") else None
 
 
 class VertexEvaluation:
-    """Asks the service, ten instances at once. Its verdicts are not kept: each grading pays for them again.
+    """A client that asks for ten instances at once. Verdicts are not kept: each grading pays for them again.
 
-    Project, location and credentials are those of the environment, unless they are given.
+    Without project, location or credentials, those of the environment are used.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class VertexEvaluation:
         self._location = location
         self._credentials = credentials
         self._http_options = http_options
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENCY)
 
     async def rate(self, metric: str, instance: Mapping[str, Any], guidelines: str | None = None) -> Verdict:
         """Return the score, from 0 to 1, of an instance by a predefined metric such as `safety_v1`.
 
         Raises:
-            JudgeUnavailable: there are no credentials, no project, or parts of the extra are missing.
+            JudgeUnavailable: there are no credentials or no project, or parts of the extra are missing.
             JudgeError: the service could not be reached, or did not answer with a score.
         """
         from google.auth.exceptions import GoogleAuthError
@@ -60,12 +60,12 @@ class VertexEvaluation:
 
         parameters = {"guidelines": [guidelines]} if guidelines else None
         try:
-            asked = import_module("agentplatform").types.Metric(
+            requested = import_module("agentplatform").types.Metric(
                 name=metric, metric_spec_parameters=parameters
             )
             async with self._slots:
                 answer = await self._client.aio.evals.evaluate_instances(
-                    metric_config={"metrics": [asked], "instance": dict(instance)}
+                    metric_config={"metrics": [requested], "instance": dict(instance)}
                 )
         except (GoogleAuthError, ImportError) as error:
             raise JudgeUnavailable(f"vertex/{metric}: {error}") from error
@@ -98,8 +98,8 @@ def _verdict(metric: str, answer: Any) -> Verdict:
     if result is not None and result.error and result.error.code:
         raise JudgeError(f"vertex/{metric}: {result.error.message}")
     if result is None or result.score is None:
-        raise JudgeError(f"vertex/{metric}: answered no score")
+        raise JudgeError(f"vertex/{metric}: the answer has no score")
     rubrics = result.rubric_verdicts or []
     missed = [one.reasoning for one in rubrics if not one.verdict and one.reasoning]
-    told = [f"{sum(bool(one.verdict) for one in rubrics)} of {len(rubrics)} rubrics met"] if rubrics else []
-    return Verdict(None, result.score, "; ".join([*filter(None, [result.explanation]), *told, *missed]))
+    counts = [f"{sum(bool(one.verdict) for one in rubrics)} of {len(rubrics)} rubrics met"] if rubrics else []
+    return Verdict(None, result.score, "; ".join([*filter(None, [result.explanation]), *counts, *missed]))

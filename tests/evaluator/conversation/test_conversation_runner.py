@@ -548,7 +548,7 @@ async def test_without_a_key_the_run_is_undecided(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("turns", "message"),
     [
-        ([], "there is no turn"),
+        ([], "there are no turns"),
         ([UserTurn("Hi")], "turn 1, the last, is a UserTurn"),
         ([AgentTurn("Hi")], "turn 1 is an AgentTurn, expected a UserTurn"),
         ([*expecting(), AgentTurn("Hi")], "turn 3 is an AgentTurn"),

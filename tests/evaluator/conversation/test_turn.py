@@ -138,9 +138,9 @@ def test_a_yaml_file_holds_the_documents_example(tmp_path):
         ([AGENT, USER], "turn 1 is an AgentTurn, expected a UserTurn: turns alternate, and the user begins"),
         (
             [USER, AGENT, USER],
-            "turn 3, the last, is a UserTurn; end with the AgentTurn expected in answer",
+            "turn 3, the last, is a UserTurn; end with the expected AgentTurn",
         ),
-        ([], "there is no turn; write a UserTurn and the AgentTurn expected in answer"),
+        ([], "there are no turns; write a UserTurn and the expected AgentTurn"),
         ([USER, AGENT | {"txt": "x"}], "turn 2 (agent): txt: Unexpected keyword argument, found 'x'"),
         (
             [USER, AGENT | {"tool_calls": [{"arguments": {}}]}],
