@@ -15,6 +15,7 @@ from paths import ROOT, SAMPLE
 from spangrade.evaluator.cli.app import app
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -31,18 +32,26 @@ def spangrade(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 
 
+def add_readmes_files(folder: Path) -> None:
+    """Write golden.json and spans.otlp.jsonl, the files that the README's blocks read."""
+    (golden,) = blocks(ROOT / "README.md", "json")
+    (folder / "golden.json").write_text(golden, encoding="utf-8")
+    spans = (SAMPLE / "spans.otlp.jsonl").read_text(encoding="utf-8")
+    (folder / "spans.otlp.jsonl").write_text(spans.replace('"conversation-', '"sample-'), encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda page: page.name)
 def test_python_blocks_run_in_order(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
+    add_readmes_files(tmp_path)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_readmes_agent_is_graded_by_the_readmes_dataset(tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text(blocks(ROOT / "README.md", "python")[0], encoding="utf-8")
-    (golden,) = blocks(ROOT / "README.md", "json")
-    (tmp_path / "golden.json").write_text(golden, encoding="utf-8")
+    add_readmes_files(tmp_path)
     subprocess.run([sys.executable, "page.py"], check=True, cwd=tmp_path)
     gates = ("--metric", "tool_recall>=0.9", "--metric", "cost<=0.01")
     done = spangrade("grade", "golden.json", "--db", "shop.duckdb", *gates, folder=tmp_path)
@@ -56,6 +65,7 @@ def test_the_readmes_eval_passes_and_fails_another_agent(tmp_path: Path) -> None
         ("passes.py", page, 0),
         ("fails.py", page.replace('"shipped"}\n', '"lost"}\n'), 1),
     ):
+        add_readmes_files(tmp_path)
         (tmp_path / name).write_text(f"{text}\n{call}", encoding="utf-8")
         done = subprocess.run([sys.executable, name], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == code, done.stderr
@@ -90,3 +100,40 @@ def test_the_commands_shown_exist(page: Path) -> None:
         for word in re.findall(r"^(?:\$ )?(?:uv run |\.venv/bin/)?spangrade (\w[\w-]*)", block, re.MULTILINE)
     }
     assert shown <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_architecture_page_lists_every_module() -> None:
+    listing = ARCHITECTURE.read_text(encoding="utf-8").partition("\n## The folders\n")[2]
+    listed, folder = set(), ""
+    for line in listing.splitlines():
+        if heading := re.match(r"### `([\w/]+)/`", line):
+            folder = heading[1]
+        elif module := re.match(r"\| `([\w/]+\.py)` \|", line):
+            listed.add(f"{folder}/{module[1]}")
+    modules = {
+        str(path.relative_to(ROOT))
+        for folder in ("tracer", "converters", "evaluator")
+        for path in (ROOT / folder).rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert listed == modules | {"src/spangrade/__init__.py", "src/spangrade/__main__.py"}
+
+
+def test_the_functions_on_the_path_of_a_span_exist() -> None:
+    path = ARCHITECTURE.read_text(encoding="utf-8").partition("\n## Follow a span\n")[2]
+    path = path.partition("\n## ")[0]
+    named = {name.rpartition(".")[2] for name in re.findall(r"`([A-Za-z_.]+)`", path)}
+    source = [
+        (file, file.read_text(encoding="utf-8"))
+        for folder in ("tracer", "converters", "evaluator")
+        for file in (ROOT / folder).rglob("*.py")
+    ]
+    known = {file.stem for file, _ in source} | {"py", "sql", "BatchSpanProcessor"}
+    known |= {name for _, text in source for name in re.findall(r"(?:def|class) (\w+)", text)}
+    assert named - known == set()
