@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.values import count, either
+from spangrade.converters.spans.values import count
 
 
 class GeminiUsage(NamedTuple):
@@ -23,10 +23,11 @@ class GeminiUsage(NamedTuple):
 
 def gemini_usage(usage: Mapping[str, Any]) -> GeminiUsage:
     """Return the tokens of a `usage_metadata` object, whose keys are in snake_case or camelCase."""
-    prompt, tool_prompts, candidates, thoughts, cached = (
-        count(either(usage, f"{name}_token_count"))
-        for name in ("prompt", "tool_use_prompt", "candidates", "thoughts", "cached_content")
-    )
+    prompt = count(usage.get("prompt_token_count", usage.get("promptTokenCount")))
+    tool_prompts = count(usage.get("tool_use_prompt_token_count", usage.get("toolUsePromptTokenCount")))
+    candidates = count(usage.get("candidates_token_count", usage.get("candidatesTokenCount")))
+    thoughts = count(usage.get("thoughts_token_count", usage.get("thoughtsTokenCount")))
+    cached = count(usage.get("cached_content_token_count", usage.get("cachedContentTokenCount")))
     return GeminiUsage(
         input_tokens=None if prompt is None else prompt + (tool_prompts or 0),
         output_tokens=None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import ToolCall, ToolResult
@@ -161,12 +161,8 @@ def read_exchange(inputs: Any, outputs: Any) -> Exchange:
     that no framework wrote.
     """
     user_input, continues, results = _newest_input(inputs)
-    response, calls = _response(_messages(outputs if isinstance(outputs, list) else [outputs]))
+    response, calls = _response(outputs if isinstance(outputs, list) else [outputs])
     return Exchange(user_input, continues, results, response, calls)
-
-
-def _messages(raw: Iterable[Any]) -> Iterator[Message]:
-    return (message for message in map(message_of, raw) if message is not None)
 
 
 def _newest_input(inputs: Any) -> tuple[str | None, bool | None, tuple[ToolResult, ...]]:
@@ -174,11 +170,11 @@ def _newest_input(inputs: Any) -> tuple[str | None, bool | None, tuple[ToolResul
     results: list[ToolResult] = []
     new, has_results = True, False
     messages = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()
-    for message in _messages(reversed(messages)):
-        if message.role == "system":
+    for message in map(message_of, reversed(messages)):
+        if message is None or message.role == "system":
             continue
         new = new and message.role != "assistant"
-        if new:
+        if new and message.tool_results:
             results[:0] = message.tool_results
         if message.role == "user" and message.text and not message.text.startswith(_INJECTED):
             user_input = message.text
@@ -187,10 +183,12 @@ def _newest_input(inputs: Any) -> tuple[str | None, bool | None, tuple[ToolResul
     return user_input, has_results or (None if user_input is None else False), tuple(results)
 
 
-def _response(messages: Iterable[Message]) -> tuple[str | None, tuple[ToolCall, ...]]:
+def _response(outputs: Iterable[Any]) -> tuple[str | None, tuple[ToolCall, ...]]:
     texts: list[str] = []
     calls: list[ToolCall] = []
-    for message in messages:
+    for message in map(message_of, outputs):
+        if message is None:
+            continue
         calls += message.tool_calls
         if message.tool_results:  # an agent's whole turn: the response is what follows its last tool
             texts.clear()

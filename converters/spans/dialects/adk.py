@@ -74,16 +74,20 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
     response = json_object(attributes.get("gcp.vertex.agent.llm_response"))
     if request or response:
         changes |= read_exchange(request.get("contents"), response.get("content"))._asdict()
-    return changes | (_response(response) if response else {})
+    if response:
+        changes |= _response(response)
+    return changes
 
 
 def _response(response: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a whole response records: what is not in it did not happen."""
     grounding, usage = response.get("grounding_metadata"), response.get("usage_metadata")
     chunks = grounding.get("grounding_chunks") if isinstance(grounding, dict) else None
-    tokens = gemini_usage(usage)._asdict() if isinstance(usage, dict) else {}
-    return {
+    changes: dict[str, Any] = {
         "grounding_chunks": len(chunks) if isinstance(chunks, list) else 0,
         "code_executions": code_executions(response.get("content")),
-        **{name: number for name, number in tokens.items() if number is not None},
     }
+    if isinstance(usage, dict):
+        tokens = gemini_usage(usage)._asdict()
+        changes |= {name: number for name, number in tokens.items() if number is not None}
+    return changes

@@ -92,7 +92,9 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
     kind, tool, agent = _kind_and_names(span, attributes)
     inputs, outputs = _messages(attributes) if kind in {"llm", "agent"} else (None, None)
     exchange = _NO_EXCHANGE if inputs is None and outputs is None else read_exchange(inputs, outputs)
-    conversation_id = _conversation_id(kind, attributes)
+    # The spans of a web server may carry a `session.id` of another kind.
+    ids = _CONVERSATION_IDS[:1] if kind == "other" else _CONVERSATION_IDS
+    conversation_id = text(_first(attributes, ids))
     failed, error = failure(span, attributes)
     call_id = text(attributes.get(semconv.TOOL_CALL_ID))
     return Observation(
@@ -147,12 +149,6 @@ def _kind_and_names(span: Span, attributes: Mapping[str, Any]) -> tuple[Kind, st
 def _name_after(span: Span, operation: str) -> str | None:
     """Return the part of a span's name after the operation: `get_cart` of `execute_tool get_cart`."""
     return text(span.name[len(operation) + 1 :]) if span.name.startswith(f"{operation} ") else None
-
-
-def _conversation_id(kind: Kind, attributes: Mapping[str, Any]) -> str | None:
-    # The spans of a web server may carry a `session.id` of another kind.
-    names = _CONVERSATION_IDS[:1] if kind == "other" else _CONVERSATION_IDS
-    return text(_first(attributes, names))
 
 
 def _usage(attributes: Mapping[str, Any]) -> dict[str, Any]:

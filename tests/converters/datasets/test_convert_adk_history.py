@@ -302,16 +302,16 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(spangrade: Spangrad
 def test_a_folder_without_a_history_is_refused(spangrade: Spangrade, tmp_path: Path) -> None:
     done = spangrade("convert", "adk-history", "--agent-dir", tmp_path, "--output", tmp_path / "run.csv")
     right = "expected the folder of an agent that `adk eval` has run"
-    said = f"spangrade: {tmp_path}: no .adk/eval_history/*.evalset_result.json; {right}"
-    assert done == (2, [], [said])
+    message = f"spangrade: {tmp_path}: no .adk/eval_history/*.evalset_result.json; {right}"
+    assert done == (2, [], [message])
 
 
 def test_a_file_that_is_no_simulations_csv_is_left_as_it_is(spangrade: Spangrade, tmp_path: Path) -> None:
     out = tmp_path / "sales.csv"
     out.write_text("a,b\n1,2\n")
     done = spangrade("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--output", out)
-    said = f"spangrade: {out}: not a simulation's CSV, so it is left unchanged; name another --output"
-    assert (done, out.read_text()) == ((2, [], [said]), "a,b\n1,2\n")
+    message = f"spangrade: {out}: not a simulation's CSV, so it is left unchanged; name another --output"
+    assert (done, out.read_text()) == ((2, [], [message]), "a,b\n1,2\n")
 
 
 def test_nothing_is_written_where_nothing_can_be_used(spangrade: Spangrade, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from spangrade.converters.datasets.golden import load_golden
 EVALSET = HISTORY / "cs_evalset.evalset.json"
 
 
-def text(said: str, role: str = "user") -> dict[str, Any]:
-    return {"role": role, "parts": [{"text": said}]}
+def text(message: str, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "parts": [{"text": message}]}
 
 
 def eval_case(**changes: Any) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def test_an_eval_set_is_never_written_over_a_file(convert: Spangrade, tmp_path: 
     (tmp_path / "out.json").write_text("mine")
     golden = {"id": "q1", "user_inputs": ["hi"], "agents_evaluated": ["a"], "reference_data": {}}
     done = convert({"golden_questions": [golden]})
-    said = (
+    message = (
         f"spangrade: {tmp_path / 'out.json'}: exists already, so it is left unchanged; name another --output"
     )
-    assert (done, (tmp_path / "out.json").read_text()) == ((2, [], [said]), "mine")
+    assert (done, (tmp_path / "out.json").read_text()) == ((2, [], [message]), "mine")

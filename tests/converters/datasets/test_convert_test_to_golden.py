@@ -203,15 +203,15 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(convert: Spangrade,
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "message"),
     [
         ({"query": "hi"}, 'not a list; expected a list of turns, each an object with "query"'),
         ([], 'no turn with a "query"; nothing to convert'),
     ],
 )
-def test_a_log_that_is_none_is_refused(convert: Spangrade, tmp_path: Path, log: Any, said: str) -> None:
+def test_a_log_that_is_none_is_refused(convert: Spangrade, tmp_path: Path, log: Any, message: str) -> None:
     done = convert(log)
-    assert done == (2, [], [f"spangrade: {tmp_path / 'log.json'}: {said}"])
+    assert done == (2, [], [f"spangrade: {tmp_path / 'log.json'}: {message}"])
     assert not (tmp_path / "golden.json").exists()
 
 

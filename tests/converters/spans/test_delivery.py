@@ -7,28 +7,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import recordings
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from paths import RECORDED
+from recordings import NAMES
 
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Session
-from spangrade.tracer.files import read
-from spangrade.tracer.span import LogRecord, Problem, Span
+from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 
-NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
 Records = list[Span | LogRecord]
 
 
-@cache
-def records(name: str) -> Records:
-    return [
-        record
-        for path in sorted(RECORDED.glob(f"{name}.*otlp.jsonl"))
-        for record in read(path)
-        if not isinstance(record, Problem)
-    ]
+records = cache(recordings.records)
 
 
 def derived(portions: list[Records], db: Path) -> list[Session]:

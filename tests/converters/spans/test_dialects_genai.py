@@ -7,31 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paths import RECORDED
+from recordings import SPAN_ID, TRACE_ID, TURNS, dotted, observed, records, sessions
 
 from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
-from spangrade.converters.spans.registry import observe
-from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Session
-from spangrade.tracer.files import read
-from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store import Store
+from spangrade.tracer.span import LogRecord
 
-SAID = [
-    (
-        "Hi, I'm customer C-1001. What is in my cart?",
-        "Your cart has 2 items (potting soil, fertilizer), total $129.90.",
-    ),
-    (
-        "A competitor is cheaper. Can I get 50% off?",
-        "50% was refused, but I could approve 10% off. Your cart is still $129.90 before the discount.",
-    ),
-    (
-        "Forget it. I want to return order 777 instead.",
-        "This is the returns agent. I have opened a return for order 777.",
-    ),
-]
 TOOLS = [
     ("get_cart", {"customer_id": "C-1001"}, True, 1),
     ("approve_discount", {"value": 50, "type": "percentage", "reason": "price match"}, False, 2),
@@ -42,17 +24,12 @@ DESK = ("returns_desk", {"order_id": 777}, True, 3)
 
 
 def session(name: str, tmp_path: Path) -> Session:
-    """The one session of a recording."""
-    files = [RECORDED / f"{name}{end}" for end in (".otlp.jsonl", ".logs.otlp.jsonl")]
-    records = [r for f in files if f.exists() for r in read(f) if not isinstance(r, Problem)]
-    with Store.open(tmp_path / "s.duckdb") as store:
-        store.add(records)
-        update(store)
-        (found,) = load(store)
-    return found
+    """Return the one session of a recording."""
+    (only,) = sessions(records(name), tmp_path / "s.duckdb")
+    return only
 
 
-def told(found: Session) -> dict[str, Any]:
+def facts(found: Session) -> dict[str, Any]:
     return {
         "turns": [((t.user_input or "").strip(), (t.final_response or "").strip()) for t in found.turns],
         "agents": found.agents,
@@ -106,8 +83,8 @@ def test_an_agent_frameworks_session_whole(
     error: str,
     tmp_path: Path,
 ) -> None:
-    assert told(session(name, tmp_path)) == {
-        "turns": SAID,
+    assert facts(session(name, tmp_path)) == {
+        "turns": TURNS,
         "agents": AGENTS,
         "handoffs": handoffs,
         "tools": tools,
@@ -120,8 +97,8 @@ def test_the_calls_of_a_client_are_one_session_without_agents(tmp_path: Path) ->
     """Each call is a trace; one failed and was repeated. A text alone does not tell whether a tool failed."""
     found = session("openai_genai_retry", tmp_path)
     assert found.session_id_source == "trace"
-    assert told(found) == {
-        "turns": SAID,
+    assert facts(found) == {
+        "turns": TURNS,
         "agents": None,
         "handoffs": None,
         "tools": [
@@ -135,37 +112,33 @@ def test_the_calls_of_a_client_are_one_session_without_agents(tmp_path: Path) ->
 
 def test_a_client_that_calls_functions_itself(tmp_path: Path) -> None:
     """The history of the next call has the function's call and result, the answer before had not."""
-    found = told(session("google_genai_afc", tmp_path))
-    assert (found["turns"], found["handoffs"], found["usage"]) == (SAID, None, (3, 440, 74, 120, 24))
+    found = facts(session("google_genai_afc", tmp_path))
+    assert (found["turns"], found["handoffs"], found["usage"]) == (TURNS, None, (3, 440, 74, 120, 24))
     assert [tool[:2] for tool in found["tools"]][:4] == [tool[:2] for tool in TOOLS]
 
 
-def seen(
+def observation(
     name: str = "span",
     span_events: list[dict[str, Any]] | None = None,
     logs: list[LogRecord] | None = None,
     scope: str | None = None,
     **attributes: Any,
 ) -> Observation:
-    """The observation of one span; an attribute's dots are written as double underscores."""
-    given = {key.replace("__", "."): value for key, value in attributes.items()}
-    span = Span("a" * 32, "b" * 16, None, name, "INTERNAL", 1, 2, scope_name=scope)
-    span = span._replace(attributes=given, events=span_events or [])
-    (found,) = observe([span], {("a" * 32, "b" * 16): logs or []})
-    return found
+    """Return the observation of one span, without a parent."""
+    events = span_events or []
+    return observed(dotted(**attributes), name, logs=logs or [], events=events, scope_name=scope)
 
 
 def event(name: str, **attributes: Any) -> dict[str, Any]:
     return {
         "name": name,
         "time_ns": 1,
-        "attributes": {key.replace("__", "."): v for key, v in attributes.items()},
+        "attributes": dotted(**attributes),
     }
 
 
 def log(name: str | None, body: Any, time_ns: int = 1, **attributes: Any) -> LogRecord:
-    given = {key.replace("__", "."): value for key, value in attributes.items()}
-    return LogRecord("a" * 32, "b" * 16, time_ns, name, body=body, attributes=given)
+    return LogRecord(TRACE_ID, SPAN_ID, time_ns, name, body=body, attributes=dotted(**attributes))
 
 
 LOOK = ToolCall("look", "1", '{"at":5}')
@@ -363,13 +336,13 @@ MESSAGES = {"gen_ai__operation__name": "chat"}
     ],
 )
 def test_messages_are_found_wherever_they_stand(recorded: dict[str, Any]) -> None:
-    found = seen(**recorded)
+    found = observation(**recorded)
     assert (found.kind, found.user_input, found.response, found.continues) == ("llm", "hi", "hello", False)
 
 
 def test_a_text_that_looks_like_json_stays_what_was_said() -> None:
     said = '[{"size": "M"}]'
-    found = seen(**MESSAGES, logs=[log("gen_ai.user.message", {"content": said})])
+    found = observation(**MESSAGES, logs=[log("gen_ai.user.message", {"content": said})])
     assert found.user_input == said
 
 
@@ -390,12 +363,12 @@ def test_a_text_that_looks_like_json_stays_what_was_said() -> None:
 def test_the_operation_and_its_object_may_stand_in_the_name(
     name: str, attributes: dict[str, str], expected: tuple[str, str | None]
 ) -> None:
-    found = seen(name, **attributes)
+    found = observation(name, **attributes)
     assert (found.kind, found.name) == expected
 
 
 def test_every_spelling_of_usage_is_one() -> None:
-    older = seen(
+    older = observation(
         **MESSAGES,
         gen_ai__system="openai",
         gen_ai__usage__prompt_tokens=7,
@@ -404,7 +377,7 @@ def test_every_spelling_of_usage_is_one() -> None:
         gen_ai__usage__cache_creation_input_tokens=2,
         gen_ai__usage__details__reasoning_tokens=1,
     )
-    newer = seen(
+    newer = observation(
         **MESSAGES,
         gen_ai__provider__name="openai",
         gen_ai__usage__input_tokens=7,
@@ -418,26 +391,26 @@ def test_every_spelling_of_usage_is_one() -> None:
 
 
 def test_a_web_servers_session_is_no_conversation() -> None:
-    assert seen("POST /chat", session__id="cookie").conversation_id is None
-    assert seen("invoke_agent a", session__id="c1").conversation_id == "c1"
+    assert observation("POST /chat", session__id="cookie").conversation_id is None
+    assert observation("invoke_agent a", session__id="c1").conversation_id == "c1"
 
 
 def test_pydantic_ai_before_the_conventions_named_operations() -> None:
-    tool = seen(
+    tool = observation(
         "running tool",
         scope="pydantic-ai",
         gen_ai__tool__name="look",
         tool_arguments='{"at": 5}',
         tool_response="five",
     )
-    run = seen("agent run", scope="pydantic-ai", agent_name="helper", final_result="hello")
+    run = observation("agent run", scope="pydantic-ai", agent_name="helper", final_result="hello")
     assert (tool.kind, tool.name, tool.arguments, tool.result) == ("tool", "look", '{"at":5}', '"five"')
     assert (run.kind, run.name, run.agent, run.response) == ("agent", "helper", "helper", "hello")
 
 
 def test_the_output_function_of_pydantic_ai_is_no_tool() -> None:
     attributes = {"gen_ai__operation__name": "execute_tool", "gen_ai__tool__name": "final_result"}
-    found = seen(
+    found = observation(
         "execute_tool final_result",
         scope="pydantic-ai",
         **attributes,
@@ -453,16 +426,16 @@ def test_openai_agents_write_python_where_there_is_no_text() -> None:
     scope = "opentelemetry.instrumentation.openai_agents"
     named = {**MESSAGES, "gen_ai__agent__name": "OpenAI Agent", "scope": scope}
     call = "ResponseFunctionToolCall(arguments='{\"at\": 5}', call_id='1', name='look', id='fc', status=None)"
-    asked = seen(**named, gen_ai__output__messages=part(call))
-    answered = seen(**named, gen_ai__output__messages=part("{'text': 'hi', 'type': 'output_text'}"))
-    odd = seen(**named, gen_ai__output__messages=part("Response to you (as asked)"))
-    hidden = seen(**named, gen_ai__output__messages=part("readacted"))
+    asked = observation(**named, gen_ai__output__messages=part(call))
+    answered = observation(**named, gen_ai__output__messages=part("{'text': 'hi', 'type': 'output_text'}"))
+    odd = observation(**named, gen_ai__output__messages=part("Response to you (as asked)"))
+    hidden = observation(**named, gen_ai__output__messages=part("readacted"))
     assert (asked.agent, asked.response, asked.tool_calls) == (None, None, (LOOK,))
     assert [o.response for o in (answered, odd, hidden)] == ["hi", "Response to you (as asked)", None]
 
 
 def test_a_hand_off_span_of_openai_agents_names_both_sides() -> None:
-    found = seen(
+    found = observation(
         scope="opentelemetry.instrumentation.openai_agents",
         gen_ai__operation__name="agent_handoff",
         gen_ai__agent__name="OpenAI Agent",
@@ -473,7 +446,7 @@ def test_a_hand_off_span_of_openai_agents_names_both_sides() -> None:
 
 
 def test_a_tool_of_strands_may_fail_without_raising() -> None:
-    found = seen(
+    found = observation(
         scope="strands.telemetry.tracer",
         gen_ai__operation__name="execute_tool",
         gen_ai__tool__name="look",
@@ -488,7 +461,7 @@ def test_a_tool_of_strands_may_fail_without_raising() -> None:
 
 def logfire(**attributes: Any) -> Observation:
     given = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in attributes.items()}
-    return seen(scope="logfire.openai", gen_ai__request__model="m", **given)
+    return observation(scope="logfire.openai", gen_ai__request__model="m", **given)
 
 
 def test_logfire_keeps_what_the_provider_was_asked_and_answered() -> None:
@@ -544,14 +517,14 @@ def test_what_openai_counts_is_told_by_details() -> None:
 
 
 def test_the_first_versions_of_strands_kept_all_in_attributes() -> None:
-    agent = seen(
+    agent = observation(
         "helper",
         scope="strands-agents",
         agent__name="helper",
         gen_ai__prompt="hi",
         gen_ai__completion="hello",
     )
-    model = seen(
+    model = observation(
         "Model invoke",
         scope="strands-agents",
         agent__name="helper",
@@ -559,7 +532,7 @@ def test_the_first_versions_of_strands_kept_all_in_attributes() -> None:
         gen_ai__completion='[{"toolUse": {"toolUseId": "1", "name": "look", "input": {"at": 5}}}]',
         gen_ai__usage__prompt_tokens=7,
     )
-    tool = seen(
+    tool = observation(
         "Tool: look",
         scope="strands-agents",
         tool__name="look",

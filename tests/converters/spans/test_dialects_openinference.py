@@ -7,17 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paths import RECORDED
+from recordings import PARENT_ID, SPAN_ID, TRACE_ID, TURNS, dotted, observed, records, sessions
 
 from spangrade.converters.spans import langchain_values, run_io
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
-from spangrade.converters.spans.registry import observe
-from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Session
-from spangrade.tracer.files import read
-from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store import Store
+from spangrade.tracer.span import Span
 
 CART = {
     "customer_id": "C-1001",
@@ -27,20 +23,6 @@ CART = {
     ],
     "subtotal": 129.9,
 }
-SAID = [
-    (
-        "Hi, I'm customer C-1001. What is in my cart?",
-        "Your cart has 2 items (potting soil, fertilizer), total $129.90.",
-    ),
-    (
-        "A competitor is cheaper. Can I get 50% off?",
-        "50% was refused, but I could approve 10% off. Your cart is still $129.90 before the discount.",
-    ),
-    (
-        "Forget it. I want to return order 777 instead.",
-        "This is the returns agent. I have opened a return for order 777.",
-    ),
-]
 
 
 def discount(value: int) -> dict[str, Any]:
@@ -57,19 +39,6 @@ LIMIT = "discount 50.0 exceeds the limit of 20"
 BOTH = ("customer_service_agent", "returns_agent")
 
 
-def stored(records: list[Span | LogRecord], db: Path) -> list[Session]:
-    with Store.open(db) as store:
-        store.add(records)
-        update(store)
-        return list(load(store))
-
-
-def sessions(name: str, tmp_path: Path) -> list[Session]:
-    files = [RECORDED / f"{name}{end}" for end in (".otlp.jsonl", ".logs.otlp.jsonl")]
-    records = [r for f in files if f.exists() for r in read(f) if not isinstance(r, Problem)]
-    return stored(records, tmp_path / "s.duckdb")
-
-
 def tools(found: Session) -> list[tuple[Any, ...]]:
     return [
         (t.tool_name, t.input_arguments, t.output if t.ok else None, t.ok, t.call_id, t.turn)
@@ -80,10 +49,10 @@ def tools(found: Session) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", ["langgraph_openinference", "langgraph_traceloop", "langgraph_genai"])
 def test_langgraph_is_the_same_session_by_whichever_instrumentation(name: str, tmp_path: Path) -> None:
-    (found,) = sessions(name, tmp_path)
+    (found,) = sessions(records(name), tmp_path / "s.duckdb")
 
     assert found.session_id == "conv-cs-001"
-    assert [(t.user_input, t.final_response) for t in found.turns] == SAID
+    assert [(t.user_input, t.final_response) for t in found.turns] == TURNS
     assert found.agents == BOTH
     assert found.handoffs == (BOTH,)
     assert tools(found) == TOOLS
@@ -94,9 +63,9 @@ def test_langgraph_is_the_same_session_by_whichever_instrumentation(name: str, t
 
 
 def test_two_instrumentations_at_once_count_nothing_twice(tmp_path: Path) -> None:
-    (found,) = sessions("openai_agents_double", tmp_path)
+    (found,) = sessions(records("openai_agents_double"), tmp_path / "s.duckdb")
 
-    assert [(t.user_input, t.final_response) for t in found.turns] == SAID
+    assert [(t.user_input, t.final_response) for t in found.turns] == TURNS
     assert found.agents == BOTH
     assert found.handoffs == (BOTH,)
     assert tools(found) == TOOLS
@@ -107,9 +76,9 @@ def test_two_instrumentations_at_once_count_nothing_twice(tmp_path: Path) -> Non
 
 
 def test_crewai_gives_its_template_s_one_input_as_the_user_s(tmp_path: Path) -> None:
-    (found,) = sessions("crewai", tmp_path)
+    (found,) = sessions(records("crewai"), tmp_path / "s.duckdb")
 
-    assert [(t.user_input, t.final_response) for t in found.turns] == SAID
+    assert [(t.user_input, t.final_response) for t in found.turns] == TURNS
     assert found.handoffs == (BOTH,)
     assert tools(found) == [(*call[:4], None, call[5]) for call in TOOLS]  # no span has a call id
     assert found.usage.llm_calls is None
@@ -120,41 +89,24 @@ def test_crewai_gives_its_template_s_one_input_as_the_user_s(tmp_path: Path) -> 
 # --- one span at a time
 
 
-def seen(
+def observation(
     attributes: dict[str, Any],
     name: str = "s",
     *,
-    parent: str | None = "b" * 16,
+    parent: str | None = PARENT_ID,
     scope: str = "some.scope",
     **more: Any,
 ) -> Observation:
-    (found,) = observe(
-        [
-            Span(
-                "a" * 32,
-                "c" * 16,
-                parent,
-                name,
-                "INTERNAL",
-                1,
-                2,
-                attributes=attributes,
-                scope_name=scope,
-                **more,
-            )
-        ],
-        {},
-    )
-    return found
+    """Return the observation of one span, by default under another."""
+    return observed(attributes, name, parent, scope_name=scope, **more)
 
 
 def oi(kind: str, name: str = "s", **attributes: Any) -> Observation:
-    dotted = {key.replace("__", "."): value for key, value in attributes.items()}
-    return seen({"openinference.span.kind": kind, **dotted}, name)
+    return observation({"openinference.span.kind": kind, **dotted(**attributes)}, name)
 
 
 def test_a_model_call_is_read_from_attributes_spelled_out() -> None:
-    found = seen(
+    found = observation(
         {
             "openinference.span.kind": "LLM",
             "llm.model_name": "m-1",
@@ -185,9 +137,9 @@ def test_a_model_call_is_read_from_attributes_spelled_out() -> None:
     )
     assert found == Observation(
         "llm",
-        "a" * 32,
-        "c" * 16,
-        "b" * 16,
+        TRACE_ID,
+        SPAN_ID,
+        PARENT_ID,
         1,
         2,
         conversation_id="s-1",
@@ -293,12 +245,12 @@ def test_a_framework_s_own_type_of_answer_is_unwrapped() -> None:
 
 def test_only_the_topmost_run_s_plain_input_is_the_user_s() -> None:
     said = {"openinference.span.kind": "CHAIN", "input.value": '{"question": "Why?", "k": 3}'}
-    assert seen(said, parent=None).user_input == "Why?"
-    assert seen(said).user_input is None
+    assert observation(said, parent=None).user_input == "Why?"
+    assert observation(said).user_input is None
     several = {"openinference.span.kind": "CHAIN", "input.value": '{"topic": "tea", "year": "2026"}'}
-    assert seen(several, parent=None).user_input is None
+    assert observation(several, parent=None).user_input is None
     spelled = {"openinference.span.kind": "CHAIN", "output.value": "StopEvent(result=AgentOutput(…"}
-    assert seen(spelled, parent=None).response is None
+    assert observation(spelled, parent=None).response is None
 
 
 @pytest.mark.parametrize(
@@ -363,9 +315,9 @@ def test_an_ordinary_answer_stays_as_it_is() -> None:
 @pytest.mark.parametrize("kind", ["ParentCommand", "langgraph.errors.GraphInterrupt", "ValueError"])
 def test_handing_over_and_waiting_are_no_failures(kind: str) -> None:
     event = {"name": "exception", "time_ns": 1, "attributes": {"exception.type": kind}}
-    found = seen({"openinference.span.kind": "CHAIN"}, status="ERROR", events=[event])
+    found = observation({"openinference.span.kind": "CHAIN"}, status="ERROR", events=[event])
     assert found.failed is (kind == "ValueError")
-    assert seen(
+    assert observation(
         {"openinference.span.kind": "CHAIN"}, status="ERROR", status_message=f"{kind}('x')"
     ).failed is (kind == "ValueError")
 
@@ -387,7 +339,7 @@ def test_python_s_text_of_a_dict_is_that_dict_and_nothing_else_is() -> None:
 
 
 def test_older_openllmetry_spells_its_messages_out() -> None:
-    found = seen(
+    found = observation(
         {
             "llm.request.type": "chat",
             "gen_ai.system": "OpenAI",
@@ -414,9 +366,9 @@ def test_older_openllmetry_spells_its_messages_out() -> None:
     )
     assert found == Observation(
         "llm",
-        "a" * 32,
-        "c" * 16,
-        "b" * 16,
+        TRACE_ID,
+        SPAN_ID,
+        PARENT_ID,
         1,
         2,
         conversation_id="s-1",
@@ -434,7 +386,7 @@ def test_older_openllmetry_spells_its_messages_out() -> None:
 
 def test_a_conversation_id_is_found_in_langchain_s_callback_payload() -> None:
     payload = {"inputs": {"messages": []}, "tags": [], "metadata": {"thread_id": "t-1"}}
-    found = seen({"traceloop.span.kind": "workflow", "traceloop.entity.input": json.dumps(payload)})
+    found = observation({"traceloop.span.kind": "workflow", "traceloop.entity.input": json.dumps(payload)})
     assert (found.kind, found.conversation_id) == ("workflow", "t-1")
 
 
@@ -444,12 +396,16 @@ def test_openllmetry_s_kind_counts_more_than_its_operation() -> None:
     assert [
         (o.kind, o.name)
         for o in (
-            seen(operation, "crewai.workflow", scope=scope),
-            seen({"traceloop.span.kind": "task", **operation}, scope=scope),
-            seen({"traceloop.span.kind": "agent", "gen_ai.agent.name": "returns", **operation}, scope=scope),
-            seen({"traceloop.span.kind": "agent", "traceloop.entity.name": "returns"}),
-            seen({"gen_ai.workflow.nodes": ["a", "b"], "gen_ai.agent.name": "graph", **operation}),
-            seen({"gen_ai.workflow.nodes": ["model", "tools"], "gen_ai.agent.name": "returns", **operation}),
+            observation(operation, "crewai.workflow", scope=scope),
+            observation({"traceloop.span.kind": "task", **operation}, scope=scope),
+            observation(
+                {"traceloop.span.kind": "agent", "gen_ai.agent.name": "returns", **operation}, scope=scope
+            ),
+            observation({"traceloop.span.kind": "agent", "traceloop.entity.name": "returns"}),
+            observation({"gen_ai.workflow.nodes": ["a", "b"], "gen_ai.agent.name": "graph", **operation}),
+            observation(
+                {"gen_ai.workflow.nodes": ["model", "tools"], "gen_ai.agent.name": "returns", **operation}
+            ),
         )
     ] == [
         ("workflow", None),
@@ -462,7 +418,7 @@ def test_openllmetry_s_kind_counts_more_than_its_operation() -> None:
 
 
 def test_a_decorated_tool_s_payload_is_unwrapped() -> None:
-    found = seen(
+    found = observation(
         {
             "traceloop.span.kind": "tool",
             "traceloop.entity.name": "find",
@@ -494,7 +450,7 @@ def test_calls_that_share_an_id_and_a_time_are_one(tmp_path: Path) -> None:
         made(3, 1, 11, 29, same),  # another instrumentation, side by side with the first
         made(4, 1, 50, 60, same),  # a scripted model that gives every answer the same id
     ]
-    (found,) = stored(spans, tmp_path / "s.duckdb")
+    (found,) = sessions(spans, tmp_path / "s.duckdb")
     assert (found.usage.llm_calls, found.usage.input_tokens) == (2, 10)
 
 
@@ -504,7 +460,7 @@ def test_a_call_inside_a_chain_inside_a_call_is_one(tmp_path: Path) -> None:
         made(2, 1, 10, 90, {"openinference.span.kind": "CHAIN"}),
         made(3, 2, 20, 80, llm(**{"llm.token_count.completion": 3})),
     ]
-    (found,) = stored(spans, tmp_path / "s.duckdb")
+    (found,) = sessions(spans, tmp_path / "s.duckdb")
     assert (found.usage.llm_calls, found.usage.input_tokens, found.usage.output_tokens) == (1, 5, 3)
 
 
@@ -516,7 +472,7 @@ def test_a_tool_inside_itself_is_one_call_unless_its_arguments_differ(tmp_path: 
         made(3, 2, 20, 80, {**tool, "output.value": '{"found": true}'}),
         made(4, 2, 30, 70, {**tool, "input.value": '{"at": 2}'}),
     ]
-    (found,) = stored(spans, tmp_path / "s.duckdb")
+    (found,) = sessions(spans, tmp_path / "s.duckdb")
     assert [(t.input_arguments, t.output) for t in found.tool_interactions] == [
         ({"at": 1}, {"found": True}),
         ({"at": 2}, None),
@@ -541,12 +497,12 @@ def test_parallel_calls_that_are_recorded_as_bare_values_find_their_own_messages
         made(3, 1, 10, 20, {**tool, "input.value": "42"}),
         made(4, 1, 11, 20, {**tool, "input.value": "A"}),
     ]
-    (found,) = stored(spans, tmp_path / "s.duckdb")
+    (found,) = sessions(spans, tmp_path / "s.duckdb")
     assert [(t.input_arguments, t.call_id) for t in found.tool_interactions] == [
         ({"at": "42"}, "c1"),
         ({"at": "A"}, "c0"),
     ]
-    (alone,) = stored([spans[0], spans[2]], tmp_path / "alone.duckdb")
+    (alone,) = sessions([spans[0], spans[2]], tmp_path / "alone.duckdb")
     assert not alone.tool_interactions[0].arguments_known  # whose value 42 is, nothing tells
 
 
@@ -556,8 +512,8 @@ def test_the_reply_is_what_the_run_returned_where_the_model_only_wraps_it(tmp_pa
 
     said = llm(**{"llm.output_messages.0.message.content": "Thought: done.\nFinal Answer: At home."})
     said["llm.output_messages.0.message.role"] = "assistant"
-    (wrapped,) = stored([run("At home."), made(2, 1, 1, 9, said)], tmp_path / "a.duckdb")
-    (other,) = stored([run("Something else."), made(2, 1, 1, 9, said)], tmp_path / "b.duckdb")
+    (wrapped,) = sessions([run("At home."), made(2, 1, 1, 9, said)], tmp_path / "a.duckdb")
+    (other,) = sessions([run("Something else."), made(2, 1, 1, 9, said)], tmp_path / "b.duckdb")
     assert wrapped.turns[0].final_response == "At home."
     assert other.turns[0].final_response == "Thought: done.\nFinal Answer: At home."
 
@@ -572,10 +528,10 @@ def test_a_step_to_what_is_no_agent_is_no_hand_off(tmp_path: Path) -> None:
         made(4, 1, 22, 23, {**goto, "langgraph.command.goto_node": "Returns desk"}),
         made(5, 1, 30, 40, {**agent, "agent.name": "Returns desk"}),
     ]
-    (found,) = stored(spans, tmp_path / "s.duckdb")
+    (found,) = sessions(spans, tmp_path / "s.duckdb")
     assert found.handoffs == (("Service", "Returns desk"),)
 
 
 def test_a_trace_that_tells_nothing_of_an_agent_is_no_session(tmp_path: Path) -> None:
     created = {"gen_ai.operation.name": "create_agent", "gen_ai.agent.name": "a"}
-    assert stored([made(1, None, 0, 1, created)], tmp_path / "s.duckdb") == []
+    assert sessions([made(1, None, 0, 1, created)], tmp_path / "s.duckdb") == []

@@ -1,0 +1,70 @@
+"""The scenario that was recorded with each framework, and single spans, for tests of how spans are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from paths import RECORDED
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.registry import observe
+from spangrade.evaluator.derive import load, update
+from spangrade.evaluator.session import Session
+from spangrade.tracer.files import read
+from spangrade.tracer.span import LogRecord, Problem, Span
+from spangrade.tracer.store import Store
+
+NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
+TURNS = [
+    (
+        "Hi, I'm customer C-1001. What is in my cart?",
+        "Your cart has 2 items (potting soil, fertilizer), total $129.90.",
+    ),
+    (
+        "A competitor is cheaper. Can I get 50% off?",
+        "50% was refused, but I could approve 10% off. Your cart is still $129.90 before the discount.",
+    ),
+    (
+        "Forget it. I want to return order 777 instead.",
+        "This is the returns agent. I have opened a return for order 777.",
+    ),
+]
+TRACE_ID, SPAN_ID, PARENT_ID = "a" * 32, "c" * 16, "b" * 16
+
+
+def records(name: str) -> list[Span | LogRecord]:
+    """Return the spans and logs of a recording."""
+    return [
+        record
+        for path in sorted(RECORDED.glob(f"{name}.*otlp.jsonl"))
+        for record in read(path)
+        if not isinstance(record, Problem)
+    ]
+
+
+def sessions(records: Iterable[Span | LogRecord], db: Path) -> list[Session]:
+    """Return the sessions that records make when they are stored in a database."""
+    with Store.open(db) as store:
+        store.add(records)
+        update(store)
+        return list(load(store))
+
+
+def dotted(**attributes: Any) -> dict[str, Any]:
+    """Return attributes whose names have dots where the arguments have double underscores."""
+    return {key.replace("__", "."): value for key, value in attributes.items()}
+
+
+def observed(
+    attributes: dict[str, Any],
+    name: str = "span",
+    parent: str | None = None,
+    logs: Sequence[LogRecord] = (),
+    **fields: Any,
+) -> Observation:
+    """Return the observation of one span, of TRACE_ID and SPAN_ID."""
+    span = Span(TRACE_ID, SPAN_ID, parent, name, "INTERNAL", 1, 2, attributes=attributes, **fields)
+    (observation,) = observe([span], {(TRACE_ID, SPAN_ID): logs})
+    return observation
