@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import duckdb
+
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
 from spangrade.evaluator.grading.grade import grade
@@ -24,7 +26,7 @@ from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store import Added, Store
@@ -274,21 +276,26 @@ def metric_text(metric: Metric) -> str:
 
 
 def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
-    """Write the scores of a run to a database: all of them or, if that fails, none."""
-    chunks = run.chunks
+    """Write the scores of a run to a database: all of them or, if that fails, none.
+
+    Raises StoreError if they cannot be written.
+    """
     with Store.open(db, wait_s=RUN_WAIT_S) as store:
-        store.query(statement("scores", "spangrade.evaluator.grading"))
-        with store.transaction():
-            for chunk in chunks:
+        try:
+            with store.transaction():
+                store.query(statement("scores", "spangrade.evaluator.grading"))
+                for chunk in run.chunks:
+                    store.query(
+                        "INSERT INTO scores BY NAME SELECT $run_id AS run_id, * FROM incoming",
+                        {"run_id": run.run_id},
+                        incoming=chunk,
+                    )
                 store.query(
-                    "INSERT INTO scores BY NAME SELECT $run_id AS run_id, * FROM incoming",
-                    {"run_id": run.run_id},
-                    incoming=chunk,
+                    "INSERT INTO runs (run_id, dataset, metrics) VALUES ($run_id, $dataset, $metrics)",
+                    {"run_id": run.run_id, "dataset": run.dataset, "metrics": list(metrics)},
                 )
-            store.query(
-                "INSERT INTO runs (run_id, dataset, metrics) VALUES ($run_id, $dataset, $metrics)",
-                {"run_id": run.run_id, "dataset": run.dataset, "metrics": list(metrics)},
-            )
+        except duckdb.Error as error:
+            raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
 
 
 def failed_sessions(store: Store) -> set[str]:

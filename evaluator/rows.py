@@ -76,7 +76,7 @@ class Rows:
         import polars
 
         with self._relation() as relation:
-            return polars.DataFrame(relation)
+            return polars.DataFrame(na.Array(na.ArrayStream(relation)))
 
     def arrow(self) -> pyarrow.Table:
         """Return an Arrow table. Raises InputError if pyarrow is not installed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -155,7 +155,8 @@ class Store:
             return self.connection.execute(text, parameters or {}).fetchall()
         finally:
             for name in tables:
-                self.connection.unregister(name)
+                with suppress(duckdb.Error):  # in a transaction that failed, whose end unregisters it
+                    self.connection.unregister(name)
 
     def in_place(self) -> bool:
         """Return whether the open file is still the one at `path`."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from paths import SAMPLE
 
+from spangrade import __version__
 from spangrade.tracer.store import Store
 
 SPANS = SAMPLE / "spans.otlp.jsonl"
@@ -129,6 +130,28 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         [["customer_service", "returns_agent"]],
     ]
     assert shown["session_id"] == listed[0]["session_id"]
+
+
+def test_lists_are_json_lists(graded: Path) -> None:
+    listed = [(row["agents"], row["handoffs"]) for row in answer("sessions", cwd=graded)]
+    agents = ["customer_service", "returns_agent"]
+    assert (listed[0], listed[3]) == (([agents[0]], []), (agents, [agents]))
+
+
+def test_the_version_is_printed_by_the_command_and_by_the_module(tmp_path: Path) -> None:
+    installed = subprocess.run(
+        [Path(sys.executable).with_name("spangrade"), "--version"], capture_output=True, text=True
+    )
+    module = spangrade("--version", cwd=tmp_path)
+    assert (installed.returncode, installed.stdout) == (0, f"{__version__}\n")
+    assert (module.returncode, module.stdout) == (0, f"{__version__}\n")
+
+
+def test_sessions_are_derived_again_on_request(graded: Path, tmp_path: Path) -> None:
+    shutil.copy(graded / "spangrade.duckdb", tmp_path)
+    assert answer("derive", cwd=tmp_path) == {"db": "spangrade.duckdb", "derived": 0}
+    assert answer("derive", "--all", cwd=tmp_path) == {"db": "spangrade.duckdb", "derived": 4}
+    assert spangrade("derive", cwd=tmp_path).stdout == "0 sessions derived in spangrade.duckdb\n"
 
 
 def test_a_session_may_be_named_by_the_beginning_of_its_id(graded: Path, tmp_path: Path) -> None:
