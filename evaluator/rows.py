@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import nanoarrow as na
-import orjson
 
 from spangrade.tracer.errors import InputError
 
@@ -51,18 +50,6 @@ class Rows:
         """Return the rows as dictionaries of Python values; JSON values are texts."""
         with self._relation() as relation:
             return [dict(zip(self.columns, row, strict=True)) for row in relation.fetchall()]
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the rows as dictionaries in which columns of the type JSON are JSON values."""
-        with self._relation() as relation:
-            documents = [str(kind) == "JSON" for kind in relation.types]
-            return [
-                {
-                    name: orjson.loads(value) if document and value is not None else value
-                    for name, document, value in zip(self.columns, documents, row, strict=True)
-                }
-                for row in relation.fetchall()
-            ]
 
     def df(self) -> pandas.DataFrame:
         """Return a pandas data frame. Raises InputError if pandas is not installed."""

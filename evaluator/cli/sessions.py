@@ -26,6 +26,6 @@ def sessions(db: Db = None, format: OutputFormat = Format.TABLE) -> None:  # noq
     with database(db) as opened:
         rows = opened.sql("FROM sessions ORDER BY started_at, session_id")
     if format is Format.JSON:
-        print_json(rows.to_json())
+        print_json(rows.rows())
     else:
         print_table(rows.rows(), _COLUMNS)
