@@ -7,10 +7,22 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.spans.observation import Kind, Observation
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, ToolInteraction, Turn, Usage
 
 SECOND_NS = 1_000_000_000
 UNRECORDED = object()  # arguments that no span carries
+
+
+def observation(
+    kind: Kind, span_id: str, parent: str | None = None, seconds: tuple[float, float] = (0, 1), **changes: Any
+) -> Observation:
+    """Return what a span of the trace `t1` records; `seconds` are its start and end."""
+    start_ns, end_ns = (int(second * SECOND_NS) for second in seconds)
+    made = Observation(
+        kind=kind, trace_id="t1", span_id=span_id, parent_span_id=parent, start_ns=start_ns, end_ns=end_ns
+    )
+    return made._replace(**changes)
 
 
 def turn(index: int = 1, user_input: str | None = "hi", **changes: Any) -> Turn:

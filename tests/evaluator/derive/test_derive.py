@@ -1,4 +1,4 @@
-"""Derivation: whole sessions from spans, whatever the order and the portions in which they come."""
+"""Derivation: whole sessions from spans, whatever the order and the portions in which they arrive."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_parallel_tools_count_once_and_a_model_call_without_what_it_encloses(tmp
     assert (session.latency.llm_s, session.latency.tool_s, session.latency.framework_s) == (5.0, 5.0, 0.0)
 
 
-def test_a_model_call_told_by_two_nested_spans_counts_once(tmp_path: Path) -> None:
+def test_a_model_call_that_two_nested_spans_record_counts_once(tmp_path: Path) -> None:
     usage = {"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 1}
     inner = {**usage, "gen_ai.usage.cache_read.input_tokens": 4}
     spans = [agent("a", 1, None, "x", 0, 9), chat("a", 2, 1, 1, 5, **usage), chat("a", 3, 2, 2, 4, **inner)]
@@ -172,7 +172,7 @@ def test_a_model_call_told_by_two_nested_spans_counts_once(tmp_path: Path) -> No
         '{"isError": true, "message": "too much"}',
     ],
 )
-def test_a_tool_failed_if_its_result_says_so(result: str, tmp_path: Path) -> None:
+def test_a_tool_failed_if_its_result_reports_an_error(result: str, tmp_path: Path) -> None:
     spans = [
         agent("a", 1, None, "x", 0, 9),
         tool("a", 2, 1, "pay", 1, 2, **{"gen_ai.tool.call.result": result}),
@@ -182,7 +182,7 @@ def test_a_tool_failed_if_its_result_says_so(result: str, tmp_path: Path) -> Non
     assert [(e.where, e.message) for e in session.errors] == [("tool pay", "too much")]
 
 
-def test_an_exception_on_its_way_up_is_one_error(tmp_path: Path) -> None:
+def test_an_exception_that_passes_through_spans_is_one_error(tmp_path: Path) -> None:
     failed = {"status": "ERROR", "status_message": "ValueError: no"}
     raised = [{"name": "exception", "time_ns": 1, "attributes": {"exception.message": "no"}}]
     spans = [
@@ -224,7 +224,7 @@ def test_the_last_write_of_a_state_variable_wins_over_a_span_that_ends_later(tmp
     assert session.state_variables == {"x": 2, "y": None}
 
 
-def test_a_span_that_comes_late_changes_its_session_alone(tmp_path: Path) -> None:
+def test_a_span_that_arrives_late_changes_only_its_session(tmp_path: Path) -> None:
     spans = recorded()
     late = next(s for s in spans if isinstance(s, Span) and s.name.startswith("execute_tool"))
     with Store.open(tmp_path / "s.duckdb") as store:
@@ -243,7 +243,7 @@ def test_a_span_that_comes_late_changes_its_session_alone(tmp_path: Path) -> Non
         assert sorted(load(store), key=lambda s: s.session_id) == sorted(whole, key=lambda s: s.session_id)
 
 
-def test_a_root_that_comes_late_moves_its_trace_to_the_conversation(tmp_path: Path) -> None:
+def test_a_root_that_arrives_late_moves_its_trace_to_the_conversation(tmp_path: Path) -> None:
     root = agent("a", 1, None, "x", 0, 9, **{"gen_ai.conversation.id": "c"})
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add([tool("a", 2, 1, "t", 1, 2)])
@@ -287,7 +287,7 @@ def test_order_portions_and_repeats_make_no_difference(
 @pytest.mark.parametrize(
     ("state", "sampled"), [("ot=th:c", True), ("a=b,ot=p:8;th:08", True), ("ot=th:0", False), ("a=b", False)]
 )
-def test_a_session_whose_traces_were_sampled_is_told(state: str, sampled: bool, tmp_path: Path) -> None:
+def test_a_session_whose_traces_were_sampled_is_marked(state: str, sampled: bool, tmp_path: Path) -> None:
     (session,) = derived([agent("a", 1, None, "x", 0, 1)._replace(trace_state=state)], tmp_path / "s.duckdb")
     assert session.sampled is sampled
 

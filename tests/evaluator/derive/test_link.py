@@ -82,16 +82,16 @@ def test_a_conversation_of_one_trace_a_call_is_one_session_named_after_its_first
 
 
 @pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
-def test_what_comes_late_joins_late(order: str, tmp_path: Path) -> None:
+def test_a_trace_that_arrives_late_joins_its_conversation(order: str, tmp_path: Path) -> None:
     spans = {"a": FIRST, "b": SECOND_CALL, "c": THIRD}
     assert sessions([[spans[name]] for name in order], tmp_path / "s.duckdb") == {"a": ["a", "b", "c"]}
 
 
-def test_what_never_came_leaves_the_rest_a_session_of_its_own(tmp_path: Path) -> None:
+def test_a_lost_trace_leaves_the_rest_a_session_of_its_own(tmp_path: Path) -> None:
     assert sessions([[FIRST, THIRD]], tmp_path / "s.duckdb") == {"a": ["a"], "c": ["c"]}
 
 
-def test_many_who_say_the_same_are_not_one(tmp_path: Path) -> None:
+def test_users_who_write_the_same_are_not_one(tmp_path: Path) -> None:
     twin = call("d", 1, "hi", answer="hello")
     other = call("e", 3, "hi", "hello", "a hat?", answer="no")
     found = {"a": ["a"], "d": ["d"], "b": ["b", "c"], "e": ["e"]}
@@ -99,7 +99,7 @@ def test_many_who_say_the_same_are_not_one(tmp_path: Path) -> None:
     assert sessions([[FIRST, SECOND_CALL, THIRD], [twin, other]], tmp_path / "two.duckdb") == found
 
 
-def test_one_opening_that_goes_on_in_two_ways_is_nobodys(tmp_path: Path) -> None:
+def test_an_opening_that_continues_in_two_ways_links_nothing(tmp_path: Path) -> None:
     other = call("e", 3, "hi", "hello", "a hat?", answer="no")
     found = {"a": ["a"], "b": ["b"], "e": ["e"]}
     assert sessions([[FIRST, SECOND_CALL, other]], tmp_path / "one.duckdb") == found
@@ -119,17 +119,17 @@ def test_two_answers_to_one_request_lead_back_to_one_conversation(tmp_path: Path
     }
 
 
-def test_only_what_began_before_can_be_gone_on_from(tmp_path: Path) -> None:
+def test_only_an_earlier_trace_can_be_continued(tmp_path: Path) -> None:
     late = FIRST._replace(start_ns=9 * SECOND, end_ns=10 * SECOND)
     assert sessions([[late, SECOND_CALL]], tmp_path / "s.duckdb") == {"a": ["a"], "b": ["b"]}
 
 
-def test_a_conversation_id_is_not_argued_with(tmp_path: Path) -> None:
+def test_a_conversation_id_decides(tmp_path: Path) -> None:
     named = call("a", 1, "hi", answer="hello", conversation="c1")
     assert sessions([[named, SECOND_CALL]], tmp_path / "s.duckdb") == {"c1": ["a"], "b": ["b"]}
 
 
-def test_a_conversation_id_that_comes_late_takes_the_trace_out(tmp_path: Path) -> None:
+def test_a_conversation_id_that_arrives_late_takes_its_trace_out(tmp_path: Path) -> None:
     root = Span(FIRST.trace_id, "2".zfill(16), None, "request", "SERVER", SECOND, 2 * SECOND)
     root = root._replace(attributes={"gen_ai.conversation.id": "c1"})
     found = sessions([[FIRST, SECOND_CALL, THIRD], [root]], tmp_path / "s.duckdb")
@@ -170,7 +170,7 @@ def asks(name: str, arguments: object, call_id: str = "1") -> dict[str, object]:
     return {"role": "assistant", "parts": [part]}
 
 
-def test_what_is_repeated_a_little_differently_is_the_same() -> None:
+def test_messages_that_are_repeated_a_little_differently_are_the_same() -> None:
     hi = says("user", "hi")
     answered = {
         "role": "assistant",
@@ -205,7 +205,7 @@ def test_tool_calls_before_the_last_text_may_be_left_out() -> None:
     assert conversation_digests([*whole, new], []) == conversation_digests([*short, new], [])
 
 
-def test_a_round_of_tools_more_is_another_place() -> None:
+def test_another_round_of_tools_is_another_position() -> None:
     asked = [says("user", "hi"), asks("poll", {}), {"role": "tool", "content": "not yet"}]
     once, twice = conversation_digests(asked, []), conversation_digests([*asked, *asked[1:]], [])
     assert once is not None
@@ -213,7 +213,7 @@ def test_a_round_of_tools_more_is_another_place() -> None:
     assert once.history != twice.history
 
 
-def test_who_speaks_and_where_a_result_differs_make_another_place() -> None:
+def test_another_role_or_result_is_another_position() -> None:
     def place(*messages: dict[str, object]) -> Digests | None:
         return conversation_digests(list(messages), None)
 
@@ -227,7 +227,7 @@ def test_who_speaks_and_where_a_result_differs_make_another_place() -> None:
     assert len(set(different)) == 4
 
 
-def test_without_messages_there_is_no_place() -> None:
+def test_without_messages_there_is_no_position() -> None:
     assert [
         conversation_digests(None, None),
         conversation_digests([], [says("assistant", "hi")]),

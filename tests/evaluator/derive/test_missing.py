@@ -1,10 +1,11 @@
-"""Which spans are known to be missing: those that what is recorded of an agent names as parents."""
+"""Which spans are certainly missing: parents that are not recorded, beneath an agent's run."""
 
 from __future__ import annotations
 
 import time
 
 import pytest
+from builders import observation
 from paths import RECORDED
 
 from spangrade.converters.spans.observation import Kind, Observation
@@ -19,56 +20,56 @@ NAMES = sorted(
 )
 
 
-def seen(span: str, parent: str | None, kind: Kind, start: int, end: int, trace: str = "t") -> Observation:
-    return Observation(kind, trace, span, parent, start, end, name=span)
+def span(span_id: str, parent: str | None, kind: Kind, start: int, end: int, trace: str = "t") -> Observation:
+    return observation(kind, span_id, parent, (start, end), name=span_id, trace_id=trace)
 
 
 def missing(*observations: Observation) -> int:
     return missing_spans(Tree(observations))
 
 
-def test_beneath_a_root_that_is_an_agents_every_missing_parent_is_a_hole() -> None:
-    root = seen("root", None, "agent", 0, 10)
-    assert missing(root, seen("a", "root", "llm", 0, 1)) == 0
-    assert missing(root, seen("a", "lost", "llm", 0, 1), seen("b", "lost", "tool", 1, 2)) == 1
-    assert missing(root, seen("a", "lost", "llm", 0, 1), seen("late", "lost too", "llm", 20, 30)) == 2
+def test_beneath_an_agents_root_every_missing_parent_counts() -> None:
+    root = span("root", None, "agent", 0, 10)
+    assert missing(root, span("a", "root", "llm", 0, 1)) == 0
+    assert missing(root, span("a", "lost", "llm", 0, 1), span("b", "lost", "tool", 1, 2)) == 1
+    assert missing(root, span("a", "lost", "llm", 0, 1), span("late", "lost too", "llm", 20, 30)) == 2
 
 
-def test_one_missing_parent_above_everything_may_be_a_callers() -> None:
-    assert missing(seen("a", "caller", "agent", 0, 5)) == 0
-    assert missing(seen("a", "caller", "llm", 0, 5), seen("b", "caller", "tool", 5, 6)) == 0
+def test_a_missing_parent_above_everything_may_be_a_callers() -> None:
+    assert missing(span("a", "caller", "agent", 0, 5)) == 0
+    assert missing(span("a", "caller", "llm", 0, 5), span("b", "caller", "tool", 5, 6)) == 0
 
 
 def test_a_caller_that_exports_elsewhere_may_call_one_after_the_other() -> None:
-    first, second = seen("a", "request 1", "agent", 0, 5), seen("b", "request 2", "agent", 6, 9)
-    assert missing(first, seen("a llm", "a", "llm", 1, 2), second, seen("b llm", "b", "llm", 7, 8)) == 0
-    assert missing(seen("a", "request 1", "llm", 0, 5), seen("b", "request 2", "llm", 1, 2)) == 0
+    first, second = span("a", "request 1", "agent", 0, 5), span("b", "request 2", "agent", 6, 9)
+    assert missing(first, span("a llm", "a", "llm", 1, 2), second, span("b llm", "b", "llm", 7, 8)) == 0
+    assert missing(span("a", "request 1", "llm", 0, 5), span("b", "request 2", "llm", 1, 2)) == 0
 
 
-def test_what_ran_within_an_agents_run_that_it_is_not_under_lost_its_parent_there() -> None:
-    run = seen("run", "caller", "agent", 0, 10)
-    assert missing(run, seen("a", "lost", "tool", 3, 4)) == 1
-    assert missing(run, seen("a", "lost", "tool", 9, 12)) == 0
-    assert missing(run, seen("a", "lost", "tool", 3, 0)) == 1  # its end was not recorded
-    web = seen("POST /chat", None, "other", 0, 10)
-    assert missing(web, seen("run", "proxy", "agent", 1, 9)) == 0
-    assert missing(web, seen("run", "proxy", "agent", 1, 9), seen("a", "lost", "llm", 2, 3)) == 1
+def test_a_span_during_an_agents_run_that_it_does_not_descend_from_lost_its_parent() -> None:
+    run = span("run", "caller", "agent", 0, 10)
+    assert missing(run, span("a", "lost", "tool", 3, 4)) == 1
+    assert missing(run, span("a", "lost", "tool", 9, 12)) == 0
+    assert missing(run, span("a", "lost", "tool", 3, 0)) == 1  # its end was not recorded
+    web = span("POST /chat", None, "other", 0, 10)
+    assert missing(web, span("run", "proxy", "agent", 1, 9)) == 0
+    assert missing(web, span("run", "proxy", "agent", 1, 9), span("a", "lost", "llm", 2, 3)) == 1
 
 
-def test_an_orphans_own_runs_and_those_of_other_traces_tell_nothing_of_it() -> None:
-    orphan = seen("top", "caller", "other", 1, 9)
-    assert missing(orphan, seen("run", "top", "agent", 0, 10)) == 0
-    assert missing(orphan, seen("root", None, "agent", 0, 10, trace="u")) == 0
+def test_an_orphans_own_runs_and_those_of_other_traces_do_not_count() -> None:
+    orphan = span("top", "caller", "other", 1, 9)
+    assert missing(orphan, span("run", "top", "agent", 0, 10)) == 0
+    assert missing(orphan, span("root", None, "agent", 0, 10, trace="u")) == 0
 
 
-def test_a_span_that_is_its_own_parent_names_no_missing_one() -> None:
+def test_a_span_that_is_its_own_parent_misses_none() -> None:
     assert (
-        missing(seen("a", "a", "agent", 0, 1), seen("b", "c", "llm", 0, 1), seen("c", "b", "llm", 0, 1)) == 0
+        missing(span("a", "a", "agent", 0, 1), span("b", "c", "llm", 0, 1), span("c", "b", "llm", 0, 1)) == 0
     )
 
 
-def test_many_orphans_beside_many_runs_take_no_quadratic_time() -> None:
-    many = [seen(f"{i}", f"lost {i}", "agent", i, 2 * i + 1) for i in range(20_000)]
+def test_many_orphans_beside_many_runs_do_not_take_quadratic_time() -> None:
+    many = [span(f"{i}", f"lost {i}", "agent", i, 2 * i + 1) for i in range(20_000)]
     tree = Tree(many)
     started = time.perf_counter()
     assert missing_spans(tree) < len(many)
@@ -76,8 +77,8 @@ def test_many_orphans_beside_many_runs_take_no_quadratic_time() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_whole_recording_misses_nothing_and_each_span_lost_from_its_middle_is_missed(name: str) -> None:
-    spans = [span for span in read(RECORDED / f"{name}.otlp.jsonl") if isinstance(span, Span)]
+def test_a_whole_recording_misses_no_span_but_each_one_that_is_removed_from_its_middle(name: str) -> None:
+    spans = [record for record in read(RECORDED / f"{name}.otlp.jsonl") if isinstance(record, Span)]
     observed = observe(spans, {})
     assert missing(*observed) == 0
     parents = {(o.trace_id, o.parent_span_id) for o in observed}

@@ -1,4 +1,4 @@
-"""Conversation ids in attributes of people's own."""
+"""Session ids in attributes of the user's choice."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def ids(store: Store) -> list[str]:
 
 
 SPANS = [
-    agent("1" * 32, "a" * 16, attributes={"gen_ai.conversation.id": "theirs"}),
-    agent("1" * 32, "b" * 16, "a" * 16, attributes={"app.chat": "ours"}),
-    agent("2" * 32, "a" * 16, resource={"app.chat": "ours"}),
-    agent("3" * 32, "a" * 16, attributes={"gen_ai.conversation.id": "theirs"}),
+    agent("1" * 32, "a" * 16, attributes={"gen_ai.conversation.id": "dialect-id"}),
+    agent("1" * 32, "b" * 16, "a" * 16, attributes={"app.chat": "chat-id"}),
+    agent("2" * 32, "a" * 16, resource={"app.chat": "chat-id"}),
+    agent("3" * 32, "a" * 16, attributes={"gen_ai.conversation.id": "dialect-id"}),
 ]
 
 
@@ -42,21 +42,21 @@ def test_the_attribute_comes_before_the_dialects_session_id_of_wherever_in_the_t
     with Store.open(tmp_path / "s.duckdb") as store:
         set_session_from(store, ["app.chat"])
         store.add(SPANS)
-        assert ids(store) == ["ours", "theirs"]
-        (ours,) = load(store, "ours")
-        assert {trace for turn in ours.turns for trace in turn.trace_ids} == {"1" * 32, "2" * 32}
+        assert ids(store) == ["chat-id", "dialect-id"]
+        (session,) = load(store, "chat-id")
+        assert {trace for turn in session.turns for trace in turn.trace_ids} == {"1" * 32, "2" * 32}
 
 
-def test_another_setting_derives_what_is_there_again_and_the_same_one_nothing(tmp_path: Path) -> None:
+def test_another_setting_derives_again_and_the_same_setting_does_not(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(SPANS)
-        assert ids(store) == ["2" * 32, "theirs"]
+        assert ids(store) == ["2" * 32, "dialect-id"]
         set_session_from(store, ["app.chat"])
-        assert ids(store) == ["ours", "theirs"]
+        assert ids(store) == ["chat-id", "dialect-id"]
         set_session_from(store, ["app.chat"])
         assert update(store) == 0
         set_session_from(store, [])
-        assert ids(store) == ["2" * 32, "theirs"]
+        assert ids(store) == ["2" * 32, "dialect-id"]
 
 
 def test_later_imports_keep_the_setting(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_later_imports_keep_the_setting(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         assert session_from(store) == ("app.chat", "app.thread")
         store.add(SPANS)
-        assert ids(store) == ["ours", "theirs"]
+        assert ids(store) == ["chat-id", "dialect-id"]
 
 
 @pytest.mark.parametrize(("value", "expected"), [("x", "x"), (7, "7"), ("", None), (True, None), ([1], None)])
