@@ -69,9 +69,9 @@ def delete(
             return deleted
         with store.transaction():
             store.query(f"DELETE FROM spans WHERE {_SPANS}")  # noqa: S608 (our own text)
-            store.query(f"DELETE FROM logs WHERE {_LOGS}", before)  # noqa: S608
+            store.query(f"DELETE FROM logs WHERE {_LOGS}", before)  # noqa: S608 (our own text)
             for table in _session_tables(store):
-                store.query(f"DELETE FROM {table} WHERE session_id IN (FROM to_delete)")  # noqa: S608
+                store.query(f"DELETE FROM {table} WHERE session_id IN (FROM to_delete)")  # noqa: S608 (our own names)
         return deleted._replace(bytes_saved=shrink(store))
 
 
