@@ -49,15 +49,15 @@ def read_folder(folder: Path) -> Iterator[EvalCase | Problem]:
 
     Raises InputError if the folder has no eval history.
     """
-    seen: set[str] = set()
+    session_ids: set[str] = set()
     for file in history_files(folder):
         for record in read_history(file):
             if isinstance(record, EvalCase):
-                if record.session_id in seen:
+                if record.session_id in session_ids:
                     at = f'{file}: id "{record.eval_id}"'
                     yield Problem(at, f'session_id: "{record.session_id}" is in the history twice')
                     continue
-                seen.add(record.session_id)
+                session_ids.add(record.session_id)
             yield record
 
 

@@ -1,7 +1,7 @@
 """Google's Agent Development Kit, 1.14 to 2.x.
 
 Before 2.0 a call of a model is `call_llm` (with the whole request and response as JSON) around
-`generate_content`; tools and sub-agents may stand under either. `invocation` is one user message. The usage
+`generate_content`; tools and sub-agents may be under either. `invocation` is one user message. The usage
 attributes leave reasoning out of the output and prompts of tools out of the input: the response's
 `usage_metadata` has both.
 """

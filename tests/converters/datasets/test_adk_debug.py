@@ -94,7 +94,7 @@ def test_a_span_that_cannot_be_read_is_a_problem_and_the_others_are_kept(record:
     assert spans_of(span(), record, span()) == [STORED, Problem("[1]", message), STORED]
 
 
-def test_an_odd_span_is_kept_as_it_came_and_told_of() -> None:
+def test_an_odd_span_is_kept_unchanged_and_reported() -> None:
     assert spans_of(span(end_time=4)) == [
         STORED._replace(end_ns=4),
         Problem("[0]", "the span ends before it starts, by 6 ns; it is kept as it came", dropped=False),
@@ -143,7 +143,7 @@ def test_a_session_without_state_has_no_state_attribute(session: dict[str, Any])
     assert log_of(**session).attributes == {"gen_ai.conversation.id": "s1"}
 
 
-def test_the_snake_case_spelling_is_the_same_session() -> None:
+def test_snake_case_keys_make_the_same_session() -> None:
     snake = {"id": "s1", "app_name": "shop", "user_id": "u1", "events": [], "last_update_time": 1.5}
     assert list(read_session(snake) or ()) == [log_of(userId="u1")]
 
@@ -153,7 +153,7 @@ def test_a_session_without_an_update_time_has_the_time_of_its_last_event() -> No
     assert log_of(lastUpdateTime=None, events=events).time_ns == 3_250_000_000
 
 
-def test_a_session_without_any_time_is_kept_and_told_of() -> None:
+def test_a_session_without_any_time_is_kept_and_reported() -> None:
     log, problem = read_session({"id": "s1", "appName": "shop", "events": []}) or ()
     assert log == log_of()._replace(time_ns=0)
     assert problem == Problem("", "the log record has no time; it is kept at 1970", dropped=False)

@@ -223,7 +223,7 @@ def test_the_same_spans_are_stored_once(spangrade: Spangrade, tmp_path: Path) ->
     assert second.out == [f"2 sessions converted to {tmp_path / 'run.csv'}, 0 spans added to {db}"]
 
 
-def test_references_are_merged_by_id_or_by_what_the_user_said(spangrade: Spangrade, tmp_path: Path) -> None:
+def test_references_are_merged_by_id_or_by_user_inputs(spangrade: Spangrade, tmp_path: Path) -> None:
     cart = ["Hi, I'm customer C-1001. What is in my cart?"]
     golden = [
         {
@@ -250,7 +250,7 @@ def test_references_are_merged_by_id_or_by_what_the_user_said(spangrade: Spangra
     }
 
 
-def test_a_session_without_a_golden_question_is_said(spangrade: Spangrade, tmp_path: Path) -> None:
+def test_a_session_without_a_golden_question_is_reported(spangrade: Spangrade, tmp_path: Path) -> None:
     golden = {"id": "q", "user_inputs": ["x"], "agents_evaluated": ["a"], "reference_data": {}}
     file = tmp_path / "golden.json"
     file.write_text(json.dumps({"golden_questions": [golden]}))
@@ -306,7 +306,7 @@ def test_a_folder_without_a_history_is_refused(spangrade: Spangrade, tmp_path: P
     assert done == (2, [], [message])
 
 
-def test_a_file_that_is_no_simulations_csv_is_left_as_it_is(spangrade: Spangrade, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_simulations_csv_is_left_unchanged(spangrade: Spangrade, tmp_path: Path) -> None:
     out = tmp_path / "sales.csv"
     out.write_text("a,b\n1,2\n")
     done = spangrade("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--output", out)

@@ -115,7 +115,7 @@ def test_camel_case_means_the_same(convert: Spangrade, tmp_path: Path) -> None:
     assert questions(tmp_path) == snake
 
 
-def test_without_an_agent_the_app_stands_in_and_no_trajectory_is_expected(
+def test_without_an_agent_the_app_is_named_and_no_trajectory_is_expected(
     convert: Spangrade, tmp_path: Path
 ) -> None:
     convert({"eval_cases": [eval_case()]})
@@ -127,7 +127,7 @@ def test_without_an_agent_the_app_stands_in_and_no_trajectory_is_expected(
     }
 
 
-def test_calls_may_be_told_by_events(convert: Spangrade, tmp_path: Path) -> None:
+def test_calls_may_be_in_events(convert: Spangrade, tmp_path: Path) -> None:
     call = {"function_call": {"name": "greet", "args": {}}}
     events = [{"author": "a", "content": {"parts": [{"text": "well"}, call]}}, {"content": None}]
     turn = {"user_content": text("hi"), "intermediate_data": {"invocation_events": events}}

@@ -96,9 +96,7 @@ def test_a_log_becomes_one_question(convert: Spangrade, tmp_path: Path) -> None:
     ],
     ids=lambda call: "+".join(call),
 )
-def test_every_spelling_of_a_call_is_understood(
-    convert: Spangrade, tmp_path: Path, call: dict[str, Any]
-) -> None:
+def test_every_key_of_a_call_is_understood(convert: Spangrade, tmp_path: Path, call: dict[str, Any]) -> None:
     convert([{"query": "hi", "expected_tool_use": [call]}])
     (made,) = questions(tmp_path)
     assert made["reference_data"]["reference_tool_interactions"] == [
@@ -162,7 +160,7 @@ def test_an_id_depends_on_the_content_alone_and_avoids_those_taken() -> None:
     ],
     ids=["another object", "a broken dataset", "a list", "a CSV", "an empty file"],
 )
-def test_a_file_that_is_no_golden_dataset_is_left_as_it_is(
+def test_a_file_that_is_not_a_golden_dataset_is_left_unchanged(
     convert: Spangrade, tmp_path: Path, text: str
 ) -> None:
     file = tmp_path / "golden.json"
@@ -209,7 +207,9 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(convert: Spangrade,
         ([], 'no turn with a "query"; nothing to convert'),
     ],
 )
-def test_a_log_that_is_none_is_refused(convert: Spangrade, tmp_path: Path, log: Any, message: str) -> None:
+def test_a_file_that_is_not_a_log_is_refused(
+    convert: Spangrade, tmp_path: Path, log: Any, message: str
+) -> None:
     done = convert(log)
     assert done == (2, [], [f"spangrade: {tmp_path / 'log.json'}: {message}"])
     assert not (tmp_path / "golden.json").exists()

@@ -172,7 +172,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_graded(spangrade: Spangrade, 
     )
 
 
-def test_lines_that_are_no_interactions_are_named(spangrade: Spangrade, tmp_path: Path) -> None:
+def test_lines_that_are_not_interactions_are_named(spangrade: Spangrade, tmp_path: Path) -> None:
     rows = [
         {
             key: value if key.endswith(("_id", "_response", "summary")) else json.loads(value)

@@ -177,7 +177,7 @@ def test_captured_datasets_load_as_they_are(folder: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, content: Any, line: str) -> None:
+def test_each_mistake_is_reported_in_one_line(tmp_path: Path, content: Any, line: str) -> None:
     assert refusal(tmp_path, content) == line
 
 

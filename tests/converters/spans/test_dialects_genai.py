@@ -335,12 +335,12 @@ MESSAGES = {"gen_ai__operation__name": "chat"}
         ),
     ],
 )
-def test_messages_are_found_wherever_they_stand(recorded: dict[str, Any]) -> None:
+def test_messages_are_read_from_every_place_where_they_are_recorded(recorded: dict[str, Any]) -> None:
     found = observation(**recorded)
     assert (found.kind, found.user_input, found.response, found.continues) == ("llm", "hi", "hello", False)
 
 
-def test_a_text_that_looks_like_json_stays_what_was_said() -> None:
+def test_a_text_that_looks_like_json_stays_a_text() -> None:
     said = '[{"size": "M"}]'
     found = observation(**MESSAGES, logs=[log("gen_ai.user.message", {"content": said})])
     assert found.user_input == said
@@ -360,14 +360,14 @@ def test_a_text_that_looks_like_json_stays_what_was_said() -> None:
         ("embeddings e", {"gen_ai__operation__name": "embeddings"}, ("other", None)),
     ],
 )
-def test_the_operation_and_its_object_may_stand_in_the_name(
+def test_the_operation_and_its_object_may_be_in_the_spans_name(
     name: str, attributes: dict[str, str], expected: tuple[str, str | None]
 ) -> None:
     found = observation(name, **attributes)
     assert (found.kind, found.name) == expected
 
 
-def test_every_spelling_of_usage_is_one() -> None:
+def test_every_attribute_name_of_usage_is_read() -> None:
     older = observation(
         **MESSAGES,
         gen_ai__system="openai",
@@ -390,7 +390,7 @@ def test_every_spelling_of_usage_is_one() -> None:
     assert (newer.input_tokens, newer.output_tokens, newer.reasoning_tokens) == (7, 5, 1)
 
 
-def test_a_web_servers_session_is_no_conversation() -> None:
+def test_a_web_servers_session_is_not_a_conversation() -> None:
     assert observation("POST /chat", session__id="cookie").conversation_id is None
     assert observation("invoke_agent a", session__id="c1").conversation_id == "c1"
 
@@ -408,7 +408,7 @@ def test_pydantic_ai_before_the_conventions_named_operations() -> None:
     assert (run.kind, run.name, run.agent, run.response) == ("agent", "helper", "helper", "hello")
 
 
-def test_the_output_function_of_pydantic_ai_is_no_tool() -> None:
+def test_the_output_function_of_pydantic_ai_is_not_a_tool() -> None:
     attributes = {"gen_ai__operation__name": "execute_tool", "gen_ai__tool__name": "final_result"}
     found = observation(
         "execute_tool final_result",
@@ -419,7 +419,7 @@ def test_the_output_function_of_pydantic_ai_is_no_tool() -> None:
     assert found.kind == "other"
 
 
-def test_openai_agents_write_python_where_there_is_no_text() -> None:
+def test_openai_agents_write_the_repr_of_parts_that_are_not_text() -> None:
     def part(content: str) -> str:
         return json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": content}]}])
 
@@ -500,7 +500,7 @@ def test_a_stream_that_logfire_records_twice_is_one_call() -> None:
     assert (ended.user_input, ended.response, ended.end_ns - ended.start_ns) == ("hi", "hello", 1)
 
 
-def test_what_openai_counts_is_told_by_details() -> None:
+def test_openais_token_details_are_read() -> None:
     found = logfire(
         request_data={"model": "m", "messages": []},
         response_data={

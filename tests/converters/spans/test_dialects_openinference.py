@@ -105,7 +105,7 @@ def oi(kind: str, name: str = "s", **attributes: Any) -> Observation:
     return observation({"openinference.span.kind": kind, **dotted(**attributes)}, name)
 
 
-def test_a_model_call_is_read_from_attributes_spelled_out() -> None:
+def test_a_model_call_is_read_from_flattened_attributes() -> None:
     found = observation(
         {
             "openinference.span.kind": "LLM",
@@ -196,13 +196,13 @@ def test_a_run_is_an_agent_only_where_something_names_one() -> None:
         ("AGENT", "OpenAIToolsAgentOutputParser", {"ls_integration": "langgraph"}, None),
     ],
 )
-def test_langchain_calls_more_an_agent_than_is_one(
+def test_not_every_run_that_langchain_calls_an_agent_is_one(
     kind: str, run: str, metadata: dict[str, str], name: str | None
 ) -> None:
     assert oi(kind, run, metadata=json.dumps(metadata)).name == name
 
 
-def test_a_tool_s_arguments_are_told_in_many_ways() -> None:
+def test_a_tools_arguments_are_recorded_in_many_forms() -> None:
     def arguments(**attributes: Any) -> str | None:
         return oi("TOOL", tool__name="find", **attributes).arguments
 
@@ -217,7 +217,7 @@ def test_a_tool_s_arguments_are_told_in_many_ways() -> None:
     assert arguments() is None
 
 
-def test_what_is_no_business_tool_is_none() -> None:
+def test_a_final_answer_and_a_handoff_are_not_tools() -> None:
     handoff = oi("TOOL", "handoff to returns", input__value="service", output__value="returns")
     assert (handoff.kind, handoff.agent, handoff.handoff_to) == ("handoff", "service", "returns")
     assert oi("TOOL", "FinalAnswerTool", tool__name="final_answer").kind == "other"
@@ -283,7 +283,7 @@ def test_a_tool_message_is_read_however_it_is_serialised(value: dict[str, Any]) 
     }
 
 
-def test_a_model_s_run_tells_what_an_older_instrumentation_does_not_spell_out() -> None:
+def test_a_models_output_has_what_an_older_instrumentation_does_not_flatten() -> None:
     usage = {"input_token_details": {"cache_read": 4}, "output_token_details": {"reasoning": 2}}
     calls = [{"name": "find", "args": {"at": 1}, "id": "c1", "type": "tool_call"}]
     fields = {"content": "", "type": "ai", "id": "run-1", "usage_metadata": usage, "tool_calls": calls}
@@ -313,7 +313,7 @@ def test_an_ordinary_answer_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ParentCommand", "langgraph.errors.GraphInterrupt", "ValueError"])
-def test_handing_over_and_waiting_are_no_failures(kind: str) -> None:
+def test_handing_over_and_waiting_are_not_failures(kind: str) -> None:
     event = {"name": "exception", "time_ns": 1, "attributes": {"exception.type": kind}}
     found = observation({"openinference.span.kind": "CHAIN"}, status="ERROR", events=[event])
     assert found.failed is (kind == "ValueError")
@@ -338,7 +338,7 @@ def test_python_s_text_of_a_dict_is_that_dict_and_nothing_else_is() -> None:
 # --- OpenLLMetry
 
 
-def test_older_openllmetry_spells_its_messages_out() -> None:
+def test_older_openllmetry_flattens_its_messages() -> None:
     found = observation(
         {
             "llm.request.type": "chat",
@@ -518,7 +518,7 @@ def test_the_reply_is_what_the_run_returned_where_the_model_only_wraps_it(tmp_pa
     assert other.turns[0].final_response == "Thought: done.\nFinal Answer: At home."
 
 
-def test_a_step_to_what_is_no_agent_is_no_hand_off(tmp_path: Path) -> None:
+def test_a_step_to_a_node_that_is_not_an_agent_is_not_a_handoff(tmp_path: Path) -> None:
     agent = {"openinference.span.kind": "AGENT"}
     goto = {"gen_ai.operation.name": "goto"}
     spans = [
@@ -532,6 +532,6 @@ def test_a_step_to_what_is_no_agent_is_no_hand_off(tmp_path: Path) -> None:
     assert found.handoffs == (("Service", "Returns desk"),)
 
 
-def test_a_trace_that_tells_nothing_of_an_agent_is_no_session(tmp_path: Path) -> None:
+def test_a_trace_without_an_agent_is_not_a_session(tmp_path: Path) -> None:
     created = {"gen_ai.operation.name": "create_agent", "gen_ai.agent.name": "a"}
     assert sessions([made(1, None, 0, 1, created)], tmp_path / "s.duckdb") == []

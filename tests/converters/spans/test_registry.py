@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from spangrade.converters.spans.registry import FALLBACK, GROUP, ORDER, dialects, observe
 from spangrade.tracer.errors import InputError
@@ -48,6 +49,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 def test_every_dialect_of_ours_has_its_place_in_the_order() -> None:
     assert list(dialects()) == [*ORDER, FALLBACK]
+
+
+def test_the_documentation_has_the_order() -> None:
+    page = (ROOT / "docs" / "dialects.md").read_text(encoding="utf-8")
+    assert f"2. spangrade's own: {', '.join(f'`{name}`' for name in ORDER)};\n3. `{FALLBACK}`" in page
 
 
 @pytest.mark.parametrize(
