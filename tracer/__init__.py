@@ -1,11 +1,11 @@
-"""Wraps agents in OpenTelemetry spans, and keeps spans in DuckDB."""
+"""Wrap agents in OpenTelemetry spans, and store spans in DuckDB."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# At once, for the submodule has the same name: imported later, it would take the function's place here.
+# Not lazily: the submodule has the same name, and importing it later would replace the function here.
 from spangrade.tracer.configure import configure
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the rest when it is asked for: OpenTelemetry and DuckDB take their time."""
+    """Import the other names on first use: OpenTelemetry and DuckDB are slow to import."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "exporter" if name == "DuckDBSpanExporter" else "instrument"
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    module = "exporter" if name == "DuckDBSpanExporter" else "instrument"
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -1,7 +1,7 @@
-"""What is going on right now, carried by OpenTelemetry's context: the session and the operations in it.
+"""The current session and its open operations, carried by OpenTelemetry's context.
 
-So it flows wherever the current span does: into the tasks that asyncio starts, and into threads that are
-given a copy of the context.
+So they go wherever the current span goes: into tasks that asyncio starts, and into threads that run in a copy
+of the context.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spangrade.tracer._wrap import wrapped
 from spangrade.tracer.canonical_json import dumps, json_value, plain_text
 
 _log = logging.getLogger("spangrade")
-_tracer = trace.get_tracer("spangrade.tracer")  # a proxy: it finds the provider that is set later
+_tracer = trace.get_tracer("spangrade.tracer")  # a proxy: it uses a provider that is set later
 _SESSION = otel.create_key("spangrade-session")
 _OPERATION = otel.create_key("spangrade-operation")
 
@@ -35,20 +35,20 @@ O = TypeVar("O", bound="Operation")  # noqa: E741
 
 
 def never_raising(method: Callable[P, None]) -> Callable[P, None]:
-    """Return `method` for an agent to call: what goes wrong in it is logged, not raised."""
+    """Return `method` such that its errors are logged and never raised into the agent."""
 
     @functools.wraps(method)
     def safe(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             method(*args, **kwargs)
-        except Exception:  # noqa: BLE001 (a telemetry call must not stop the agent, whatever it was given)
+        except Exception:  # noqa: BLE001 (telemetry must never stop the agent)
             _log.warning("%s could not be recorded", method.__qualname__, exc_info=True)
 
     return safe
 
 
 class _Scope:
-    """A context that is current until `leave`."""
+    """A context that is current until `leave` is called."""
 
     def __init__(self, context: Context) -> None:
         self._outer, self._inner = otel.get_current(), context
@@ -56,13 +56,13 @@ class _Scope:
 
     def leave(self) -> None:
         if otel.get_current() is self._inner:
-            otel.attach(self._outer)  # works in whichever task the block is left; a token would not
+            otel.attach(self._outer)  # works if the block ends in another task; a token does not
         else:
-            otel.detach(self._token)  # something inside was left current: back past it
+            otel.detach(self._token)  # something inside is still current: restore past it
 
 
 class Session:
-    """One conversation: every span inside carries its id. It is no span itself."""
+    """One conversation, not a span: every span inside it carries its id."""
 
     def __init__(self, conversation_id: str, question_id: str | None, user_id: str | None) -> None:
         self.conversation_id = conversation_id
@@ -85,7 +85,7 @@ class Session:
 
 
 def session_attributes(context: Context | None = None, *, root: bool) -> dict[str, str]:
-    """Return what the session in `context` (the current one) says of a span: its id; on roots, all."""
+    """Return a span's attributes from the session in `context`: its id; for roots, all of them."""
     session = otel.get_value(_SESSION, context)
     if not isinstance(session, Session):
         return {}
@@ -98,9 +98,9 @@ def session_attributes(context: Context | None = None, *, root: bool) -> dict[st
 
 
 class Operation:
-    """A span of the agent's: open while its block, or a call of the decorated function, runs.
+    """A span of the agent, open while its block, or a call of the decorated function, runs.
 
-    One that was never opened, such as `current_tool()` outside a tool, records nothing.
+    An operation that was never started, such as `current_tool()` outside a tool, records nothing.
     """
 
     span_kind: ClassVar[SpanKind] = SpanKind.INTERNAL
@@ -134,12 +134,12 @@ class Operation:
         self.finish(error)
 
     def __call__(self, function: F) -> F:
-        """Decorate a function: each call of it, or each run of its generator, is one operation."""
+        """Decorate a function: each call, or each run of a generator, is one operation."""
         return cast(F, wrapped(function, lambda: copy.copy(self)))
 
     @never_raising
     def start(self) -> None:
-        """Open the span, without making it the current one."""
+        """Open the span without making it current."""
         self.enclosing = current(Operation)
         root = self.opens_turn or self.enclosing is None
         self.span = _tracer.start_span(
@@ -151,7 +151,7 @@ class Operation:
 
     @never_raising
     def finish(self, error: BaseException | None = None) -> None:
-        """End the span; an exception is recorded on it, a cancellation or an early close is none."""
+        """End the span and record an exception; a cancellation or an early close is not an error."""
         try:
             if isinstance(error, Exception) and self.span.is_recording():
                 self.span.set_attribute(semconv.ERROR_TYPE, _qualified_name(error))
@@ -162,7 +162,7 @@ class Operation:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Make the span current for one step of a generator, and again what that step left current."""
+        """Make the span current for one step of a generator; the next step resumes the context it leaves."""
         token = otel.attach(self._context or otel.get_current())
         try:
             yield
@@ -172,14 +172,14 @@ class Operation:
 
     @property
     def collects(self) -> bool:
-        """Whether `returned` wants to see what a generator yielded."""
+        """Whether `returned` needs the items that a generator yielded."""
         return False
 
     def called(self, arguments: dict[str, Any]) -> None:
-        """Hear of the decorated function's arguments."""
+        """Record the arguments of a call of the decorated function."""
 
     def returned(self, value: Any, yielded: Sequence[Any] = ()) -> None:
-        """Hear of what the decorated function returned and, if `collects`, of what it yielded before."""
+        """Record the value that was returned and, if `collects`, the items that were yielded before."""
 
     @never_raising
     def _set(self, key: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""One call that sends this process's spans to a database, a collector, or both."""
+"""Send this process's spans to a database, a collector, or both."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def configure(
 ) -> TracerProvider:
     """Send spans to `db`, to the OTLP `endpoint`, or to both, and return the tracer provider.
 
-    `db` is else $SPANGRADE_DB, `endpoint` else OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
+    `db` defaults to $SPANGRADE_DB, `endpoint` to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
     OTEL_EXPORTER_OTLP_ENDPOINT; with neither, spans go to `spangrade.duckdb`. `endpoint` is a base URL:
-    `/v1/traces` is added over HTTP. OTEL_EXPORTER_OTLP_PROTOCOL chooses grpc or http/protobuf.
+    `/v1/traces` is added over HTTP. OTEL_EXPORTER_OTLP_PROTOCOL selects grpc or http/protobuf.
 
-    A provider that the application has set is extended and keeps its resource; else one is made, set,
-    and flushed at exit. Calling it again adds only what is new. With OTEL_SDK_DISABLED nothing is sent.
+    A provider that the application has set is extended and keeps its resource; otherwise one is created, set,
+    and flushed at exit. Calling it again adds only new destinations. With OTEL_SDK_DISABLED nothing is sent.
     `capture_content` overrides OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. `redact` ("off", "mask",
-    "hash", or a Redaction; else $SPANGRADE_REDACT) is for the database: what goes to an endpoint is redacted
-    there.
+    "hash", or a Redaction; by default $SPANGRADE_REDACT) applies to the database: redact the spans of an
+    endpoint in its receiver.
 
-    Raises InputError for a protocol or a redaction nobody knows, or a provider that cannot be extended.
+    Raises InputError for an unknown protocol or redaction, or a provider that cannot be extended.
     """
-    # Imported here for `import spangrade.tracer` to stay quick in a process that only reads.
+    # Imported here to keep `import spangrade.tracer` fast in a process that only reads.
     from spangrade.tracer._content import set_content_capture
 
     if capture_content is not None:
@@ -72,14 +72,14 @@ def _exporters(
     to_collector = bool(endpoint or any(map(os.environ.get, _ENDPOINT_VARIABLES)))
     collector = [_otlp_exporter(endpoint)] if to_collector else []
     if to_collector and redact not in (None, "off"):
-        _log.warning("spans go to the OTLP endpoint as they are: have the receiver redact them")
+        _log.warning("spans go to the OTLP endpoint unredacted: redact them in its receiver")
     if to_collector and not db:
         return collector
     return [DuckDBSpanExporter(db or DEFAULT_DB, redact=redact), *collector]
 
 
 def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
-    """Add the exporters whose destination the provider does not have yet."""
+    """Add the exporters whose destinations the provider does not have yet."""
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     from spangrade.tracer.exporter import SessionSpanProcessor
@@ -97,7 +97,7 @@ def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
 
 
 def _provider(service_name: str | None) -> TracerProvider:
-    """Return the application's provider, or one of ours that is now the application's."""
+    """Return the application's provider; set one if there is none."""
     from opentelemetry import trace
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -105,20 +105,26 @@ def _provider(service_name: str | None) -> TracerProvider:
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider):
         named = {SERVICE_NAME: service_name} if service_name else {}
-        provider = TracerProvider(resource=Resource.create(named))  # the environment comes in here
+        provider = TracerProvider(
+            resource=Resource.create(named)
+        )  # reads OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME
         trace.set_tracer_provider(provider)
     elif not isinstance(provider, TracerProvider):
         raise InputError(
-            f"the tracer provider is a {type(provider).__name__}, which takes no span processor: "
+            f"the tracer provider is a {type(provider).__name__}, which accepts no span processors: "
             "set an opentelemetry.sdk.trace.TracerProvider, or none, before configure()"
         )
     elif service_name and service_name != (present := provider.resource.attributes.get(SERVICE_NAME)):
-        _log.warning("the application's tracer provider stays %r: %r is not used", present, service_name)
+        _log.warning(
+            "the application's tracer provider keeps its service name %r: %r is not used",
+            present,
+            service_name,
+        )
     return provider
 
 
 def _otlp_exporter(endpoint: str | None) -> SpanExporter:
-    """Return an OTLP exporter; without an endpoint it takes it from the environment."""
+    """Return an OTLP exporter; without an endpoint, the exporter reads the environment."""
     protocol = next(filter(None, map(os.environ.get, _PROTOCOL_VARIABLES)), "http/protobuf")
     if protocol == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
@@ -132,8 +138,8 @@ def _otlp_exporter(endpoint: str | None) -> SpanExporter:
 
 
 def _processors(provider: TracerProvider) -> tuple[object, ...]:
-    # The SDK has no public way to ask; where it is renamed, a second configure() doubles what is sent
-    # (the store keeps a span once all the same).
+    # The SDK has no public API for this. If the attribute is renamed, a second configure() sends spans twice
+    # (the store still keeps each once).
     return tuple(getattr(provider._active_span_processor, "_span_processors", ()))
 
 

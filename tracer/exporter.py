@@ -1,4 +1,4 @@
-"""Finished spans of this process into a DuckDB file, behind OpenTelemetry's `BatchSpanProcessor`."""
+"""Export this process's finished spans to a DuckDB file, behind OpenTelemetry's `BatchSpanProcessor`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
 _DRAIN_S = 0.5
 
-# A child that is forked while DuckDB has a file open inherits its locks and none of its threads: a fork
-# waits for the write of the moment.
+# A child forked while DuckDB has a file open inherits its locks but not its threads, so a fork waits for the
+# write in progress.
 _writing = threading.Lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -40,15 +40,15 @@ if hasattr(os, "register_at_fork"):
 
 
 class DuckDBSpanExporter(SpanExporter):
-    """Writes batches of spans to the database at `db`, which it opens for each batch and closes after it.
+    """Writes batches of spans to the database at `db`, which is opened for each batch and closed after it.
 
-    Between two batches the file is free: for a grade, for a DuckDB client, for another process's spans.
-    While another process holds it, a batch waits for `lock_timeout_s` seconds and is then left in the spool
-    beside it, for whoever writes next; after a wait in vain the next ones try once, until one gets through.
-    A batch that cannot be written at all is dropped, counted in `dropped` and warned of on the logger
-    "spangrade", at most once a minute. `export` never raises.
+    Between two batches the file is free for a grade, a DuckDB client or another process's spans.
+    While another process has it open, a batch waits for `lock_timeout_s` seconds and then goes to the spool
+    beside it, for the next writer; later batches do not wait until one has reached the database again.
+    A batch that cannot be written at all is dropped and counted in `dropped`; the logger "spangrade" gets a
+    warning, at most once a minute. `export` never raises.
 
-    `redact` is what `redaction()` takes. Raises InputError where that is nothing it knows.
+    `redact` is a setting for `redaction()`. Raises InputError if it is unknown.
     """
 
     def __init__(
@@ -59,33 +59,33 @@ class DuckDBSpanExporter(SpanExporter):
         self._lock_timeout_s = lock_timeout_s
         self._wait_s = lock_timeout_s
         self._dropped = 0
-        self._dropped_unsaid = 0
+        self._dropped_since_warning = 0
         self._last_warning_s = float("-inf")
         self._stopped = threading.Event()
 
     @property
     def dropped(self) -> int:
-        """How many spans could not be stored so far."""
+        """The number of spans that could not be stored so far."""
         return self._dropped
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Stores the spans; FAILURE where they were dropped."""
+        """Store the spans; return FAILURE if they were dropped."""
         try:
             stored = stored_spans(spans)
             self._write([self._redact(span) for span in stored] if self._redact else stored)
-        except Exception as error:  # noqa: BLE001 (we are guests in the agent's process: it goes on)
+        except Exception as error:  # noqa: BLE001 (the agent must go on)
             self._drop(len(spans), error)
             return SpanExportResult.FAILURE
         return SpanExportResult.SUCCESS
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
-        """True: nothing is held back between two calls of `export`."""
+        """Return True: nothing is buffered between two calls of `export`."""
         return True
 
     def shutdown(self) -> None:
-        """Stops waiting for a locked database, and says what was dropped since the last warning."""
+        """Stop waiting for a locked database, and log the spans dropped since the last warning."""
         self._stopped.set()
-        if self._dropped_unsaid:
+        if self._dropped_since_warning:
             self._warn("the exporter was shut down")
 
     def _write(self, spans: list[Span]) -> None:
@@ -94,7 +94,7 @@ class DuckDBSpanExporter(SpanExporter):
             retry_while_locked(lambda: self._write_once(spans), self._wait_s, self._stopped)
         except StoreLockedError:
             self._wait_s = 0.0
-            spool.leave(self.db, rows_of(spans))
+            spool.write(self.db, rows_of(spans))
 
     def _write_once(self, spans: list[Span]) -> None:
         with _writing, Store.open(self.db) as store:
@@ -105,53 +105,53 @@ class DuckDBSpanExporter(SpanExporter):
     def _drain(self, store: Store) -> None:
         try:
             spool.drain(store, until_s=time.monotonic() + _DRAIN_S)
-        except (StoreError, OSError) as error:  # this batch is stored; what waits goes on waiting
+        except (StoreError, OSError) as error:  # this batch is stored; the spool keeps the rest
             _log.warning("%s", error)
 
     def _drop(self, count: int, error: Exception) -> None:
         with _writing:
             self._dropped += count
-            self._dropped_unsaid += count
+            self._dropped_since_warning += count
         if time.monotonic() - self._last_warning_s >= _WARN_EVERY_S:
             self._warn(error)
 
     def _warn(self, reason: object) -> None:
         _log.warning(
             "%d spans were not stored in %s (%d in all): %s",
-            self._dropped_unsaid,
+            self._dropped_since_warning,
             self.db,
             self._dropped,
             reason,
         )
-        self._dropped_unsaid = 0
+        self._dropped_since_warning = 0
         self._last_warning_s = time.monotonic()
 
 
 class SessionSpanProcessor(SpanProcessor):
-    """Marks every span that starts inside a `session()`, a library's own too, as belonging to it.
+    """Adds the session's attributes to every span that starts inside a `session()`, also to a library's own.
 
-    Raw model clients make one trace for each call: nothing else says which conversation it was for.
+    Raw model clients make one trace per call: nothing else tells which conversation the call is part of.
     """
 
     def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:
-        """Adds the conversation id where there is none, and to the outermost spans what a turn would say."""
+        """Add the conversation id if there is none, and to outermost spans the question and user ids."""
         present = span.attributes or {}
-        around = getattr(get_current_span(parent_context), "attributes", None) or {}
-        outermost = semconv.CONVERSATION_ID not in around  # a web server's span may be around them
+        enclosing = getattr(get_current_span(parent_context), "attributes", None) or {}
+        outermost = semconv.CONVERSATION_ID not in enclosing  # a web server's span may enclose them
         for key, value in session_attributes(parent_context, root=outermost).items():
             if key not in present:
                 span.set_attribute(key, value)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Nothing: a span is marked when it starts."""
+        """Do nothing: attributes are added when a span starts."""
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
-        """True: there is nothing to flush. (The SDK's default of None stops the processors after it.)"""
+        """Return True: there is nothing to flush. (The SDK's default of None stops the later processors.)"""
         return True
 
 
 def stored_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
-    """Spans of the OpenTelemetry SDK as the values that are stored."""
+    """Return spans of the OpenTelemetry SDK as the records that are stored."""
     resources: dict[int, Attributes] = {}  # one object for all spans of a provider: converted once
     stored = []
     for span in spans:

@@ -1,8 +1,8 @@
-"""Wraps an agent's conversations, turns, agents, tools and model calls in spans.
+"""Wrap an agent's conversations, turns, agents, tools and model calls in spans.
 
-Each of `turn`, `agent`, `tool` and `llm_call` is a context manager and a decorator, for plain and async
-functions and generators. Names and attributes are those of the OpenTelemetry GenAI conventions. Without
-a tracer provider (see `configure`) all of it does nothing, and none of it raises into the agent.
+Each of `turn`, `agent`, `tool` and `llm_call` is a context manager and a decorator, for sync and async
+functions and generators. Names and attributes follow the OpenTelemetry GenAI conventions. Without a tracer
+provider (see `configure`) nothing is recorded. Nothing here raises into the agent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Turn(Operation):
-    """One message of the user's, and all that the agent does about it."""
+    """One message of the user, and everything that the agent does in response."""
 
     opens_turn = True
 
@@ -34,32 +34,32 @@ class Turn(Operation):
 
     @never_raising
     def start(self) -> None:
-        """Open the span, with what the user said."""
+        """Open the span and record the user's text."""
         super().start()
         if self._user_input is not None:
             self._set_text(semconv.TURN_INPUT, self._user_input)
 
     @never_raising
     def respond(self, text: str) -> None:
-        """Record the agent's answer; the last one counts."""
+        """Record the agent's answer; the last call wins."""
         self._answered = True
         self._set_text(semconv.TURN_OUTPUT, text)
 
     @property
     def collects(self) -> bool:
-        """True where content is captured: the pieces of a streamed answer."""
+        """Whether content is captured: yielded texts are pieces of the answer."""
         return content_captured()
 
     @never_raising
     def called(self, arguments: dict[str, Any]) -> None:
-        """Take the first text among the arguments as what the user said, if that was not given."""
-        said = next((value for value in arguments.values() if isinstance(value, str)), None)
-        if self._user_input is None and said is not None:
-            self._set_text(semconv.TURN_INPUT, said)
+        """Record the first text among the arguments as the user's, unless one was given."""
+        text = next((value for value in arguments.values() if isinstance(value, str)), None)
+        if self._user_input is None and text is not None:
+            self._set_text(semconv.TURN_INPUT, text)
 
     @never_raising
     def returned(self, value: Any, yielded: Sequence[Any] = ()) -> None:
-        """Take a returned text, or the yielded pieces of one, as the answer, if none was recorded."""
+        """Record a returned text, or the yielded pieces of one, as the answer, unless one was recorded."""
         pieces = [value] if isinstance(value, str) else [piece for piece in yielded if isinstance(piece, str)]
         if pieces and not self._answered:
             self.respond("".join(pieces))
@@ -92,26 +92,26 @@ class Tool(Operation):
 
     @never_raising
     def arguments(self, arguments: object = None, /, **named: object) -> None:
-        """Record the arguments: one value, usually a mapping, or each by its name."""
+        """Record the arguments: one value, usually a mapping, or each by name."""
         self._set_json(semconv.TOOL_CALL_ARGUMENTS, named if arguments is None else arguments)
 
     @never_raising
     def result(self, value: object) -> None:
-        """Record the result; the last one counts."""
+        """Record the result; the last call wins."""
         self._has_result = True
         self._set_json(semconv.TOOL_CALL_RESULT, value)
 
     @property
     def collects(self) -> bool:
-        """True where content is captured: what a tool yields is its result."""
+        """Whether content is captured: the yielded items are the result."""
         return content_captured()
 
     def called(self, arguments: dict[str, Any]) -> None:
-        """Take the call's arguments as the tool's."""
+        """Record the arguments of the call."""
         self.arguments(arguments)
 
     def returned(self, value: Any, yielded: Sequence[Any] = ()) -> None:
-        """Take what was returned, or else what was yielded, as the result, if none was recorded."""
+        """Record the returned value, or else the yielded items, as the result, unless one was recorded."""
         if not self._has_result:
             self.result(yielded if value is None and yielded else value)
 
@@ -132,7 +132,7 @@ class LLMCall(Operation):
 
     @never_raising
     def input(self, messages: str | Sequence[Mapping[str, Any]], *, system: str | None = None) -> None:
-        """Record what was sent: a text of the user's, or messages with `role` and `parts` or `content`."""
+        """Record the input: the user's text, or messages with `role` and `parts` or `content`."""
         self._set_json(semconv.INPUT_MESSAGES, _messages(messages, role="user"))
         if system is not None:
             self._set_json(semconv.SYSTEM_INSTRUCTIONS, [{"type": "text", "content": system}])
@@ -173,7 +173,7 @@ class LLMCall(Operation):
 
     @property
     def response_model(self) -> str | None:
-        """The model that answered, where the provider tells: assign it."""
+        """The model that answered, if the provider reports it: assign it."""
         return self._response_model
 
     @response_model.setter
@@ -187,8 +187,8 @@ def session(
 ) -> Session:
     """Return a context manager: every span that starts inside belongs to this conversation.
 
-    Without an id the conversation gets a random one, to be read from `conversation_id`. `question_id`
-    names the golden question that the conversation answers.
+    Without an id the conversation gets a random one; read it from `conversation_id`. `question_id` names the
+    golden question that the conversation answers.
     """
     ids = [None if each is None else plain_text(each) for each in (conversation_id, question_id, user_id)]
     return Session(ids[0] or uuid.uuid4().hex, ids[1], ids[2])
@@ -199,7 +199,7 @@ def turn(user_input: str | None = None) -> Turn: ...
 @overload
 def turn(user_input: F) -> F: ...
 def turn(user_input: Any = None) -> Any:
-    """Open a turn; as a decorator, its first text is the user's and the returned one the answer."""
+    """Open a turn; as a decorator, record its first text argument and the text that it returns."""
     return Turn()(user_input) if callable(user_input) else Turn(user_input)
 
 
@@ -208,7 +208,7 @@ def agent(name: str, *, agent_id: str | None = None) -> Agent: ...
 @overload
 def agent(name: F) -> F: ...
 def agent(name: Any, *, agent_id: str | None = None) -> Any:
-    """Open a run of an agent: `invoke_agent {name}`; as a bare decorator it takes the function's name."""
+    """Open a run of an agent: `invoke_agent {name}`; a bare decorator uses the function's name."""
     return Agent(_name(name), agent_id)(name) if callable(name) else Agent(name, agent_id)
 
 
@@ -217,9 +217,9 @@ def tool(name: str, *, call_id: str | None = None) -> Tool: ...
 @overload
 def tool(name: F) -> F: ...
 def tool(name: Any, *, call_id: str | None = None) -> Any:
-    """Open an execution of a tool: `execute_tool {name}`; as a bare decorator it takes the function's name.
+    """Open an execution of a tool: `execute_tool {name}`; a bare decorator uses the function's name.
 
-    A decorated function's arguments, as they were passed, and its result are recorded as JSON.
+    The arguments of a decorated function, as they were passed, and its result are recorded as JSON.
     """
     return Tool(_name(name), call_id)(name) if callable(name) else Tool(name, call_id)
 
@@ -251,14 +251,14 @@ def current_llm_call() -> LLMCall:
 
 @never_raising
 def set_state(variables: Mapping[str, object] | None = None, /, **named: object) -> None:
-    """Record state variables, as an event of the current span; the last write of a name wins.
+    """Record state variables as an event of the current span; the last write of a name wins.
 
-    Values are kept as JSON; one that JSON has no word for is kept as `str(value)`. Names that are no
-    identifiers go in a mapping: `set_state({"user:tier": "gold"})`. The current span may be a framework's.
+    Values are kept as JSON; one without a JSON form is kept as `str(value)`. Names that are not identifiers
+    go in a mapping: `set_state({"user:tier": "gold"})`. The current span may be a framework's.
     """
     if content_captured():
         written = {str(key): json_value(value) for key, value in {**(variables or {}), **named}.items()}
-        # An event and not an attribute: it has the time of the write, which a span's end does not tell.
+        # An event, not an attribute: it has the time of the write.
         trace.get_current_span().add_event(semconv.STATE, {semconv.STATE: dumps(written)})
 
 

@@ -21,7 +21,7 @@ from spangrade.tracer.otlp import protobuf as otlp_proto
 from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.spool import Segment, drain, folder_of, framed
+from spangrade.tracer.store.spool import Segment, drain, folder_of, to_frames
 
 REQUESTS = 120
 
@@ -53,7 +53,7 @@ def main() -> None:
     redact = Redaction("mask")
     timed("redact (off by default)", lambda: [[redact(span) for span in spans] for spans in records])
     rows = timed("to rows", lambda: [rows_of(spans) for spans in records])
-    frames = timed("to frames", lambda: [framed(tables) for tables in rows])
+    frames = timed("to frames", lambda: [to_frames(tables) for tables in rows])
     with tempfile.TemporaryDirectory() as folder:
         db = Path(folder) / "s.duckdb"
         segment = Segment(folder_of(db))

@@ -172,7 +172,9 @@ def test_an_applications_provider_keeps_its_exporters_and_its_resource(tmp_path,
     assert provider is own
     assert [span.name for span in memory.get_finished_spans()] == ["span"]
     assert stored("spangrade.duckdb", "resource->>'service.name'") == ["own"]
-    assert caplog.messages == ["the application's tracer provider stays 'own': 'other' is not used"]
+    assert caplog.messages == [
+        "the application's tracer provider keeps its service name 'own': 'other' is not used"
+    ]
 
 
 def test_an_applications_own_otlp_exporter_is_not_doubled(collector, monkeypatch):

@@ -17,7 +17,7 @@ from receiving import Receiver, receiver, request
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.spool import Segment, drain, folder_of, framed, recover, waiting
+from spangrade.tracer.store.spool import Segment, drain, folder_of, recover, to_frames, waiting
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 WHOLE = request(0, 3, text="größe").SerializeToString()
@@ -128,7 +128,7 @@ def test_a_thousand_malformed_bodies_are_answered_and_cost_nothing_else(tmp_path
 def test_what_was_cut_short_by_a_crash_is_left_out_and_the_rest_is_taken_in(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     segment = Segment(folder_of(db))
-    segment.append([framed(rows_of([span(1)])), framed(rows_of([span(2)]))])
+    segment.append([to_frames(rows_of([span(1)])), to_frames(rows_of([span(2)]))])
     path = next(folder_of(db).glob("*.open"))
     path.write_bytes(path.read_bytes()[:-1])
     recover(db)
@@ -141,7 +141,7 @@ def test_a_segment_that_was_altered_is_set_aside_and_kept(tmp_path: Path) -> Non
     db = tmp_path / "s.duckdb"
     for number in (1, 2):
         segment = Segment(folder_of(db))
-        segment.append([framed(rows_of([span(number)]))])
+        segment.append([to_frames(rows_of([span(number)]))])
         segment.close()
     first = waiting(db)[0]
     content = bytearray(first.read_bytes())

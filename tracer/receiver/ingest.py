@@ -25,7 +25,7 @@ from spangrade.tracer.receiver.limits import Limits, MemoryBudget, malformed, to
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.arrow import Table, rows_of
-from spangrade.tracer.store.spool import framed
+from spangrade.tracer.store.spool import to_frames
 
 Record = Span | LogRecord
 Response = ExportTraceServiceResponse | ExportLogsServiceResponse
@@ -108,7 +108,7 @@ def decode(
                 reasons.append(reason)
             continue
         records.append(redact(record) if redact else record)
-    frame = framed(rows_of(records)) if records else b""
+    frame = to_frames(rows_of(records)) if records else b""
     return Decoded(frame, len(records), rejected, "; ".join(reasons))
 
 

@@ -1,12 +1,12 @@
-"""The spool: spans and logs on disk that the database does not have yet, in `FILE.spool/` beside it.
+"""The spool: spans and logs on disk that are not in the database yet, in `FILE.spool/` beside it.
 
-DuckDB has one writer at a time. Who cannot wait for it (a receiver that owes an answer, an agent whose
-database is being read) leaves records here, and whoever has the database open for writing next takes them
-in. The store keeps a span once, so a segment that was taken in and not yet removed does no harm.
+DuckDB has one writer at a time. A process that cannot wait for it (a receiver that must answer, an agent
+whose database is being read) writes records here, and the next process that opens the database for writing
+loads them. The store keeps each span once, so a segment that was loaded but not removed does no harm.
 
-A segment is a row of frames: a header with the payload's length and CRC-32, then the payload, an Arrow IPC
-stream of rows as the store holds them. (A span of 1.2 kB, two cores: 2 µs to rows, 0.3 µs to a frame, 0.2 µs
-back.) It is named `*.open` (an agent's: `*.part`) while it grows and `*.spool` when it is whole.
+A segment is a sequence of frames: a header with the payload's length and CRC-32, then the payload, an Arrow
+IPC stream of rows. (Per span of 1.2 kB, on two cores: 2 µs to rows, 0.3 µs to a frame, 0.2 µs back.) Its name
+ends in `.open` (an agent's: `.part`) while it grows and in `.spool` when it is sealed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _numbers = count()
 
 
 class DamagedError(StoreError):
-    """A segment whose bytes are not what was written."""
+    """A segment whose bytes are not those that were written."""
 
 
 class Frame(NamedTuple):
@@ -50,12 +50,12 @@ class Frame(NamedTuple):
 
 
 def folder_of(db: Path) -> Path:
-    """Return where the spool of a database lies."""
+    """Return the folder of a database's spool."""
     return db.with_name(f"{db.name}.spool")
 
 
-def framed(tables: Mapping[Table, na.Array]) -> bytes:
-    """Return rows as the bytes of their frames."""
+def to_frames(tables: Mapping[Table, na.Array]) -> bytes:
+    """Return the frames of rows as bytes."""
     parts = []
     for table, rows in tables.items():
         out = io.BytesIO()
@@ -66,40 +66,40 @@ def framed(tables: Mapping[Table, na.Array]) -> bytes:
     return b"".join(parts)
 
 
-def frames(segment: Path) -> Iterator[Frame]:
-    """Yield the frames of a segment; raises DamagedError at the first that is torn or altered."""
+def read_frames(segment: Path) -> Iterator[Frame]:
+    """Yield the frames of a segment; raise DamagedError at the first that is cut short or altered."""
     for _, kind, payload in _payloads(segment):
         with InputStream.from_readable(io.BytesIO(payload)) as stream:
             yield Frame(_TABLES[kind], na.ArrayStream(stream).read_all())
 
 
 def _payloads(segment: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield where each frame ends, its kind of table and its payload."""
+    """Yield each frame's end, the number of its table, and its payload."""
     with segment.open("rb") as file:
         while header := file.read(_HEADER.size):
-            begins, payload = file.tell() - len(header), b""
+            start, payload = file.tell() - len(header), b""
             if len(header) == _HEADER.size:
                 magic, kind, length, checksum = _HEADER.unpack(header)
                 if magic == _MAGIC and kind < len(_TABLES):
                     payload = file.read(length)
             if not payload or len(payload) != length or zlib.crc32(payload) != checksum:
-                raise DamagedError(f"{segment}: damaged or cut short at byte {begins}")
+                raise DamagedError(f"{segment}: damaged or cut short at byte {start}")
             yield file.tell(), kind, payload
 
 
 class Segment:
-    """A segment that grows. Not for several threads at once."""
+    """A segment that grows. Use it from one thread at a time."""
 
     def __init__(self, folder: Path, suffix: str = ".open") -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
-        # In the order of their names: of the time, then of the process, then of their making.
+        # Segments sort by name: by time, process, and number in the process.
         self._path = folder / f"{time.time_ns():020d}-{os.getpid()}-{next(_numbers):06d}{suffix}"
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         _sync_folder(folder)
         self.size = 0
 
     def append(self, parts: Sequence[bytes]) -> None:
-        """Write frames; when it returns they are on disk. Raises OSError, with none of them kept."""
+        """Write frames; when it returns, they are on disk. Raises OSError, with none of them kept."""
         whole = memoryview(b"".join(parts))
         position = self.size
         try:
@@ -114,7 +114,7 @@ class Segment:
         self.size = position
 
     def close(self) -> None:
-        """Hand the segment to whoever takes it in; an empty one is removed."""
+        """Seal the segment, so that it can be loaded; remove it if it is empty."""
         os.close(self._file)
         if self.size:
             self._path.rename(self._path.with_suffix(".spool"))
@@ -122,54 +122,54 @@ class Segment:
             self._path.unlink(missing_ok=True)
 
 
-def leave(db: Path, tables: Mapping[Table, na.Array]) -> None:
-    """Put rows on disk for the next writer of the database. Raises OSError."""
-    segment = Segment(folder_of(db), ".part")  # not to be mistaken for what a dead receiver left
+def write(db: Path, tables: Mapping[Table, na.Array]) -> None:
+    """Write rows to the spool, for the next writer of the database. Raises OSError."""
+    segment = Segment(folder_of(db), ".part")  # a receiver must not recover it
     try:
-        segment.append([framed(tables)])
+        segment.append([to_frames(tables)])
     finally:
         segment.close()
 
 
 def waiting(db: Path) -> list[Path]:
-    """Return the whole segments of a database's spool, oldest first."""
+    """Return the sealed segments of a database's spool, oldest first."""
     return sorted(folder_of(db).glob("*.spool"))
 
 
 def recover(db: Path) -> None:
-    """Make the segments that a dead receiver left growing whole. Only its successor may call it.
+    """Seal the segments that a crashed receiver left open; the caller must hold the spool's lock.
 
-    What was cut short at the end of one was never acknowledged, and is left out.
+    A frame that was cut short was never acknowledged, and is left out.
     """
     for segment in sorted(folder_of(db).glob("*.open")):
-        whole = 0
+        intact = 0
         with suppress(DamagedError):
-            for whole, _, _ in _payloads(segment):  # noqa: B007 (the last one counts)
+            for intact, _, _ in _payloads(segment):  # noqa: B007 (the end of the last frame)
                 pass
-        if whole:
-            os.truncate(segment, whole)
+        if intact:
+            os.truncate(segment, intact)
             segment.rename(segment.with_suffix(".spool"))
         else:
             segment.unlink()
 
 
 def drain(store: Store, *, until_s: float | None = None) -> Added:
-    """Move the spool's segments into the database, one transaction each; return what was new.
+    """Move the spool's segments into the database, one transaction each; return how many records were new.
 
-    Stops after the segment during which `time.monotonic()` passes `until_s`. One that can never be taken in
-    is set aside as `*.rejected` and logged. Raises StoreError where the database cannot take any.
+    Stops after the segment during which `time.monotonic()` passes `until_s`. A damaged segment is renamed to
+    `*.rejected` and logged. Raises StoreError if the database cannot be written.
     """
     total = Added(0, 0, 0)
     for segment in waiting(store.path):
         try:
-            added = store.add_rows(_tables(frames(segment)))
+            added = store.add_rows(_tables(read_frames(segment)))
         except FileNotFoundError:
-            continue  # taken in by another
+            continue  # loaded by another process
         except StoreError as error:
             if not isinstance(error, DamagedError) and not isinstance(error.__cause__, duckdb.DataError):
                 raise
             segment.rename(segment.with_suffix(".rejected"))
-            _log.error("%s: set aside as .rejected: %s", segment, error)
+            _log.error("%s: renamed to .rejected: %s", segment, error)
             continue
         if not store.in_place():
             raise StoreError(f"{store.path}: deleted or replaced while it was written")
@@ -180,16 +180,16 @@ def drain(store: Store, *, until_s: float | None = None) -> Added:
     return total
 
 
-def _tables(found: Iterable[Frame]) -> dict[Table, list[na.Array]]:
+def _tables(frames: Iterable[Frame]) -> dict[Table, list[na.Array]]:
     tables: dict[Table, list[na.Array]] = {}
-    for table, rows in found:
+    for table, rows in frames:
         tables.setdefault(table, []).append(rows)
     return tables
 
 
 def _sync_folder(folder: Path) -> None:
     if os.name != "posix":
-        return  # elsewhere a folder is no file
+        return  # only POSIX systems can sync a folder
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -20,7 +20,7 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.spool import leave
+from spangrade.tracer.store.spool import write
 
 DAY_NS = 86_400 * 10**9
 
@@ -98,7 +98,7 @@ def test_a_users_sessions_are_deleted(db: Path) -> None:
 
 
 def test_what_waits_in_the_spool_is_deleted_too(db: Path) -> None:
-    leave(db, rows_of([turn("old", 12)]))
+    write(db, rows_of([turn("old", 12)]))
     assert delete(db, sessions=["old"])[:3] == (1, 2, 1)
 
 
