@@ -11,7 +11,7 @@ import pytest
 
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.span import Span
-from spangrade.tracer.store.store import Added, Store
+from spangrade.tracer.store import Added, Store
 
 SECRET = "the-local-secret"
 SPAN = Span("a" * 32, "b" * 16, None, "chat", "CLIENT", 1, 2)
