@@ -124,7 +124,7 @@ class Database:
 
     def import_files(
         self,
-        paths: Iterable[StrPath],
+        paths: StrPath | Iterable[StrPath],
         *,
         strict: bool = False,
         session_from: Sequence[str] | None = None,
@@ -135,7 +135,7 @@ class Database:
         is raised. `session_from` names span or resource attributes that hold the session's id, before any
         other; the database remembers them, `[]` forgets them.
         """
-        files = [Path(path) for path in paths]
+        files = _paths(paths)
         if strict:
             pipeline.check_files(files, self._callbacks)
         with Store.open(self.path, wait_s=pipeline.WAIT_S) as store:
@@ -169,9 +169,9 @@ class Database:
         self,
         dataset: StrPath,
         *,
-        spans: Iterable[StrPath] = (),
-        metrics: Iterable[str | Metric] = (),
-        metrics_files: Iterable[StrPath] = (),
+        spans: StrPath | Iterable[StrPath] = (),
+        metrics: str | Metric | Iterable[str | Metric] = (),
+        metrics_files: StrPath | Iterable[StrPath] = (),
         out: StrPath | None = None,
     ) -> Run:
         """Grade sessions against a dataset, save the scores in the database, and return the run.
@@ -190,9 +190,9 @@ class Database:
         return pipeline.grade_dataset(
             self.path,
             Path(dataset),
-            spans=[Path(path) for path in spans],
-            metrics=list(metrics),
-            metrics_files=[Path(path) for path in metrics_files],
+            spans=_paths(spans),
+            metrics=[metrics] if isinstance(metrics, str | Metric) else list(metrics),
+            metrics_files=_paths(metrics_files),
             out=None if out is None else Path(out),
             callbacks=self._callbacks,
         )
@@ -235,7 +235,7 @@ class Database:
 
     def delete(
         self,
-        sessions: Sequence[str] = (),
+        sessions: str | Sequence[str] = (),
         *,
         before: str | datetime | None = None,
         user: str | None = None,
@@ -253,7 +253,7 @@ class Database:
             )
         return deletion.delete(
             self.path,
-            sessions=sessions,
+            sessions=[sessions] if isinstance(sessions, str) else sessions,
             before_ns=None if before is None else deletion.parse_time(before),
             user=user,
             dry_run=dry_run,
@@ -276,12 +276,18 @@ class Database:
         return GoldenAddition(added, problems, volatile)
 
 
-def list_metrics(metrics_files: Iterable[StrPath] = ()) -> list[Metric]:
+def list_metrics(metrics_files: StrPath | Iterable[StrPath] = ()) -> list[Metric]:
     """Return the installed metrics, and after them those of files.
 
     Raises InputError for a file that cannot be used.
     """
-    return list(with_files([Path(path) for path in metrics_files])[0].values())
+    return list(with_files(_paths(metrics_files))[0].values())
+
+
+def _paths(paths: StrPath | Iterable[StrPath]) -> list[Path]:
+    if isinstance(paths, str | os.PathLike):
+        return [Path(paths)]
+    return [Path(path) for path in paths]
 
 
 def _session_id(store: Store, prefix: str) -> str:

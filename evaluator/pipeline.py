@@ -55,7 +55,7 @@ def _ignore(step: str) -> None:
 
 
 class Callbacks(NamedTuple):
-    """Who hears of input that cannot be used, and of the step that begins ("deriving sessions")."""
+    """What is called with input that cannot be used, and with the name of a step that begins."""
 
     on_problem: Callable[[Problem], None] = log_problem
     on_progress: Callable[[str], None] = _ignore
@@ -71,12 +71,13 @@ def up_to_date(db: Path, callbacks: Callbacks = DEFAULT, *, wait_s: float = WAIT
     Raises StoreLockedError if another process has it open for longer than `wait_s`.
     """
     with Store.open(db, read_only=True, wait_s=wait_s) as store:
-        behind = stale(store)
-    if behind or waiting(db):
-        callbacks.on_progress("deriving sessions")
-        with Store.open(db, wait_s=wait_s) as store:
-            drain(store)
-            update(store)
+        if not (stale(store) or waiting(db)):
+            yield store
+            return
+    callbacks.on_progress("deriving sessions")
+    with Store.open(db, wait_s=wait_s) as store:
+        drain(store)
+        update(store)
     with Store.open(db, read_only=True, wait_s=wait_s) as store:
         yield store
 

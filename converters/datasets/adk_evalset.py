@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from spangrade.converters.datasets.adk_events import content_text, objects, parts
-from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.files import load_json, write_new_json
+from spangrade.converters.datasets.golden import GoldenQuestion, append, golden_of
+from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer.span import Problem
 
@@ -53,6 +56,23 @@ def questions_of(
         yield _question(
             eval_id, case, content_text(either(turns[-1], "final_response")), user_inputs, calls, agent
         )
+
+
+def convert(source: Path, output: Path, agent: str | None = None) -> tuple[str, list[Problem]]:
+    """Write an eval set's questions into a golden file, or a golden file's into a new eval set.
+
+    Return what was written (`3 questions added`, `3 eval cases written`), and a Problem for each part that
+    cannot be used. Raises InputError as `load_json`, `append` and `write_new_json` do.
+    """
+    document = load_json(source)
+    if is_evalset(document):
+        questions, problems = separate(questions_of(document, str(source), agent))
+        added, more = append(output, questions)
+        return f"{added} questions added", [*problems, *more]
+    golden = golden_of(document, str(source)).golden_questions
+    evalset, problems = evalset_of(golden, output.name.partition(".")[0])
+    write_new_json(output, evalset)
+    return f"{len(golden)} eval cases written", problems
 
 
 def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[dict[str, Any], list[Problem]]:

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
-from spangrade.converters.datasets.problems import separate
 from spangrade.converters.script import report
-from spangrade.evaluator.cli.options import Db
+from spangrade.evaluator.cli.options import Db, SessionId
 from spangrade.evaluator.cli.output import database, warn
 
 app = typer.Typer(
@@ -37,25 +36,15 @@ def evalset(
 
     What cannot be used is named and left out, and the exit code is then 2.
     """
-    from spangrade.converters.datasets.adk_evalset import evalset_of, is_evalset, questions_of
-    from spangrade.converters.datasets.files import load_json, write_new_json
-    from spangrade.converters.datasets.golden import append, golden_of
+    from spangrade.converters.datasets.adk_evalset import convert
 
-    document = load_json(source)
-    if is_evalset(document):
-        questions, problems = separate(questions_of(document, str(source), agent))
-        added, more = append(output, questions)
-        report(f"{added} questions added to {output}", [*problems, *more])
-    else:
-        golden = golden_of(document, str(source)).golden_questions
-        converted, problems = evalset_of(golden, output.name.partition(".")[0])
-        write_new_json(output, converted)
-        report(f"{len(golden)} eval cases written to {output}", problems)
+    written, problems = convert(source, output, agent)
+    report(f"{written} to {output}", problems)
 
 
 @app.command()
 def session(
-    session_id: Annotated[str, typer.Argument(help="A stored session's id, or the beginning of one.")],
+    session_id: SessionId,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="A golden file; what it has already is kept.")
     ],

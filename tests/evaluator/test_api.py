@@ -51,7 +51,7 @@ def no_file_is_held(db: Database) -> bool:
 def test_importing_counts_what_is_new_and_what_was_there(tmp_path: Path) -> None:
     db = spangrade.open(tmp_path / "new.duckdb")
     path = str(tmp_path / "new.duckdb")
-    assert db.import_files([SPANS]) == Imported(path, 44, 0, 0, 4, 4, 0, 0)
+    assert db.import_files(SPANS) == Imported(path, 44, 0, 0, 4, 4, 0, 0)
     assert db.import_files([SPANS]) == Imported(path, 0, 0, 44, 4, 0, 0, 0)
 
 
@@ -208,7 +208,7 @@ def test_lint_names_what_is_missing_and_how_to_fix_it(db: Database) -> None:
 
 
 def test_sessions_are_deleted_by_id_time_or_user(db: Database) -> None:
-    counted = db.delete(["conversation-1"], dry_run=True)
+    counted = db.delete("conversation-1", dry_run=True)
     assert counted == Deleted(1, counted.spans, 0, 0)
     assert db.delete(before=datetime(2020, 1, 1, tzinfo=UTC)) == Deleted(0, 0, 0, 0)
     assert db.delete(before="2020-01-01", user="nobody") == Deleted(0, 0, 0, 0)
