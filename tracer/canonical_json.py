@@ -16,12 +16,14 @@ import orjson
 
 _MAX_DEPTH = 100
 _MAX_PARTS = 250_000  # 0.2 s; objects that refer to each other back and forth would have no end
+_COMPACT = orjson.OPT_NON_STR_KEYS
+_INDENTED = orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2
 _INTEGERS = range(-(2**63), 2**64)  # what orjson writes as a number
 
 
 def dumps(value: Any, *, indent: bool = False) -> str:
     """Return a value's JSON text; what JSON has no type for is converted as by `json_value`."""
-    option = orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
+    option = _INDENTED if indent else _COMPACT
     try:
         return orjson.dumps(value, default=json_value, option=option).decode()
     except TypeError:  # half a surrogate pair, an integer beyond 64 bits, or nesting past 254

@@ -130,7 +130,7 @@ class DuckDBSpanExporter(SpanExporter):
 class SessionSpanProcessor(SpanProcessor):
     """Adds the session's attributes to every span that starts inside a `session()`, also to a library's own.
 
-    Raw model clients make one trace per call: nothing else tells which conversation the call is part of.
+    Raw model clients make one trace per call: nothing else links the call to its conversation.
     """
 
     def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:

@@ -1,4 +1,4 @@
--- A log record has no id: one that is equal in everything that tells it apart is the same one delivered again.
+-- A log record has no id: a record whose identifying columns are all equal was delivered again.
 INSERT INTO logs BY NAME
 SELECT incoming.*
 FROM incoming

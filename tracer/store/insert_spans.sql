@@ -1,5 +1,5 @@
--- A span may be delivered twice (exporters retry): only those that are not here yet go in. The look-up is
--- bounded by the batch's own start times, so that row groups outside them are skipped unread.
+-- A span may be delivered twice (exporters retry): insert only new ones. The lookup is bounded by the batch's
+-- start times, so that DuckDB skips row groups outside them.
 INSERT INTO spans BY NAME
 SELECT incoming.*
 FROM incoming
