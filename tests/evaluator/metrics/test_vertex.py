@@ -87,7 +87,7 @@ def test_a_metric_of_many_turns_or_of_tools_is_shown_them(vertex: GeminiStandIn)
 
 
 def test_what_goes_wrong_is_a_failure_and_never_a_score(vertex: GeminiStandIn) -> None:
-    assert measured(vertex, "SAFETY", []) == Failure("vertex/safety_v1: answered no score")
+    assert measured(vertex, "SAFETY", []) == Failure("vertex/safety_v1: the answer has no score")
     assert measured(vertex, "SAFETY", [{"error": {"code": 3, "message": "too long"}}]) == Failure(
         "vertex/safety_v1: too long"
     )
