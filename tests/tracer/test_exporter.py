@@ -165,17 +165,28 @@ def test_a_batch_waits_while_another_process_holds_the_database(tmp_path, finish
     assert (results, exporter.dropped, names_in(db)) == ([SpanExportResult.SUCCESS], 0, ["a"])
 
 
-def test_a_database_held_for_long_costs_one_wait_and_no_span(tmp_path, finished, another_process):
+def test_a_database_held_for_long_costs_one_wait_and_no_span(
+    tmp_path, finished, another_process, monkeypatch
+):
     db = tmp_path / "spans.duckdb"
     let_go = another_process(db)
     exporter = DuckDBSpanExporter(db)
     spans = finished("a", "b", "c")
+    waits, wait = [], threading.Event.wait
+
+    def counted(event, timeout=None):
+        waits.append(timeout)
+        return wait(event, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", counted)
     began = time.monotonic()
     assert exporter.export(spans[:1]) is SpanExportResult.SUCCESS
-    waited = time.monotonic() - began
+    assert time.monotonic() - began >= 1
+    assert waits
+    waits.clear()
     assert exporter.export(spans[1:2]) is SpanExportResult.SUCCESS
-    waited_again = time.monotonic() - began - waited
-    assert waited >= 1 > waited_again
+    assert waits == []
+    monkeypatch.undo()
     assert len(waiting(db)) == 2
     let_go()
     patient = DuckDBSpanExporter(db, lock_timeout_s=30)
