@@ -224,7 +224,7 @@ async def test_pydantic_ais_output_tool_is_the_answer_and_no_tool_call(instrumen
 
 
 @pytest.mark.parametrize("capture", ["no_content", "span_and_event"])
-async def test_adks_hand_off_to_another_agent_is_no_tool_call_unless_it_is_expected(capture, monkeypatch):
+async def test_adks_handoff_to_another_agent_is_no_tool_call_unless_it_is_expected(capture, monkeypatch):
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", capture)
     pytest.importorskip("google.adk", reason="google-adk is not installed: the group `frameworks` has it")
     from google.adk.agents import LlmAgent

@@ -219,7 +219,7 @@ LOOK = ToolCall("look", "1", '{"at":5}')
         pytest.param(
             {"role": "user", "content": [{"image_url": {"url": "x"}}, {"type": "text", "text": "a coat?"}]},
             Message("user", "a coat?"),
-            id="what is no text is left out",
+            id="a value that is not a text is left out",
         ),
         pytest.param(
             {"type": "function_call", "call_id": "1", "id": "fc", "name": "look", "arguments": '{"at": 5}'},
@@ -434,7 +434,7 @@ def test_openai_agents_write_the_repr_of_parts_that_are_not_text() -> None:
     assert [o.response for o in (answered, odd, hidden)] == ["hi", "Response to you (as asked)", None]
 
 
-def test_a_hand_off_span_of_openai_agents_names_both_sides() -> None:
+def test_a_handoff_span_of_openai_agents_names_both_sides() -> None:
     found = observation(
         scope="opentelemetry.instrumentation.openai_agents",
         gen_ai__operation__name="agent_handoff",

@@ -403,7 +403,7 @@ async def test_a_span_around_the_test_is_no_part_of_the_conversation(no_judge):
         assert trace.get_current_span() is outer.span
 
 
-async def test_a_hand_off_is_a_tool_call_only_where_it_is_expected(no_judge):
+async def test_a_handoff_is_a_tool_call_only_where_it_is_expected(no_judge):
     async def agent(text):
         with tracer.agent("front"):
             with tracer.tool("transfer_to_agent") as tool:

@@ -88,7 +88,7 @@ def test_an_agent_is_not_named_again_after_the_tools_between_are_left_out() -> N
     assert value(measured("trajectory_exact_match", made, question(trajectory=["shop"]))) == 1
 
 
-def test_a_trajectory_reference_that_names_a_tool_is_compared_with_all_steps_but_unnamed_hand_offs() -> None:
+def test_a_trajectory_reference_that_names_a_tool_is_compared_with_all_steps_but_unnamed_handoffs() -> None:
     calls = [tool("get_cart"), tool("transfer_to_agent", handoff=True), tool("pay")]
     made = session(
         [("hi", calls)],
@@ -202,7 +202,7 @@ def test_each_tool_metric_takes_a_matcher_for_arguments() -> None:
     assert [value(measured(name, made, other)) for name in names] == [0, 0, 0, 1]
 
 
-def test_hand_offs_are_calls_only_where_the_reference_names_them() -> None:
+def test_handoffs_are_calls_only_where_the_reference_names_them() -> None:
     calls = [tool("find", {}), tool("transfer_to_agent", {"agent_name": "cashier"}, handoff=True)]
     made = session([("hi", calls)])
     handover = ("transfer_to_agent", {"agent_name": "cashier"})
@@ -332,7 +332,7 @@ def test_percentiles_are_nearest_ranks_and_none_of_nothing() -> None:
     assert nearest_rank([], 0.5) is None
 
 
-def test_activity_metrics_leave_hand_offs_to_their_own() -> None:
+def test_activity_metrics_leave_handoffs_to_their_own() -> None:
     calls = [tool("find"), tool("find", ok=False), tool("pay"), tool("transfer", handoff=True, ok=None)]
     made = session([("hi", calls)], handoffs=(("shop", "cashier"),))
     assert [measured(name, made) for name in ("tool_utilization", "tool_success_rate", "agent_handoffs")] == [

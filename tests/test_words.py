@@ -1,0 +1,41 @@
+"""Idioms of earlier versions that the code and its documentation do not use any more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+IDIOMS = {
+    r"[;:,(] right (is|are|would be)\b": "expected …",
+    r"\b(un)?mend(s|ed|able|ing)?\b": "fix, advice",
+    r"\bis no (agent|dialect|hand-off|list|number|object|text|tool)\b": "is not a …",
+    r"\btak(e|es|en|ing) back [$`A-Z]": "unset",
+    r"\btold to come again\b": "rejected with 503",
+    r"\bcame of it\b": "the result",
+    r"\bfinds it locked\b": "if it is locked",
+    r"\b(a stranger's|people's own)\b": "third-party, your own",
+    r"\bspelt\b": "written, named",
+    r"(?<=\w )(µs|ms|bytes|tokens|dollars) a (span|session)\b": "per span, per session",
+    r"hand_off": "handoff in names",
+    r"\b(take_in|hand_over|chore|doomed)\b": "import_files, seal, maintenance_task, to_delete",
+}
+
+
+def written_files() -> list[Path]:
+    folders = ("src/spangrade", "tracer", "converters", "evaluator", "datasets", "docs", "tests")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path != Path(__file__)]
+    return [*ROOT.glob("*.md"), *(path for path in files if path.suffix in {".py", ".md", ".sql"})]
+
+
+@pytest.mark.parametrize("idiom", IDIOMS)
+def test_the_glossary_holds(idiom: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in written_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(idiom, line, re.IGNORECASE)
+    ]
+    assert found == [], f"expected: {IDIOMS[idiom]}"
