@@ -10,6 +10,7 @@ import typer
 
 from spangrade.tracer.errors import ExitCode, SpangradeError
 from spangrade.tracer.span import Problem
+from spangrade.tracer.terminal import print_line, warn
 
 
 def report(summary: str, problems: Sequence[Problem] = ()) -> None:
@@ -18,9 +19,9 @@ def report(summary: str, problems: Sequence[Problem] = ()) -> None:
     Raises SystemExit with 2 if it left anything out.
     """
     for problem in problems:
-        print(f"spangrade: {problem.where}: {problem.message}", file=sys.stderr)
+        warn(f"{problem.where}: {problem.message}")
     dropped = sum(problem.dropped for problem in problems)
-    print(f"{summary}; {dropped} left out" if dropped else summary)
+    print_line(f"{summary}; {dropped} left out" if dropped else summary)
     if dropped:
         raise SystemExit(ExitCode.BAD_INPUT)
 
@@ -32,5 +33,5 @@ def run_script(command: Callable[..., Any]) -> None:
     try:
         app()
     except SpangradeError as error:
-        print(f"spangrade: {error}", file=sys.stderr)
+        warn(str(error))
         sys.exit(error.exit_code)

@@ -6,6 +6,7 @@ import gc
 import sys
 
 from spangrade.tracer.errors import SpangradeError
+from spangrade.tracer.terminal import log_to_terminal, warn
 
 
 def main() -> None:
@@ -15,8 +16,9 @@ def main() -> None:
     # Hundreds of thousands of small values are made and kept, hardly any in a cycle: looking for cycles after
     # every 700 of them takes a third of the time of an import or a grade.
     gc.set_threshold(200_000, 20, 20)
+    log_to_terminal()
     try:
         app()
     except SpangradeError as error:
-        print(f"spangrade: {error}", file=sys.stderr)
+        warn(str(error))
         sys.exit(error.exit_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +11,8 @@ from typing import Annotated
 import typer
 
 from spangrade.evaluator.cli.options import Db
-from spangrade.evaluator.cli.output import warn
 from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.terminal import log_to_terminal, print_line, warn
 
 
 def collect(
@@ -58,7 +57,7 @@ def collect(
     from spangrade.evaluator.api import check_age, default_path
     from spangrade.tracer.redaction import redaction
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    log_to_terminal("%(asctime)s %(levelname)s %(message)s")
     path = db or default_path()
     settings = Settings(
         db=path,
@@ -77,11 +76,7 @@ def collect(
         warn("the token and the spans go over the network in the clear: give --tls-cert and --tls-key")
 
     def ready(http: str, grpc: str) -> None:
-        print(
-            f"collecting into {path}: OTLP over HTTP at {http}, over gRPC at {grpc}",
-            file=sys.stderr,
-            flush=True,
-        )
+        print_line(f"collecting into {path}: OTLP over HTTP at {http}, over gRPC at {grpc}", sys.stderr)
 
     serve(settings, ready)
 

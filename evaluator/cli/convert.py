@@ -10,7 +10,8 @@ import typer
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
 from spangrade.converters.script import report
 from spangrade.evaluator.cli.options import Db, SessionId
-from spangrade.evaluator.cli.output import database, warn
+from spangrade.evaluator.cli.output import database
+from spangrade.tracer.terminal import warn
 
 app = typer.Typer(
     help="Convert logs, ADK's eval history and eval sets, and stored sessions into datasets.",

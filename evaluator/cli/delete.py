@@ -8,6 +8,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
 from spangrade.evaluator.cli.output import database, print_json
+from spangrade.tracer.terminal import print_line
 
 
 def delete(
@@ -28,6 +29,6 @@ def delete(
         return
     what = f"{deleted.sessions} sessions: {deleted.spans} spans and {deleted.logs} logs"
     if dry_run:
-        print(f"{what} would be deleted from {opened.path}")
+        print_line(f"{what} would be deleted from {opened.path}")
     else:
-        print(f"{what} deleted from {opened.path}, which is {deleted.bytes_saved / 1e6:.1f} MB smaller")
+        print_line(f"{what} deleted from {opened.path}, which is {deleted.bytes_saved / 1e6:.1f} MB smaller")

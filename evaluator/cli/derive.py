@@ -8,6 +8,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
 from spangrade.evaluator.cli.output import database, print_json
+from spangrade.tracer.terminal import print_line
 
 
 def derive(
@@ -21,4 +22,4 @@ def derive(
     if format is Format.JSON:
         print_json({"db": str(opened.path), "derived": derived})
     else:
-        print(f"{derived} sessions derived in {opened.path}")
+        print_line(f"{derived} sessions derived in {opened.path}")

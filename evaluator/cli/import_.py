@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, warn
+from spangrade.evaluator.cli.output import database, print_json
+from spangrade.tracer.terminal import print_line, warn
 
 
 def import_(
@@ -35,7 +36,7 @@ def import_(
     if format is Format.JSON:
         print_json(imported._asdict())
     else:
-        print(
+        print_line(
             f"{imported.spans} spans and {imported.logs} logs imported into {imported.db}, "
             f"{imported.duplicates} were there already; {imported.sessions} sessions in it"
         )

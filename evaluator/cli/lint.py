@@ -10,6 +10,7 @@ import typer
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
 from spangrade.evaluator.cli.output import database, print_json, print_table
 from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.terminal import print_line
 
 if TYPE_CHECKING:
     from spangrade.evaluator.api import Finding
@@ -33,7 +34,7 @@ def lint(
     elif findings:
         print_table(_by_kind(findings), _COLUMNS)
     else:
-        print("nothing is lacking")
+        print_line("nothing is lacking")
     fixable = any(finding.metrics and finding.advice for finding in findings)
     raise typer.Exit(ExitCode.INCONCLUSIVE if fixable else ExitCode.PASSED)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.terminal import printable_json, warn
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -22,7 +23,7 @@ _SPINNER_AFTER_S = 2.0
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, and nothing else."""
-    sys.stdout.buffer.write(f"{dumps(value, indent=True)}\n".encode())
+    sys.stdout.buffer.write(f"{printable_json(dumps(value, indent=True))}\n".encode())
     sys.stdout.flush()
 
 
@@ -43,11 +44,6 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> No
     from spangrade.evaluator.reports.tables import table
 
     show(table(rows, columns))
-
-
-def warn(message: str) -> None:
-    """Print one line on standard error."""
-    print(f"spangrade: {message}", file=sys.stderr)
 
 
 @contextmanager

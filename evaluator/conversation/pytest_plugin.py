@@ -147,7 +147,9 @@ class _Evals:
         if report.failed and call.excinfo is not None:
             frame = call.excinfo.traceback[-1].frame
             if differences := _differences(frame.f_locals.values()):
-                report.sections.append(("what differs", "\n".join(differences)))
+                from spangrade.tracer.terminal import printable
+
+                report.sections.append(("what differs", printable("\n".join(differences))))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

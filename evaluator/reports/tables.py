@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.run import Run, SessionVerdict
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.terminal import printable
 
 MAX_LISTED = 20  # sessions of one verdict; sessions.jsonl has all of them
 
@@ -25,29 +25,27 @@ _COLOURS = {  # of the verdicts whose reasons are listed, the gravest first
 }
 
 
-def cell(value: Any) -> Text:
-    """Return a value as a cell's text: what was recorded may hold markup and control characters."""
+_INDENT = "\n" + 10 * " "  # of the lines after the first of one message
+
+
+def cell(value: Any, *, newline: str = "\n") -> Text:
+    """Return a value as text in which nothing is markup and no character controls the terminal."""
     if value is None:
         return Text("–", "dim")
     if isinstance(value, float):
         value = f"{value:.6g}"
     if not isinstance(value, str):
         value = dumps(value) if isinstance(value, list | tuple | dict) else str(value)
-    return Text(
-        "".join(
-            letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}"
-            for letter in value
-        )
-    )
+    return Text(printable(value, newline=newline))
 
 
 def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str | None = None) -> Table:
     """Return rows as a table; columns of numbers are aligned to the right."""
     rows = list(rows)
-    made = Table(title=title, title_justify="left")
+    made = Table(title=None if title is None else cell(title), title_justify="left")
     for column in columns:
         number = any(isinstance(row[column], int | float) for row in rows)
-        made.add_column(column, justify="right" if number else "left", overflow="fold")
+        made.add_column(cell(column), justify="right" if number else "left", overflow="fold")
     for row in rows:
         made.add_row(*(cell(row[column]) for column in columns))
     return made
@@ -67,7 +65,7 @@ def run_tables(run: Run) -> RenderableType:
             parts.append(Text(f"and {len(sessions) - MAX_LISTED} more {verdict}"))
     if run.metrics:
         parts.append(_metrics_table(run))
-    return Group(*parts, Text(str(run)))
+    return Group(*parts, cell(str(run)))
 
 
 def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]]) -> Table:
@@ -90,23 +88,23 @@ def _metrics_table(run: Run) -> Table:
         made.add_column(column.replace("_", " "), justify="right")
     for name, totals in run.metrics.items():
         row = totals.to_json()
-        made.add_row(name, *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns))
+        made.add_row(
+            cell(name), *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)
+        )
     return made
 
 
 def session_lines(s: Session) -> Iterator[tuple[RenderableType, ...]]:
     """Yield what a session did, line by line; a line's parts are printed with a space between them."""
     usage, latency = s.usage, s.latency
-    yield (
-        f"[bold]{escape(s.session_id)}[/] ({s.session_id_source})  question {escape(s.question_id or '–')}",
-    )
-    yield (
-        Text(f"agents {', '.join(s.agents or ('unknown',))}; models {', '.join(s.models or ('unknown',))}"),
-    )
+    session_id, source, question = map(_line, (s.session_id, s.session_id_source, s.question_id or "–"))
+    yield (Text.assemble((session_id, "bold"), f" ({source})  question {question}"),)
+    agents, models = ", ".join(s.agents or ("unknown",)), ", ".join(s.models or ("unknown",))
+    yield (Text(_line(f"agents {agents}; models {models}")),)
     cost = (
         f"${s.cost_usd:.6f}"
         if s.cost_usd is not None
-        else f"unknown (no price: {s.cost_unknown or 'no usage'})"
+        else f"unknown (no price: {_line(s.cost_unknown or 'no usage')})"
     )
     yield (
         Text(
@@ -124,20 +122,26 @@ def session_lines(s: Session) -> Iterator[tuple[RenderableType, ...]]:
         ),
     )
     for turn in s.turns:
-        yield (f"\n[bold]turn {turn.turn}[/]  {_or_unknown(turn.latency_s)} s",)
-        yield "  user   ", cell(turn.user_input)
+        yield (Text.assemble("\n", (f"turn {turn.turn}", "bold"), f"  {_or_unknown(turn.latency_s)} s"),)
+        yield "  user   ", cell(turn.user_input, newline=_INDENT)
         for tool in (tool for tool in s.tool_interactions if tool.turn == turn.turn):
             status = {True: "ok", False: "failed", None: "unknown"}[tool.ok]
             kind = "hand-off" if tool.handoff else "tool"
-            arguments, output = cell(tool.input_arguments), cell(tool.output)
-            yield f"  {kind}   ", cell(tool.tool_name), arguments, "→", output, f"({status})"
-        yield "  agent  ", cell(turn.final_response)
+            arguments, output = (
+                cell(value, newline=_INDENT) for value in (tool.input_arguments, tool.output)
+            )
+            yield f"  {kind}   ", cell(tool.tool_name, newline=_INDENT), arguments, "→", output, f"({status})"
+        yield "  agent  ", cell(turn.final_response, newline=_INDENT)
     if s.state_variables is not None:
         state = [{"variable": name, "value": value} for name, value in s.state_variables.items()]
         yield (table(state, ("variable", "value"), "state at the end"),)
     if s.errors:
         errors = [{"where": error.where, "message": error.message} for error in s.errors]
         yield (table(errors, ("where", "message"), "errors"),)
+
+
+def _line(text: str) -> str:
+    return printable(text, newline=_INDENT)
 
 
 def _or_unknown(value: float | None) -> str:

@@ -14,7 +14,14 @@ def test_the_security_rules_are_on_for_everything_that_is_installed() -> None:
     lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
     assert "S" in lint["select"]
     assert not [rule for rule in lint["ignore"] if rule.startswith("S") and not rule.startswith("SIM")]
-    assert not [pattern for pattern in lint["per-file-ignores"] if any(one in pattern for one in INSTALLED)]
+    excepted = {
+        pattern: [
+            rule for rule in rules if rule == "S" or rule[:2] in {"S1", "S2", "S3", "S4", "S5", "S6", "S7"}
+        ]
+        for pattern, rules in lint["per-file-ignores"].items()
+        if any(one in pattern for one in INSTALLED)
+    }
+    assert not any(excepted.values()), excepted
 
 
 def test_every_exception_to_a_security_rule_gives_its_reason() -> None:

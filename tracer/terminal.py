@@ -1,0 +1,79 @@
+"""Text for a terminal: the only way in which what was recorded, or read from a file, is printed.
+
+A terminal obeys control characters: text of an agent could move the cursor, change the colours, set a link or
+the window's title, or show itself in another order than it was written.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import unicodedata
+from functools import cache
+from typing import TextIO
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_INDENT = "\n  "
+# Besides those that JSON escapes itself: DEL, C1 controls, and what is not seen or turns the direction.
+_UNSAFE_IN_JSON = re.compile(
+    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str, *, newline: str = "\n") -> str:
+    """Return text that a terminal only shows.
+
+    What is not printable becomes U+FFFD: controls, marks of direction and of no width. Tabs and spaces of any
+    kind become a space, the end of a line `newline`.
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else _shown(letter, newline) for letter in text)
+
+
+def _shown(letter: str, newline: str) -> str:
+    if letter == "\n":
+        return newline
+    return " " if letter == "\t" or unicodedata.category(letter) == "Zs" else _REPLACEMENT
+
+
+def printable_json(text: str) -> str:
+    """Return JSON text that means the same and that a terminal only shows."""
+    return _UNSAFE_IN_JSON.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def print_line(text: str, to: TextIO | None = None) -> None:
+    """Print text, on standard output unless `to` names another stream.
+
+    Lines after the first are indented, so that no text looks like two messages.
+    """
+    print(printable(text, newline=_INDENT), file=to, flush=True)
+
+
+def warn(message: str) -> None:
+    """Print a message on standard error, after `spangrade:`."""
+    print_line(f"spangrade: {message}", sys.stderr)
+
+
+def log_to_terminal(line: str = "%(message)s") -> None:
+    """Print logged warnings on standard error, in the format `line`, unless logging is configured already."""
+    _handler().setFormatter(_Formatter(line))
+    logging.basicConfig(handlers=[_handler()], level=logging.WARNING)
+
+
+@cache
+def _handler() -> logging.Handler:
+    return logging.StreamHandler()
+
+
+class _Formatter(logging.Formatter):
+    """Formats records as text that a terminal only shows; a traceback stays on its lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), newline=_INDENT)
