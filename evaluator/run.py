@@ -60,7 +60,7 @@ def score_rows(grade: Grade) -> Iterator[ScoreRow]:
     for name, outcome in grade.outcomes.items():
         key = (grade.session_id, grade.question_id, name)
         if isinstance(outcome, Score):
-            evidence = canonical(outcome.evidence)
+            evidence = canonical(outcome.evidence) if outcome.evidence else "[]"
             yield ScoreRow(*key, outcome.value, outcome.passed, "score", outcome.reason, evidence)
         elif isinstance(outcome, Inconclusive):
             yield ScoreRow(*key, None, None, "inconclusive", outcome.reason, "[]")
