@@ -76,7 +76,7 @@ class Imported(NamedTuple):
 
 
 class GoldenAddition(NamedTuple):
-    """What came of adding a session to a golden file.
+    """The result of adding a session to a golden file.
 
     `added` is 1, or 0 where a problem prevented it. `volatile` names the values that look generated, such as
     ids and timestamps: another run has others.

@@ -38,7 +38,7 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
     no_input = [str(turn.turn) for turn in session.turns if turn.user_input is None]
     if no_input or not session.turns:
         where = f"turn {', '.join(no_input)}" if no_input else "any turn"
-        raise InputError(f"session {session.session_id}: what the user said in {where} is not recorded")
+        raise InputError(f"session {session.session_id}: the user's message in {where} is not recorded")
     if not session.agents:
         raise InputError(f"session {session.session_id}: which agents took part is not recorded")
     volatile: list[str] = []

@@ -144,7 +144,7 @@ def test_rows_convert_to_frames_and_outlive_the_file(db: Database) -> None:
 @pytest.mark.parametrize(
     "query", ["SELECT 1 AS a, 2 AS a, 3 AS a_2 WHERE false", "SELECT 1 AS a, 2 AS a, 3 AS a_2"]
 )
-def test_columns_of_one_name_are_told_apart(query: str, db: Database) -> None:
+def test_columns_of_one_name_are_numbered(query: str, db: Database) -> None:
     rows = db.sql(query)
     assert rows.columns == ["a", "a_2", "a_2_2"]
     assert list(rows.df().columns) == rows.columns

@@ -126,8 +126,8 @@ def test_a_state_variable_that_looks_generated_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("done", "said"),
     [
-        (session([(None, ()), ("hi", ())]), "what the user said in turn 1 is not recorded"),
-        (session([]), "what the user said in any turn is not recorded"),
+        (session([(None, ()), ("hi", ())]), "the user's message in turn 1 is not recorded"),
+        (session([]), "the user's message in any turn is not recorded"),
         (session(agents=None), "which agents took part is not recorded"),
     ],
 )
