@@ -24,11 +24,10 @@ from pathlib import Path
 DATASET = Path(__file__).parents[2] / "datasets" / "customer_service"
 TRACE_ID = re.compile(r'"traceId": ?"([0-9a-f]{32})"')
 
-DERIVE = "from spangrade.tracer.store import Store; from spangrade.evaluator.derive import {0}\n"
 STEPS = {
-    "import and derive": ("-m", "spangrade", "import", "{spans}", "--db", "{db}"),
-    "derive again": ("-c", DERIVE.format("rebuild") + "with Store.open('{db}') as store: rebuild(store)"),
-    "grade": ("-m", "spangrade", "grade", "{golden}", "--db", "{db}", "--format", "json"),
+    "import and derive": ("import", "{spans}", "--db", "{db}"),
+    "derive again": ("derive", "--all", "--db", "{db}"),
+    "grade": ("grade", "{golden}", "--db", "{db}", "--format", "json"),
 }
 
 
@@ -42,10 +41,10 @@ def multiply_sessions(sessions: int, path: Path) -> None:
 
 
 def timed(command: list[str]) -> tuple[float, int]:
-    """Run a command; return its seconds and its peak memory in MB."""
+    """Run a command of spangrade; return its seconds and its peak memory in MB."""
     started = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "spangrade", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - started
