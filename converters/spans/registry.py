@@ -8,9 +8,7 @@ from functools import cache
 from typing import Protocol, runtime_checkable
 
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import text
 from spangrade.tracer.plugins import plugins
-from spangrade.tracer.semconv import AGENT_VERSION, SERVICE_VERSION
 from spangrade.tracer.span import LogRecord, Span
 
 GROUP = "spangrade.dialects"
@@ -74,9 +72,6 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
             if dialect.claims(span):
                 observation = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
                 sampled = span.trace_state is not None and _SAMPLED.search(span.trace_state)
-                version = text(span.attributes.get(AGENT_VERSION)) or text(span.resource.get(SERVICE_VERSION))
-                if sampled or version:
-                    observation = observation._replace(sampled=bool(sampled), agent_version=version)
-                observations.append(observation)
+                observations.append(observation._replace(sampled=True) if sampled else observation)
                 break
     return observations

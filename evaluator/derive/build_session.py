@@ -79,8 +79,13 @@ def _agents(tree: Tree) -> tuple[str, ...] | None:
 
 
 def _agent_version(tree: Tree) -> str | None:
-    versions = [(o.kind != "agent", o.agent_version) for o in tree.ordered if o.kind != "other"]
-    return next((version for _, version in sorted(versions, key=lambda item: item[0]) if version), None)
+    version = None
+    for o in tree.ordered:
+        if o.agent_version and o.kind == "agent":
+            return o.agent_version
+        if version is None and o.kind != "other":
+            version = o.agent_version
+    return version
 
 
 def _trajectory(groups: Sequence[Group], tools: Sequence[tuple[int, Observation]]) -> tuple[Step, ...]:

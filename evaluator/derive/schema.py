@@ -89,7 +89,7 @@ class TableColumn(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The table `derived.NAME` and, where it has a description, the view NAME.
+    """The table `derived.NAME` and the view NAME.
 
     A row begins with the cells of `keys`; those of `columns` are the record's own.
     """
@@ -127,7 +127,11 @@ def _record_in(kind: Any) -> Any:
 
 
 def _columns(record: type, prefix: str = "") -> Iterator[TableColumn]:
-    """Yield the columns of a record type; a nested dataclass has its fields in their place."""
+    """Yield the columns of a record type.
+
+    In place of a dataclass stand its fields, in place of a tuple of records their number. What has no
+    `Column` is stored and not shown.
+    """
     for name, hint in get_type_hints(record, include_extras=True).items():
         kind, nullable, column = _field(hint)
         path = prefix + name

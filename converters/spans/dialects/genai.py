@@ -106,6 +106,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         span.end_ns,
         name=tool if kind == "tool" else agent,
         agent=agent,
+        agent_version=text(attributes.get(semconv.AGENT_VERSION))
+        or text(span.resource.get(semconv.SERVICE_VERSION)),
         conversation_id=conversation_id,
         question_id=text(attributes.get(semconv.QUESTION_ID)),
         user_input=text(attributes.get(semconv.TURN_INPUT)) or exchange.user_input,

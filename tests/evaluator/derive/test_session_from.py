@@ -36,7 +36,7 @@ SPANS = [
 ]
 
 
-def test_the_attribute_comes_before_the_dialects_session_id_of_wherever_in_the_trace_it_stands(
+def test_the_attribute_on_any_span_of_a_trace_comes_before_the_dialects_id(
     tmp_path: Path,
 ) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
