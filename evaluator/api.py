@@ -12,8 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
-
 from spangrade.converters.datasets.golden import append
 from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, rebuild, update
@@ -25,6 +23,7 @@ from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.pipeline import Callbacks, SessionReader, log_problem, up_to_date
+from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
@@ -214,19 +213,32 @@ class Database:
         with up_to_date(self.path, self._callbacks) as store:
             return next(load(store, _session_id(store, session_id)))
 
-    def sql(self, query: str) -> Rows:
+    def sql(
+        self,
+        query: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        max_rows: int = MAX_ROWS,
+        on_overrun: Callable[[], None] | None = None,
+    ) -> Rows:
         """Return the rows of a query over spans, logs, the derived views and the scores.
 
-        It can neither write nor reach a file or the network. Raises InputError if DuckDB refuses it.
+        It is one SELECT (also DESCRIBE, SHOW, SUMMARIZE), or EXPLAIN of one, and can neither write nor read a
+        file. Raises InputError for anything else, if DuckDB refuses it, and if it takes longer than
+        `timeout_s`, more memory than SPANGRADE_MEMORY_LIMIT (1GB), or returns more than `max_rows` or 1 GB.
+
+        DuckDB cannot interrupt a single call of a function over a huge value: `on_overrun` is called from
+        another thread if the query still runs 5 s after its time.
         """
-        with up_to_date(self.path, self._callbacks) as store:
-            try:
-                relation = store.connection.sql(query)
-                if relation is None:
-                    raise InputError("SQL: expected a query, found a statement that returns no rows")
-                return Rows.of(relation)
-            except duckdb.Error as error:
-                raise InputError(f"SQL: {str(error).splitlines()[0]}") from error
+        with up_to_date(self.path, self._callbacks, confined=True) as store:
+            return select(
+                store,
+                query,
+                timeout_option="--timeout",
+                timeout_s=timeout_s,
+                max_rows=max_rows,
+                on_overrun=on_overrun,
+            )
 
     def lint(self, session_id: str | None = None) -> list[Finding]:
         """Return what the recordings of the sessions, or of one, lack, and how to fix it."""

@@ -65,12 +65,15 @@ DEFAULT = Callbacks()
 
 
 @contextmanager
-def up_to_date(db: Path, callbacks: Callbacks = DEFAULT, *, wait_s: float = WAIT_S) -> Iterator[Store]:
+def up_to_date(
+    db: Path, callbacks: Callbacks = DEFAULT, *, wait_s: float = WAIT_S, confined: bool = False
+) -> Iterator[Store]:
     """Open a database for reading, once what waits in its spool is loaded and new spans are derived.
 
-    Raises StoreLockedError if another process has it open for longer than `wait_s`.
+    With `confined` it is open for a query of someone else. Raises StoreLockedError if another process has it
+    open for longer than `wait_s`.
     """
-    with Store.open(db, read_only=True, wait_s=wait_s) as store:
+    with Store.open(db, read_only=True, confined=confined, wait_s=wait_s) as store:
         if not (stale(store) or waiting(db)):
             yield store
             return
@@ -78,7 +81,7 @@ def up_to_date(db: Path, callbacks: Callbacks = DEFAULT, *, wait_s: float = WAIT
     with Store.open(db, wait_s=wait_s) as store:
         drain(store)
         update(store)
-    with Store.open(db, read_only=True, wait_s=wait_s) as store:
+    with Store.open(db, read_only=True, confined=confined, wait_s=wait_s) as store:
         yield store
 
 
@@ -239,10 +242,11 @@ def grade_dataset(
         else:
             drain(store)
             update(store)
-        for metric in gates:
-            if isinstance(metric.function, Query):
-                metric.function.run(store)
         sessions = SessionReader(store, only)
+    if queries := [metric.function for metric in gates if isinstance(metric.function, Query)]:
+        with Store.open(db, confined=True, wait_s=RUN_WAIT_S) as store:
+            for query in queries:
+                query.run(store)
 
     run = Run(uuid.uuid4().hex, str(dataset), incomplete=incomplete)
     grades = grade(sessions.read(callbacks), golden.questions, gates)

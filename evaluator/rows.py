@@ -35,14 +35,29 @@ class Rows:
         self.columns = _distinct([field.name for field in schema.fields])
 
     @classmethod
-    def of(cls, relation: duckdb.DuckDBPyRelation) -> Rows:
+    def of(
+        cls,
+        relation: duckdb.DuckDBPyRelation,
+        *,
+        max_rows: float = float("inf"),
+        max_bytes: float = float("inf"),
+    ) -> Rows:
         """Read all rows of a relation, whose connection has `arrow_lossless_conversion` set.
 
-        Raises duckdb.Error if the query fails.
+        Raises duckdb.Error if the query fails, InputError if the rows are too many or too large.
         """
+        chunks: list[na.Array] = []
+        rows = size = 0
         try:
-            stream = na.ArrayStream(relation)
-            return cls(stream.schema, list(stream.iter_chunks()))
+            with na.ArrayStream(relation) as stream:
+                for chunk in stream.iter_chunks():
+                    rows, size = rows + len(chunk), size + _size(chunk)
+                    if rows > max_rows:
+                        raise InputError(f"more than {max_rows:,} rows: aggregate, or add a LIMIT")
+                    if size > max_bytes:
+                        raise InputError(f"more than {max_bytes / 1e6:,.0f} MB: select less, or add a LIMIT")
+                    chunks.append(chunk)
+                return cls(stream.schema, chunks)
         except RuntimeError as error:  # nanoarrow's, around DuckDB's own text
             raise duckdb.Error(_STREAM_FAILED.sub("", str(error))) from error
 
@@ -84,6 +99,8 @@ class Rows:
             schema = None if self._chunks else self._schema
             connection.register("incoming", na.Array.from_chunks(self._chunks, schema))
             yield connection.sql(f"SELECT {names} FROM incoming")  # noqa: S608 (quoted names)
+        except duckdb.Error as error:  # a type that needs a package: TIMESTAMPTZ pytz
+            raise InputError(f"SQL: {str(error).splitlines()[0]}") from error
         finally:
             connection.close()
 
@@ -95,6 +112,12 @@ class Rows:
 
     def __repr__(self) -> str:
         return f"<{len(self)} rows: {', '.join(self.columns)}>"
+
+
+def _size(array: na.Array) -> int:
+    """Return the bytes that an array holds."""
+    own = sum(int(buffer.size_bytes) for buffer in array.buffers)
+    return own + sum(map(_size, array.iter_children()))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -8,10 +8,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from spangrade.evaluator.metrics.definitions import NAME
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score
+from spangrade.evaluator.query import select
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -31,32 +30,19 @@ class Query:
         self._results: dict[str, tuple[Any, str]] | None = None
 
     def run(self, store: Store) -> None:
-        """Run the query, without access to files and the network, in a transaction that cannot write.
+        """Run the query on a store that is open with `confined`: see `evaluator.query`.
 
-        The connection has no such access afterwards either. Raises InputError unless the query is a single
-        SELECT with the expected columns, a number or NULL as each value, and each session once.
+        Raises InputError unless it is one SELECT, within its limits, with the expected columns, a number or
+        NULL as each value, and each session once.
         """
-        connection = store.connection
-        try:
-            statements = connection.extract_statements(self._text)
-            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise InputError(f"{self.path}: expected one SELECT, found {len(statements)} statements")
-            connection.execute("BEGIN TRANSACTION READ ONLY")
-            try:
-                cursor = connection.execute(statements[0])
-                names = [column[0] for column in cursor.description or ()]
-                rows = cursor.fetchall()
-            finally:
-                connection.execute("ROLLBACK")
-        except duckdb.Error as error:
-            raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from error
+        result = select(store, self._text, where=str(self.path))
+        names = result.columns
         if not {"session_id", "value"} <= set(names):
             raise InputError(
                 f"{self.path}: expected the columns session_id, value and reason, found {', '.join(names)}"
             )
         results: dict[str, tuple[Any, str]] = {}
-        for row in rows:
-            cells = dict(zip(names, row, strict=True))
+        for cells in result:
             session_id, value = cells["session_id"], cells["value"]
             if value is not None and not isinstance(value, int | float | Decimal):
                 raise InputError(f'{self.path}: session "{session_id}": value {value!r:.80} is not a number')

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command_line import Done, run
 
 import spangrade
 from spangrade.tracer.errors import InputError
@@ -69,3 +70,33 @@ def test_nothing_is_written_and_no_file_or_network_is_reached(
     with pytest.raises(InputError, match=r"^SQL: "):
         spangrade.open(db).sql(query)
     assert {path.name: path.read_bytes() for path in db.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([""], "SQL: expected one SELECT, found no statements"),
+        (["DROP TABLE spans"], "SQL: expected a SELECT, found DROP"),
+        (
+            [
+                "SELECT sum(a.range * b.range) FROM range(1e10::BIGINT) a, range(1e10::BIGINT) b",
+                "--timeout",
+                "0.1",
+            ],
+            "SQL: stopped after 0.1 s: select less, or raise the limit (--timeout)",
+        ),
+        (
+            ["SELECT repeat('x', 4_000_000_000)"],
+            "SQL: needs more memory than the limit: select less, or raise SPANGRADE_MEMORY_LIMIT",
+        ),
+    ],
+)
+def test_the_command_refuses_in_one_line(
+    arguments: list[str],
+    line: str,
+    db: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = run(capsys, monkeypatch, "sql", *arguments, "--db", db)
+    assert done == Done(2, [], [f"spangrade: {line}"])
