@@ -21,6 +21,7 @@ from urllib.parse import urlparse
 
 import duckdb
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
@@ -46,6 +47,16 @@ ATTRIBUTES = {
 }
 
 
+def add_attributes(span: Span) -> None:
+    """Set ATTRIBUTES on a protobuf span."""
+    for key, value in ATTRIBUTES.items():
+        attribute = span.attributes.add(key=key).value
+        if isinstance(value, int):
+            attribute.int_value = value
+        else:
+            attribute.string_value = value
+
+
 def encoded(url: str, sender: int, until_s: float, results: multiprocessing.Queue) -> None:
     """Send one prepared request repeatedly, each time with new ids and times."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -63,12 +74,7 @@ def encoded(url: str, sender: int, until_s: float, results: multiprocessing.Queu
             start_time_unix_nano=started_ns,
             end_time_unix_nano=started_ns + 10**9,
         )
-        for key, value in ATTRIBUTES.items():
-            attribute = span.attributes.add(key=key).value
-            if isinstance(value, int):
-                attribute.int_value = value
-            else:
-                attribute.string_value = value
+        add_attributes(span)
     body = message.SerializeToString()
     connection = http.client.HTTPConnection(urlparse(url).netloc, timeout=30)
     sent, rejected, latencies = 0, 0, []

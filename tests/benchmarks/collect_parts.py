@@ -14,7 +14,7 @@ from pathlib import Path
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.collect import ATTRIBUTES, BATCH
+from benchmarks.collect import BATCH, add_attributes
 from receiving import request
 
 from spangrade.tracer.otlp import protobuf as otlp_proto
@@ -32,12 +32,7 @@ def main() -> None:
     for number in range(REQUESTS):
         message = request(number * BATCH, BATCH)
         for span in message.resource_spans[0].scope_spans[0].spans:
-            for key, value in ATTRIBUTES.items():
-                attribute = span.attributes.add(key=key).value
-                if isinstance(value, int):
-                    attribute.int_value = value
-                else:
-                    attribute.string_value = value
+            add_attributes(span)
         bodies.append(message.SerializeToString())
 
     def timed(name: str, step: Callable[[], list]) -> list:
