@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -26,8 +27,12 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *ar
     """Run `spangrade` with arguments."""
     monkeypatch.setattr("sys.argv", ["spangrade", *map(str, arguments)])
     capsys.readouterr()
-    with pytest.raises(SystemExit) as exited:
-        main()
+    umask = os.umask(0o022)  # a command sets it
+    try:
+        with pytest.raises(SystemExit) as exited:
+            main()
+    finally:
+        os.umask(umask)
     printed = capsys.readouterr()
     code = exited.value.code
     return Done(int(code or 0), printed.out.splitlines(), printed.err.splitlines())

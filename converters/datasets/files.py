@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def write_text(path: Path, text: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with fresh.open("w", encoding="utf-8", newline="") as file:
+            if target.exists():
+                shutil.copymode(target, fresh)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

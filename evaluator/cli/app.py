@@ -18,6 +18,7 @@ from spangrade.evaluator.cli.schema import schema
 from spangrade.evaluator.cli.sessions import sessions
 from spangrade.evaluator.cli.show import show
 from spangrade.evaluator.cli.sql import sql
+from spangrade.tracer.file_modes import set_umask
 
 app = typer.Typer(
     name="spangrade",
@@ -38,12 +39,20 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 (its callback prints it)
         bool,
         typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
+    umask: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SPANGRADE_UMASK",
+            metavar="OCTAL",
+            help="What others may not do with new files: 077 unless given, 027 lets the group read.",
+        ),
+    ] = None,
 ) -> None:
-    pass
+    set_umask(umask)
 
 
 app.command("import")(import_)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.file_modes import folder_mode
 from spangrade.tracer.receiver.limits import unavailable
 from spangrade.tracer.store.locks import lock_file
 from spangrade.tracer.store.spool import Segment, folder_of, recover, waiting
@@ -25,7 +26,7 @@ class SpoolQueue:
         self._db = db
         self._folder = folder_of(db)
         self._limit = limit
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder.mkdir(mode=folder_mode(), exist_ok=True)
         lock = lock_file(self._folder / "lock")
         if lock is None:
             raise StoreLockedError(f"{self._folder}: another receiver is writing here: stop it first")

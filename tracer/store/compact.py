@@ -24,9 +24,9 @@ def shrink(store: Store) -> int:
     try:
         store.connection.execute("CHECKPOINT store")  # or the write-ahead log would outlive its file
         attach(store.connection, copy, "copy", NEW_FILE)
+        shutil.copymode(file, copy)  # before it holds anything
         store.connection.execute("COPY FROM DATABASE store TO copy")
         store.connection.execute("DETACH copy")
-        shutil.copymode(file, copy)
         after = copy.stat().st_size
         copy.replace(file)
     except (duckdb.Error, OSError) as error:

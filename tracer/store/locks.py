@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.file_modes import file_mode
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ def lock_file(path: Path) -> int | None:
     """
     import fcntl  # here, so that the store can be used where it does not exist
 
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, file_mode())
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -28,6 +28,7 @@ import nanoarrow as na
 from nanoarrow.ipc import InputStream, StreamWriter
 
 from spangrade.tracer.errors import StoreError
+from spangrade.tracer.file_modes import file_mode, folder_mode
 from spangrade.tracer.store.arrow import Table
 from spangrade.tracer.store.store import Added, Store
 
@@ -91,10 +92,10 @@ class Segment:
     """A segment that grows. Use it from one thread at a time."""
 
     def __init__(self, folder: Path, suffix: str = ".open") -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=folder_mode(), exist_ok=True)
         # Segments sort by name: by time, process, and number in the process.
         self._path = folder / f"{time.time_ns():020d}-{os.getpid()}-{next(_numbers):06d}{suffix}"
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file_mode())
         _sync_folder(folder)
         self.size = 0
 

@@ -14,6 +14,7 @@ import duckdb
 import nanoarrow as na
 
 from spangrade.tracer.errors import StoreError, StoreLockedError
+from spangrade.tracer.file_modes import restrict_like
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import COLUMNS, Table, batches, joined, rows_of
 from spangrade.tracer.store.locks import retry_while_locked
@@ -45,6 +46,7 @@ class Store:
         self.connection = connection
         self.path = path
         self._inode = _inode(path)
+        self._log = Path(f"{path.resolve()}.wal")
         self._lock = threading.RLock()
 
     @classmethod
@@ -92,7 +94,10 @@ class Store:
                 raise
         except duckdb.Error as error:
             raise _open_error(path, error) from error
-        return cls(connection, path)
+        store = cls(connection, path)
+        if not read_only:
+            restrict_like(store._log, path)
+        return store
 
     def add(self, records: Iterable[Span | LogRecord]) -> Added:
         """Write records, except those that the database has; return how many of each.
@@ -144,6 +149,7 @@ class Store:
             self.connection.execute("ROLLBACK")
             raise
         self.connection.execute("COMMIT")
+        restrict_like(self._log, self.path)
 
     def query(
         self, text: str, parameters: dict[str, Any] | None = None, **tables: na.Array

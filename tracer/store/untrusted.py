@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from spangrade.tracer.errors import StoreError
+from spangrade.tracer.file_modes import restrict
 from spangrade.tracer.store.arrow import BATCH
 from spangrade.tracer.store.sql import statement
 
@@ -52,6 +53,7 @@ def connect(path: Path, *, read_only: bool = False, confined: bool = False) -> d
     databases = [location] if read_only else [location, str(shrinking_copy(Path(location)))]
     allowed = [name + suffix for name in databases for suffix in _FILES_OF_ONE_DATABASE]
     options = READ_ONLY if read_only else EXISTING_FILE if path.exists() else NEW_FILE
+    new = options == NEW_FILE
     connection = _connection()
     try:
         connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, allowed))}]")
@@ -59,6 +61,8 @@ def connect(path: Path, *, read_only: bool = False, confined: bool = False) -> d
         for setting in _SETTINGS:
             connection.execute(f"SET {setting}")
         attach(connection, Path(location), "store", options)
+        if new:
+            restrict(Path(location))
         if confined:
             connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
         _refuse_hidden_names(connection, path)
