@@ -15,6 +15,7 @@ from typing import NamedTuple
 from spangrade.converters.datasets.golden import append
 from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, rebuild, update
+from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
@@ -204,6 +205,14 @@ class Database:
         with up_to_date(self.path, self._callbacks) as store:
             reader = SessionReader(store, pipeline.failed_sessions(store) if failed else None)
         yield from reader.read(self._callbacks, wait_s=pipeline.WAIT_S)
+
+    def list_sessions(self) -> Rows:
+        """Return a row per session, with the columns of the view `sessions`, in the order of their starts.
+
+        It is read from the derived table, whatever the database has under the name of the view.
+        """
+        with up_to_date(self.path, self._callbacks) as store:
+            return Rows.of(store.connection.sql(f"{SESSIONS.select} ORDER BY started_at, session_id"))
 
     def session(self, session_id: str) -> Session:
         """Return the session of an id, or of an unambiguous beginning of one.

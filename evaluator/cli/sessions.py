@@ -24,7 +24,7 @@ _COLUMNS = (
 def sessions(db: Db = None, format: OutputFormat = Format.TABLE) -> None:  # noqa: A002 (the option's name)
     """List the sessions."""
     with database(db) as opened:
-        rows = opened.sql("FROM sessions ORDER BY started_at, session_id")
+        rows = opened.list_sessions()
     if format is Format.JSON:
         print_json(rows.rows())
     else:

@@ -105,6 +105,12 @@ class Table(NamedTuple):
         return {column.name: column.type.arrow for column in (*self.keys, *self.columns)}
 
     @property
+    def select(self) -> str:
+        """The query of the view."""
+        columns = ", ".join(column.selected for column in self.shown)
+        return f"SELECT {columns} FROM derived.{self.name}"  # noqa: S608 (our own names)
+
+    @property
     def shown(self) -> list[TableColumn]:
         """The columns of the view."""
         return [column for column in (*self.keys, *self.columns) if column.meaning.shown]
@@ -168,9 +174,8 @@ def create_statements() -> Iterator[str]:
     """Yield the statements that create the tables of sessions and the views over them."""
     for one in TABLES.values():
         defined = ", ".join(column.defined for column in (*one.keys, *one.columns))
-        selected = ", ".join(column.selected for column in one.shown)
         yield f"CREATE TABLE derived.{one.name} ({defined})"
-        yield f"CREATE OR REPLACE VIEW {one.name} AS SELECT {selected} FROM derived.{one.name}"  # noqa: S608 (our own names)
+        yield f"CREATE OR REPLACE VIEW {one.name} AS {one.select}"
 
 
 class DocumentedColumn(NamedTuple):

@@ -21,8 +21,9 @@ from spangrade.evaluator.derive.session_rows import Row, rows_of
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.session import Session
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.arrow import arrow_column, arrow_rows
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows, sql_types
 from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.untrusted import table_problem
 
 SLICE = 16_384  # spans; what is kept of them while their sessions are built is some 20 MB
 
@@ -38,6 +39,9 @@ _ARROW_TYPES = {name: table.arrow_types for name, table in TABLES.items()} | {
         "request": _TEXT,
     },
     "digests": {"session_id": _TEXT, "trace_id": _TEXT, "start_ns": _INTEGER, "digest": _TEXT},
+}
+_COLUMNS = {"progress": {"fingerprint": "VARCHAR", "seq": "BIGINT"}} | {
+    name: sql_types(types) for name, types in _ARROW_TYPES.items()
 }
 
 
@@ -80,11 +84,7 @@ def stale(store: Store) -> bool:
 
 def _derived_up_to(store: Store) -> int | None:
     """Return the last arrival that is derived; None if all is to be derived again."""
-    current = store.query(
-        "SELECT 1 FROM duckdb_columns() "
-        "WHERE schema_name = 'derived' AND table_name = 'progress' AND column_name = 'fingerprint'"
-    )
-    if not current:  # nothing is derived, or by a version that kept the number of its rules here
+    if table_problem(store.connection, "derived", _COLUMNS):  # nothing, or of another version
         return None
     rows = store.query(
         "SELECT seq FROM derived.progress WHERE fingerprint = $fingerprint", {"fingerprint": fingerprint()}
