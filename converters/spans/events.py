@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans.values import parse_json
+from spangrade.converters.spans.values import parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -67,7 +67,7 @@ def _events(span: Span, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mappin
 
 
 def _is_genai(event: Mapping[str, Any]) -> bool:
-    return str(event["name"]).startswith("gen_ai.")
+    return (text(event.get("name")) or "").startswith("gen_ai.")
 
 
 def message_of_event(name: str, body: Any) -> dict[str, Any]:

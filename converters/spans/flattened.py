@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_MAX_DIGITS = 9
+
 
 def numbered(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """Return the items of the list at `prefix` (which ends with a dot), in the order of their numbers.
@@ -16,7 +18,7 @@ def numbered(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]
     for key, value in attributes.items():
         if key.startswith(prefix):
             number, _, rest = key[start:].partition(".")
-            if number.isdecimal() and number.isascii():
+            if number.isdecimal() and number.isascii() and len(number) <= _MAX_DIGITS:
                 items.setdefault(int(number), {})[rest] = value
     return [items[number] for number in sorted(items)]
 

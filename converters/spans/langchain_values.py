@@ -7,13 +7,12 @@ the graph's state with a message in it, and where to go next.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import Observation, ToolCall
-from spangrade.converters.spans.values import count, json_text, text
+from spangrade.converters.spans.values import count, json_text, literal, text
 from spangrade.tracer.span import Span
 
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
@@ -67,12 +66,8 @@ def _tool_output_of_repr(observation: Observation, source: str) -> dict[str, Any
     content = _CONTENT.search(source)
     rest = source[content.end() :] if content else ""
     ids = _CALL_ID.findall(rest)
-    try:
-        result = json_text(ast.literal_eval(content[1])) if content else None
-    except (ValueError, SyntaxError):  # truncated, or not a repr
-        result = None
     return {
-        "result": result,
+        "result": json_text(literal(content[1])) if content else None,
         "call_id": observation.call_id or (ids[0] if len(ids) == 1 else None),
         "failed": observation.failed or " status='error'" in rest,
     }
@@ -170,10 +165,10 @@ def _message(value: Any) -> _Message | None:
     kind, fields = value.get("type"), value
     if isinstance(value.get("kwargs"), dict) and isinstance(value.get("id"), list) and value["id"]:
         fields = value["kwargs"]
-        kind = fields.get("type") or str(value["id"][-1]).partition("Message")[0].lower()
+        kind = fields.get("type") or (text(value["id"][-1]) or "").partition("Message")[0].lower()
     elif isinstance(value.get("data"), dict):
         fields = value["data"]
-    role = _TYPES.get(str(kind).removesuffix("MessageChunk").lower()) or text(fields.get("role"))
+    role = _TYPES.get((text(kind) or "").removesuffix("MessageChunk").lower()) or text(fields.get("role"))
     return None if role is None or "content" not in fields else _Message(role, fields["content"], fields)
 
 

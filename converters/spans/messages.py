@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import ToolCall, ToolResult
-from spangrade.converters.spans.values import json_text, text
+from spangrade.converters.spans.values import json_text, objects, text
 
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
@@ -49,7 +49,7 @@ def message_of(message: Any) -> Message | None:
     if not isinstance(message, dict):
         return None
     role = text(message.get("role"))
-    if role is None and message.get("type") in _CALLS | _RESULTS:  # an item of OpenAI's Responses
+    if role is None and text(message.get("type")) in _CALLS | _RESULTS:  # an item of OpenAI's Responses
         item = _part(message)
         if isinstance(item, ToolCall):
             return Message("assistant", None, (item,))
@@ -80,7 +80,7 @@ def message_of(message: Any) -> Message | None:
 def _part(part: Any) -> str | ToolCall | ToolResult | None:
     if not isinstance(part, dict):
         return part if isinstance(part, str) else None
-    kind = part.get("type")
+    kind = text(part.get("type"))
     if kind in _TEXTS:
         return _text(part)
     if kind in _CALLS:
@@ -134,13 +134,9 @@ def code_executions(response: Any) -> int:
 
     These are Gemini's `executable_code` parts, and the conventions' server-side calls of a code tool.
     """
-    messages = [m for m in (response if isinstance(response, list) else [response]) if isinstance(m, dict)]
-    parts = [part for m in messages for part in _objects(m.get("parts", m.get("content")))]
+    messages = objects(response if isinstance(response, list) else [response])
+    parts = [part for m in messages for part in objects(m.get("parts", m.get("content")))]
     return sum(map(_runs_code, parts))
-
-
-def _objects(content: Any) -> list[dict[str, Any]]:
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def _runs_code(part: dict[str, Any]) -> bool:

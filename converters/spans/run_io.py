@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import json_text, text
+from spangrade.converters.spans.values import json_text, literal, text
 
 _INPUT_KEYS = ("input", "question", "query", "user_msg", "user_message", "message", "task", "prompt")
 _OUTPUT_KEYS = ("raw", "output", "answer", "response", "result", "content")
 _CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 _OBJECT = re.compile(r"[A-Z]\w*\(\w+=")  # Python's repr of an object, which is not a message
-_DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker"})
 _LONGEST = 100_000  # characters of Python's syntax that are parsed: some 10 ms
+_DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker"})
 
 
 def user_input(value: Any, *, topmost: bool) -> str | None:
@@ -68,10 +67,8 @@ def python_value(value: Any) -> Any:
     """Return the dict or list that a text is the `str()` of (`{'id': 1, 'paid': True}`), else the value."""
     if not isinstance(value, str) or not value.startswith(("{'", "[{'")) or len(value) > _LONGEST:
         return value
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return value
+    parsed = literal(value)
+    return value if parsed is None else parsed
 
 
 def _text_in(value: Any, keys: Sequence[str]) -> str | None:

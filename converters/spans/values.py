@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.canonical_json import canonical, json_value
+
+_MAX_COUNT = 10**12  # of one call; anything above is not a count, and a million of them still fit in 63 bits
 
 
 def parse_json(value: Any) -> Any:
@@ -41,15 +44,33 @@ def first_text(values: Iterable[Any]) -> str | None:
     return next((value for value in values if isinstance(value, str) and value), None)
 
 
+def texts(value: Any) -> list[str]:
+    """Return the strings in a list; none for every other value."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """Return the JSON objects in a list; none for every other value."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def literal(source: str | ast.expr) -> Any:
+    """Return the value of a literal in Python's syntax, in JSON's own types; None if it is not one."""
+    try:
+        return json_value(ast.literal_eval(source))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
 def count(value: Any) -> int | None:
-    """Return a value that is a count (an OTLP/JSON integer may be a string), else None."""
+    """Return a value that is a count (an OTLP/JSON integer may be a string) up to 10^12, else None."""
     if isinstance(value, bool) or value is None:
         return None
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return number if number >= 0 else None
+    return number if 0 <= number <= _MAX_COUNT else None
 
 
 def either(record: Any, name: str) -> Any:

@@ -53,9 +53,13 @@ def _tool(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, 
     if arguments == "{}" and result == "{}":  # written if content is not captured
         return {}
     return {
-        "arguments": observation.arguments or (None if arguments in _UNREADABLE else json_text(arguments)),
-        "result": observation.result or (None if result in _UNREADABLE else json_text(result)),
+        "arguments": observation.arguments or _readable(arguments),
+        "result": observation.result or _readable(result),
     }
+
+
+def _readable(value: Any) -> str | None:
+    return None if text(value) in _UNREADABLE else json_text(value)
 
 
 def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from spangrade.converters.spans.values import count, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
-_KINDS: dict[Any, Kind] = {
+_KINDS: dict[str | None, Kind] = {
     semconv.INVOKE_AGENT: "agent",
     semconv.INVOKE_WORKFLOW: "workflow",
     semconv.EXECUTE_TOOL: "tool",
@@ -134,7 +134,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
 
 def _kind_and_names(span: Span, attributes: Mapping[str, Any]) -> tuple[Kind, str | None, str | None]:
     """Return a span's kind, its tool's name and its agent's name."""
-    operation = attributes.get(semconv.OPERATION_NAME)
+    operation = text(attributes.get(semconv.OPERATION_NAME))
     if operation is None and (word := span.name.partition(" ")[0]) in _OPERATIONS_IN_NAMES:
         operation = word
     kind = "turn" if attributes.get(semconv.TURN) else _KINDS.get(operation, "other")

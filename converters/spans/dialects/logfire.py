@@ -12,7 +12,7 @@ from typing import Any
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import count, json_object
+from spangrade.converters.spans.values import count, json_object, objects
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -40,7 +40,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     if request.get("stream") and not is_log and not observation.failed:
         return observation._replace(kind="other")  # the log records the same call, with its response
     duration = attributes.get("duration")
-    if is_log and isinstance(duration, int | float):
+    if is_log and isinstance(duration, int | float) and 0 <= duration * 1e9 <= span.end_ns:
         return observation._replace(start_ns=span.end_ns - int(duration * 1e9))
     return observation
 
@@ -48,8 +48,8 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
 def _unwrapped(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message with its tool calls' arguments out of Anthropic's `{"input": …}` around them."""
     calls = []
-    for call in message.get("tool_calls") or ():
-        function = json_object(call.get("function")) if isinstance(call, dict) else {}
+    for call in objects(message.get("tool_calls")):
+        function = json_object(call.get("function"))
         arguments = json_object(function.get("arguments"))
         if arguments.keys() == {"input"} and isinstance(arguments["input"], dict):
             call = {**call, "function": {**function, "arguments": arguments["input"]}}

@@ -13,7 +13,7 @@ from typing import Any
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import parse_json, text
+from spangrade.converters.spans.values import literal, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -74,16 +74,8 @@ def _literals(source: str) -> Mapping[str, Any] | None:
     try:
         tree = ast.parse(source, mode="eval").body
         if isinstance(tree, ast.Call):
-            return {k.arg: _literal(k.value) for k in tree.keywords if k.arg}
-        value = ast.literal_eval(tree)
+            return {k.arg: literal(k.value) for k in tree.keywords if k.arg}  # None for a nested model
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
+    value = literal(tree)
     return value if isinstance(value, dict) else None
-
-
-def _literal(node: ast.expr) -> Any:
-    """Return a literal's value; None for anything else (a nested model)."""
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        return None

@@ -43,7 +43,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     metadata = json_object(attributes.get("metadata"))
     ids = (attributes.get("session.id"), observation.conversation_id, *map(metadata.get, _CONVERSATION_IDS))
     observation = observation._replace(conversation_id=first_text(ids))
-    kind = attributes[_KIND]
+    kind = text(attributes.get(_KIND))
     if kind == "LLM" and _NOT_CALLS.search(span.name) is None:
         return observation._replace(**_llm(observation, attributes))
     if kind == "TOOL" or (kind == "AGENT" and "tool.name" in attributes):

@@ -33,7 +33,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     observation = genai.read_attributes(span, attributes)
     changes: dict[str, Any] = {}
     if observation.kind == "tool":
-        if str(attributes.get("logfire.msg")).startswith("running output function"):
+        if (text(attributes.get("logfire.msg")) or "").startswith("running output function"):
             changes["kind"] = "other"  # the last step of a structured answer, not a tool
         changes["arguments"] = observation.arguments or json_text(attributes.get("tool_arguments"))
         changes["result"] = observation.result or json_text(attributes.get("tool_response"))

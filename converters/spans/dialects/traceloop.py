@@ -17,13 +17,13 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
+from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text, texts
 from spangrade.tracer.span import LogRecord, Span
 
 _OWN = {"traceloop.span.kind", "llm.request.type", "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
 _OWN |= {"gen_ai.workflow.nodes", "langgraph.command.goto_node"}
 _SCOPES = frozenset({"opentelemetry.instrumentation.langchain", "opentelemetry.instrumentation.crewai"})
-_KINDS: dict[Any, Kind] = {"workflow": "workflow", "agent": "agent", "task": "other", "tool": "tool"}
+_KINDS: dict[str | None, Kind] = {"workflow": "workflow", "agent": "agent", "task": "other", "tool": "tool"}
 _PROPERTIES = "traceloop.association.properties."
 _CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id", "chat_id")
 # The node that calls the model, in the graph that LangChain makes of an agent.
@@ -66,14 +66,14 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
 
 
 def _kind(observation: Observation, attributes: Mapping[str, Any]) -> Kind:
-    kind = attributes.get("traceloop.span.kind")
+    kind = text(attributes.get("traceloop.span.kind"))
     if kind == "handoff" or "langgraph.command.goto_node" in attributes:
         return "handoff"
     if kind in _KINDS:
         return _KINDS[kind]
-    if attributes.get("llm.request.type") in {"chat", "completion"}:
+    if text(attributes.get("llm.request.type")) in {"chat", "completion"}:
         return "llm"
-    nodes = attributes.get("gen_ai.workflow.nodes")
+    nodes = texts(attributes.get("gen_ai.workflow.nodes"))
     if observation.kind == "agent" and (
         observation.name is None or (nodes and _MODEL_NODES.isdisjoint(nodes))
     ):
