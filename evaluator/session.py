@@ -119,6 +119,15 @@ class Error(NamedTuple):
     span_id: Annotated[str | None, _SPAN]
 
 
+class UnreadableSpan(NamedTuple):
+    """A span that could not be read: what it records of the session is unknown."""
+
+    dialect: Annotated[str, Column("the dialect that failed to read it")]
+    error: Annotated[str, Column("the exception, in one line")]
+    trace_id: Annotated[str, _TRACE]
+    span_id: Annotated[str, Column("the span")]
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of the session's model calls, each call counted once."""
@@ -195,6 +204,13 @@ class Session:
     sampled: Annotated[bool, Column("whether traces of the session may have been sampled out")] = False
     agent_version: Annotated[
         str | None, Column("version of the first agent: `gen_ai.agent.version`, else `service.version`")
+    ] = None
+    unreadable_spans: Annotated[
+        tuple[UnreadableSpan, ...],
+        Column("number of spans that could not be read; above 0, not the whole session is known"),
+    ] = ()
+    assembly_error: Annotated[
+        str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None
 
 

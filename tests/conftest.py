@@ -5,8 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import command_line
 import pytest
@@ -29,6 +32,28 @@ else:
 # No test reads or writes the verdicts in the user's own cache, nor does a process that it starts.
 os.environ["SPANGRADE_CACHE_DIR"] = tempfile.mkdtemp(prefix="spangrade-cache-")
 atexit.register(shutil.rmtree, os.environ["SPANGRADE_CACHE_DIR"], ignore_errors=True)
+
+
+@pytest.fixture
+def install_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
+    """Return a function that installs a package with an entry point and the source of `acme_dialect`."""
+    from spangrade.converters.spans.registry import GROUP, dialects
+
+    packages = tmp_path / "packages"
+    information = packages / "acme-1.0.dist-info"
+    information.mkdir(parents=True)
+    monkeypatch.syspath_prepend(packages)
+
+    def installed(point: str, source: str) -> None:
+        (packages / "acme_dialect.py").write_text(source)
+        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+        (information / "entry_points.txt").write_text(f"[{GROUP}]\n{point}\n")
+        dialects.cache_clear()
+
+    yield installed
+    monkeypatch.undo()
+    sys.modules.pop("acme_dialect", None)
+    dialects.cache_clear()
 
 
 @pytest.fixture

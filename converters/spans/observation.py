@@ -54,6 +54,7 @@ class Observation(NamedTuple):
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
     - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
+    - `unreadable`: the dialect that could not read the span, and its error in one line.
     """
 
     kind: Kind
@@ -92,3 +93,4 @@ class Observation(NamedTuple):
     timed: bool = True
     sampled: bool = False
     agent_version: str | None = None
+    unreadable: tuple[str, str] | None = None

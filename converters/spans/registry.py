@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Protocol, runtime_checkable
 
+from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.observation import Observation
+from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.plugins import plugins
 from spangrade.tracer.span import LogRecord, Span
 
@@ -26,6 +28,7 @@ ORDER = (
     "openai-agents",
 )
 FALLBACK = "genai"
+_OURS = frozenset({*ORDER, FALLBACK})
 
 # https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
 _SAMPLED = re.compile(r"(^|,)\s*ot=([^,]*;)?th:0*[1-9a-f]")
@@ -64,14 +67,41 @@ def dialects() -> Mapping[str, Dialect]:
 
 
 def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Observation]:
-    """Read spans, each with the logs recorded under its (trace id, span id)."""
-    tried = tuple(dialects().values())
+    """Read spans, each with the logs recorded under its (trace id, span id).
+
+    A span that a dialect fails to read is of kind "other", and `unreadable` gives the reason.
+    """
+    tried = tuple((name, dialect, name in _OURS) for name, dialect in dialects().items())
     observations = []
     for span in spans:
-        for dialect in tried:
-            if dialect.claims(span):
-                observation = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
-                sampled = span.trace_state is not None and _SAMPLED.search(span.trace_state)
-                observations.append(observation._replace(sampled=True) if sampled else observation)
-                break
+        name = FALLBACK
+        try:
+            for name, dialect, is_ours in tried:  # noqa: B007 (where reading fails)
+                if dialect.claims(span):
+                    observation = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
+                    if not is_ours:
+                        observation = checked(observation, span)
+                    break
+        except Exception as error:  # noqa: BLE001 (third-party code: the dialects of other packages)
+            observation = _unreadable(span, name, error)
+        sampled = span.trace_state is not None and _SAMPLED.search(span.trace_state)
+        observations.append(observation._replace(sampled=True) if sampled else observation)
     return observations
+
+
+def _unreadable(span: Span, dialect: str, error: Exception) -> Observation:
+    return Observation(
+        "other",
+        span.trace_id,
+        span.span_id,
+        span.parent_span_id,
+        span.start_ns,
+        span.end_ns,
+        unreadable=(dialect, error_line(error)),
+    )
+
+
+def error_line(error: Exception) -> str:
+    """Return an exception's type and message in one line of at most 300 characters."""
+    message = " ".join(str(json_value(error)).split())
+    return f"{type(error).__name__}: {message}"[:300] if message else type(error).__name__

@@ -28,4 +28,6 @@ def sessions(db: Db = None, format: OutputFormat = Format.TABLE) -> None:  # noq
     if format is Format.JSON:
         print_json(rows.rows())
     else:
-        print_table(rows.rows(), _COLUMNS)
+        listed = rows.rows()
+        failed = any(row["assembly_error"] for row in listed)
+        print_table(listed, (*_COLUMNS, "assembly_error") if failed else _COLUMNS)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.registry import error_line
 from spangrade.evaluator.derive.completeness import missing_spans
 from spangrade.evaluator.derive.cost import price, total_cost
 from spangrade.evaluator.derive.duplicates import merge_duplicates
@@ -15,7 +16,9 @@ from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import latency, seconds
 from spangrade.evaluator.derive.tool_calls import tool_interaction, tool_observations
 from spangrade.evaluator.derive.turns import Group, turn_groups, turn_of
-from spangrade.evaluator.session import LLMCall, Session, Step, Usage
+from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
+
+_MAX_TOTAL = 2**63  # the databases' integers end there
 
 
 def build_session(
@@ -63,7 +66,42 @@ def build_session(
         missing_spans=missing_spans(tree),
         sampled=any(o.sampled for o in tree.ordered),
         agent_version=_agent_version(tree),
+        unreadable_spans=tuple(
+            UnreadableSpan(*o.unreadable, o.trace_id, o.span_id) for o in tree.ordered if o.unreadable
+        ),
     )
+
+
+def session_of(
+    session_id: str,
+    session_id_source: Literal["conversation", "trace"],
+    observations: Sequence[Observation],
+    logged_state: Iterable[tuple[int, Mapping[str, Any]]] = (),
+) -> Session:
+    """Return the session that observations record or, if that fails, one that records only why."""
+    try:
+        return build_session(session_id, session_id_source, observations, logged_state)
+    except Exception as error:  # noqa: BLE001 (what third-party dialects read, and genai-prices)
+        return Session(
+            session_id=session_id,
+            session_id_source=session_id_source,
+            question_id=next((o.question_id for o in observations if o.question_id), None),
+            start_ns=min(o.start_ns for o in observations),
+            turns=(),
+            trajectory=(),
+            agents=None,
+            tool_interactions=(),
+            handoffs=None,
+            state_variables=None,
+            llm_calls=(),
+            usage=Usage(),
+            models=None,
+            cost_usd=None,
+            cost_unknown=None,
+            latency=Latency(),
+            errors=(),
+            assembly_error=error_line(error),
+        )
 
 
 def _in_start_order(groups: Sequence[Group], kind: str) -> list[tuple[int, Observation]]:
@@ -160,4 +198,5 @@ def _usage(llm_calls: Sequence[LLMCall]) -> Usage:
 
 def _total(counts: Iterable[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    total = sum(known)
+    return total if known and total < _MAX_TOTAL else None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import nanoarrow as na
 
 from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.evaluator.derive.build_session import session_of
 from spangrade.evaluator.derive.fingerprint import fingerprint
 from spangrade.evaluator.derive.link_traces import link_traces, position_of
 from spangrade.evaluator.derive.recorded import TraceRange, logged_state, observations_of, sessions_with_logs
@@ -156,10 +156,14 @@ def _derive(store: Store, new_traces: Sequence[TraceRange], logged: set[str]) ->
     for trace_id, session_id in session_by_trace.items():
         by_session.setdefault(session_id, []).extend(by_trace.get(trace_id, ()))
     # A trace without an agent's work (a web server's, the creation of an agent) is not a session.
-    by_session = {s: found for s, found in by_session.items() if any(o.kind != "other" for o in found)}
+    by_session = {
+        session_id: found
+        for session_id, found in by_session.items()
+        if any(o.kind != "other" or o.unreadable for o in found)
+    }
     state = logged_state(store, by_session)
     sessions = [
-        build_session(
+        session_of(
             session_id,
             "trace" if session_id in by_trace else "conversation",
             observations,

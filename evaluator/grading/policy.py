@@ -149,6 +149,8 @@ def _verdict_of(metric: Metric, outcome: Outcome) -> Verdict:
 
 
 def _unmatched(session: Session) -> Decision:
+    if session.assembly_error:
+        return Decision(Verdict.INCONCLUSIVE, f"it could not be assembled: {session.assembly_error}")
     if session.question_id is not None:
         reason = f'no golden question has its question id "{session.question_id}"'
     elif any(turn.user_input is None for turn in session.turns):

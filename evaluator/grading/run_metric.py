@@ -68,7 +68,11 @@ def resolve(metric: Metric, started: Started) -> Outcome:
 
 
 def _why_incomplete(session: Session) -> str | None:
-    """Return why the recording of a session may be incomplete, None if it is not."""
+    """Return why what is known of a session may be incomplete, None if it is not."""
+    if session.assembly_error:
+        return f"the session could not be assembled: {session.assembly_error}"
+    if unreadable := len(session.unreadable_spans):
+        return f"{unreadable} {'span' if unreadable == 1 else 'spans'} could not be read"
     if missing := session.missing_spans:
         return f"{missing} {'span is' if missing == 1 else 'spans are'} missing from the recording"
     return "traces were sampled: some of the session may have been dropped" if session.sampled else None

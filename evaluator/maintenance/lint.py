@@ -13,7 +13,7 @@ import orjson
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.maintenance import advice
 from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
-from spangrade.evaluator.session import Session
+from spangrade.evaluator.session import Session, UnreadableSpan
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
@@ -74,6 +74,8 @@ _EXPORT = (
     "and sample whole traces"
 )
 _ADVICE = {
+    "not_assembled": "report it, with the session's spans, to the authors of spangrade",
+    "unreadable_spans": "report it, with the span's attributes, to the authors of the dialect",
     "missing_spans": _EXPORT,
     "orphans": _EXPORT,
     "no_root": "export the caller's spans too; if the caller is not part of the agent, nothing is wrong",
@@ -98,7 +100,8 @@ def lint(store: Store, session_id: str | None = None) -> Iterator[Finding]:
     while batch := list(islice(sessions, _BATCH)):
         gaps = {
             s.session_id: [
-                *_session_gaps(s),
+                *_reading_gaps(s, metrics),
+                *(() if s.assembly_error else _session_gaps(s)),
                 *_span_gaps(span_counts.get(s.session_id, _SpanCounts()), metrics, s),
             ]
             for s in batch
@@ -118,9 +121,24 @@ def _unmeasured(session: Session, metrics: Mapping[str, Metric]) -> set[str]:
         for name, metric in metrics.items()
         if session.missing_spans
         or session.sampled
+        or session.unreadable_spans
+        or session.assembly_error
         or metric.needs is not None
         or (name in _REPORTED and isinstance(metric(session), Inconclusive))
     }
+
+
+def _reading_gaps(s: Session, metrics: Iterable[str]) -> Iterator[_Gap]:
+    if s.assembly_error:
+        what = f"the session could not be assembled: {s.assembly_error}"
+        yield _Gap("not_assembled", what, 1, tuple(metrics))
+    unreadable: dict[tuple[str, str], list[UnreadableSpan]] = {}
+    for span in s.unreadable_spans:
+        unreadable.setdefault((span.dialect, span.error), []).append(span)
+    for (dialect, error), spans in unreadable.items():
+        where = f"span {spans[0].span_id} of trace {spans[0].trace_id}"
+        what = f"spans that the dialect {dialect} could not read: {error} (first: {where})"
+        yield _Gap("unreadable_spans", what, len(spans), tuple(metrics))
 
 
 def _session_gaps(s: Session) -> Iterator[_Gap]:

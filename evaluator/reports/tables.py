@@ -101,6 +101,9 @@ def session_lines(s: Session) -> Iterator[tuple[RenderableType, ...]]:
     yield (Text.assemble((session_id, "bold"), f" ({source})  question {question}"),)
     agents, models = ", ".join(s.agents or ("unknown",)), ", ".join(s.models or ("unknown",))
     yield (Text(_line(f"agents {agents}; models {models}")),)
+    if s.assembly_error:
+        yield (Text(_line(f"could not be assembled: {s.assembly_error}")),)
+        return
     cost = (
         f"${s.cost_usd:.6f}"
         if s.cost_usd is not None

@@ -17,7 +17,15 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text, texts
+from spangrade.converters.spans.values import (
+    count,
+    first_text,
+    json_object,
+    json_text,
+    parse_json,
+    text,
+    texts,
+)
 from spangrade.tracer.span import LogRecord, Span
 
 _OWN = {"traceloop.span.kind", "llm.request.type", "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from paths import ROOT
 
-from spangrade.converters.spans.registry import FALLBACK, GROUP, ORDER, dialects, observe
+from spangrade.converters.spans.registry import FALLBACK, ORDER, dialects, error_line, observe
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
 
@@ -27,24 +26,6 @@ def read(span, logs):
 def span(name: str = "s", scope: str | None = None, **attributes: str) -> Span:
     dotted = {key.replace("__", "."): value for key, value in attributes.items()}
     return Span("t", "1", None, name, "INTERNAL", 1, 2, attributes=dotted, scope_name=scope)
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Return a function that installs a package with an entry point for a dialect."""
-    (tmp_path / "acme_dialect.py").write_text(ACME)
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def installed(point: str) -> None:
-        information = tmp_path / "acme-1.0.dist-info"
-        information.mkdir()
-        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-        (information / "entry_points.txt").write_text(f"[{GROUP}]\n{point}\n")
-        dialects.cache_clear()
-
-    yield installed
-    monkeypatch.undo()
-    dialects.cache_clear()
 
 
 def test_every_dialect_of_ours_has_its_place_in_the_order() -> None:
@@ -74,8 +55,8 @@ def test_the_first_dialect_in_the_order_reads_a_span_that_several_claim(shared: 
     assert next(name for name, dialect in dialects().items() if dialect.claims(shared)) == reader
 
 
-def test_another_packages_dialect_comes_before_ours(install: Callable[[str], None]) -> None:
-    install("zebra = acme_dialect")
+def test_another_packages_dialect_comes_before_ours(install_dialect: Callable[[str, str], None]) -> None:
+    install_dialect("zebra = acme_dialect", ACME)
     assert list(dialects()) == ["zebra", *ORDER, FALLBACK]
     spans = [span(name, "gcp.vertex.agent", gen_ai__agent__name="shop") for name in ("acme", "invocation")]
     assert [observation.name for observation in observe(spans, {})] == ["read by acme", "shop"]
@@ -92,9 +73,62 @@ def test_another_packages_dialect_comes_before_ours(install: Callable[[str], Non
     ],
 )
 def test_an_entry_point_that_is_not_a_dialect_or_takes_a_name_of_ours_is_refused(
-    point: str, reason: str, install: Callable[[str], None]
+    point: str, reason: str, install_dialect: Callable[[str, str], None]
 ) -> None:
-    install(point)
+    install_dialect(point, ACME)
     with pytest.raises(InputError) as refused:
         dialects()
     assert str(refused.value).endswith(reason)
+
+
+RETURNS = """
+from spangrade.converters.spans.observation import Digests, Observation, ToolCall
+
+def claims(span):
+    return True
+
+def read(span, logs):
+    read = Observation("tool", span.trace_id, span.span_id, None, span.start_ns, span.end_ns)
+    return {returned}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("def claims(span):\n    return span['x']\ndef read(span, logs): ...", "TypeError: tuple indices"),
+        ("def claims(span):\n    return True\ndef read(span, logs): raise OSError('a\\nb')", "OSError: a b"),
+        (RETURNS.format(returned="None"), "TypeError: expected an Observation, got a value of type NoneType"),
+        (RETURNS.format(returned="read._replace(span_id='2')"), "ValueError: the observation has the ids"),
+        (RETURNS.format(returned="read._replace(kind=[])"), "ValueError: the kind is []; expected one of"),
+        (RETURNS.format(returned="read._replace(name=['a'])"), "TypeError: name is of type list"),
+        (RETURNS.format(returned="read._replace(input_tokens=True)"), "TypeError: input_tokens is of type"),
+        (RETURNS.format(returned="read._replace(input_tokens=-1)"), "ValueError: input_tokens is out of"),
+        (RETURNS.format(returned="read._replace(end_ns=2**63)"), "ValueError: end_ns is out of range"),
+        (RETURNS.format(returned="read._replace(arguments='{')"), "JSONDecodeError: "),
+        (RETURNS.format(returned="read._replace(tool_calls=(ToolCall('a', 1, None),))"), "TypeError: "),
+        (RETURNS.format(returned="read._replace(digests=Digests(1, 2, 3))"), "TypeError: expected a record"),
+        (RETURNS.format(returned="read._replace(state=(('x', {}),))"), "TypeError: expected state"),
+        (RETURNS.format(returned="read._replace(call_id='\\ud800')"), "UnicodeEncodeError: "),
+    ],
+)  # fmt: skip
+def test_a_span_that_a_dialect_fails_to_read_holds_the_tree_together_and_has_the_reason(
+    source: str, error: str, install_dialect: Callable[[str, str], None]
+) -> None:
+    install_dialect("acme = acme_dialect", source)
+    (observation,) = observe([span()], {})
+    assert observation.kind == "other"
+    assert observation.unreadable is not None
+    assert observation.unreadable[0] == "acme"
+    assert observation.unreadable[1].startswith(error)
+
+
+def test_an_error_is_one_short_line() -> None:
+    class SilentError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert error_line(KeyError()) == "KeyError"
+    assert error_line(ValueError("one\n\n two")) == "ValueError: one two"
+    assert len(error_line(ValueError("x" * 10_000))) == 300
+    assert error_line(SilentError()) == "SilentError: <SilentError>"

@@ -114,6 +114,8 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "missing_spans",
         "sampled",
         "agent_version",
+        "unreadable_spans",
+        "assembly_error",
     ]
     assert list(shown["turns"][0]) == [
         "index",

@@ -15,7 +15,7 @@ from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.schema import RECORDS, TABLES, documented_views
 from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.reports.json import session_json
-from spangrade.evaluator.session import Error, Session, StateVariable
+from spangrade.evaluator.session import Error, Session, StateVariable, UnreadableSpan
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -54,6 +54,8 @@ WHOLE = builders.session(
     errors=(Error("tool look", None, "t1", "look"),),
     missing_spans=1,
     sampled=True,
+    unreadable_spans=(UnreadableSpan("acme", "KeyError", "t1", "look"),),
+    assembly_error="KeyError",
 )
 UNKNOWN = builders.session(
     [(None, [builders.tool("look", ok=None, agent=None, latency_s=None)])],
@@ -138,7 +140,7 @@ def test_the_views_have_a_row_per_record(store: Store) -> None:
     expected = {name: sum(len(getattr(s, name)) for s in sessions) for name in RECORDS}
     variables = sum(len(s.state_variables or ()) for s in sessions)
     assert counts == expected | {"sessions": len(sessions), "state_variables": variables}
-    assert 0 not in counts.values()
+    assert [name for name, count in counts.items() if not count] == ["unreadable_spans"]
 
 
 def test_the_page_of_the_views_is_current() -> None:
