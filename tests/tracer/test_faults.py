@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
 import requests
 from faults.kill import kill_repeatedly
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from receiving import Receiver, receiver, request
+from receiving import Receiver, receiver, request, start
 
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.spool import Segment, drain, folder_of, recover, to_frames, waiting
+from spangrade.tracer.store.frames import to_frames
+from spangrade.tracer.store.spool import Segment, drain, folder_of, waiting
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 WHOLE = request(0, 3, text="größe").SerializeToString()
@@ -97,6 +100,60 @@ def test_a_database_that_cannot_be_used_is_told_and_waited_for(tmp_path: Path) -
     assert numbers(db) == list(range(10))
 
 
+def test_a_loader_without_file_descriptors_loads_when_there_are_some_again(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with receiver(db) as started, requests.Session() as session:
+        assert post(started, 0, 10).ok
+
+        def failures() -> bool:  # over a connection that is open already
+            text = session.get(started.http + "/metrics", timeout=20).text
+            return "spangrade_failed_writes_total 0.0" not in text
+
+        assert not failures()
+        _, most = resource.prlimit(started.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(started.process.pid, resource.RLIMIT_NOFILE, (1, most))
+        until(failures)
+        health = session.get(started.http + "/healthz", timeout=20).json()
+        assert "Too many open files" in health["last_error"]
+        resource.prlimit(started.process.pid, resource.RLIMIT_NOFILE, (most, most))
+        until(lambda: session.get(started.http + "/healthz", timeout=20).json()["last_error"] is None)
+        assert post(started, 10, 10).ok
+        until(lambda: "} 20.0" in counted(started, "stored_records_total"))
+        assert started.stop() == 0
+    assert numbers(db) == list(range(20))
+
+
+def test_a_receiver_makes_its_spool_again_and_stays_the_only_one(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with receiver(db) as started:
+        assert post(started, 0, 10).ok
+        shutil.rmtree(folder_of(db))
+        with pytest.raises(AssertionError, match="another receiver is writing"):
+            start(db)
+        lock = db.with_name(f"{db.name}.spool.lock")
+        lock.unlink()
+        until(lock.exists)
+        with pytest.raises(AssertionError, match="another receiver is writing"):
+            start(db)
+        assert post(started, 10, 10).ok
+        assert requests.get(started.http + "/healthz", timeout=20).json()["status"] == "ok"
+        assert started.stop() == 0
+    assert numbers(db)[-10:] == list(range(10, 20))
+
+
+def test_a_flipped_bit_is_counted_and_reported_by_the_receiver(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with receiver(db) as started:
+        content = bytearray(to_frames(rows_of([span(1)])) + to_frames(rows_of([span(2)])))
+        content[100] ^= 1
+        (folder_of(db) / "1.new").write_bytes(content)
+        (folder_of(db) / "1.new").rename(folder_of(db) / "1.spool")
+        until(lambda: requests.get(started.http + "/healthz", timeout=20).json()["last_damage"])
+        assert f"damaged_bytes_total {len(content) / 2}" in counted(started, "damaged_bytes_total")
+        assert started.stop() == 0
+    assert numbers(db) == [1]
+
+
 def test_a_thousand_malformed_bodies_are_answered_and_cost_nothing_else(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     place = st.integers(0, len(WHOLE) - 1)
@@ -125,13 +182,11 @@ def test_a_thousand_malformed_bodies_are_answered_and_cost_nothing_else(tmp_path
     assert set(numbers(db)) >= set(range(100, 110))
 
 
-def test_what_was_cut_short_by_a_crash_is_left_out_and_the_rest_is_taken_in(tmp_path: Path) -> None:
+def test_a_frame_cut_short_by_a_crash_is_left_out_and_the_rest_is_loaded(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
-    segment = Segment(folder_of(db))
-    segment.append([to_frames(rows_of([span(1)])), to_frames(rows_of([span(2)]))])
-    path = next(folder_of(db).glob("*.open"))
-    path.write_bytes(path.read_bytes()[:-1])
-    recover(db)
+    folder_of(db).mkdir()
+    content = to_frames(rows_of([span(1)])) + to_frames(rows_of([span(2)]))
+    (folder_of(db) / "1.open").write_bytes(content[:-1])
     with Store.open(db) as store:
         assert drain(store) == Added(1, 0, 0)
     assert list(folder_of(db).iterdir()) == []

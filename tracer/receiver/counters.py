@@ -44,6 +44,11 @@ class Counters:
             "Failed attempts to write to the database; the spool keeps the records for the next attempt.",
             registry=self._registry,
         )
+        self.damaged_bytes = Counter(
+            "spangrade_damaged_bytes",
+            "Bytes of the spool that were damaged on disk; they are kept in *.rejected files.",
+            registry=self._registry,
+        )
         self.spool_bytes = Gauge(
             "spangrade_spool_bytes",
             "Bytes in the spool that are not in the database yet.",

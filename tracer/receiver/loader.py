@@ -14,7 +14,7 @@ from spangrade.tracer.errors import SpangradeError
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.spool import drain, waiting
+from spangrade.tracer.store.spool import DamagedSegment, drain, waiting
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
@@ -28,7 +28,7 @@ class Loader(threading.Thread):
 
     The spool grows while another process has the database open. `maintenance_task`, if given, is called with
     the database's path between two windows, at the start and once a day. `last_error` is the message of the
-    last attempt if it failed, else None.
+    last attempt if it failed, else None; `last_damage` describes the last damaged segment.
     """
 
     def __init__(
@@ -52,19 +52,25 @@ class Loader(threading.Thread):
         self._stopping = threading.Event()
         self._last_warning_s = float("-inf")
         self.last_error: str | None = None
+        self.last_damage: str | None = None
 
     def run(self) -> None:
         """Load until `stop`."""
-        while not self._stopping.wait(_PAUSE_S if waiting(self._db) else self._every_s):
-            self._load()
+        pause_s = self._every_s
+        while not self._stopping.wait(pause_s):
+            self._attempt(self._load)
             self._maintain()
+            pause_s = _PAUSE_S if self._queue.has_sealed() else self._every_s
 
     def _load(self) -> None:
+        self._queue.renew()
         self._queue.seal()
-        if waiting(self._db):
-            self._attempt(self._write_window)
-        self._queue.measure()
-        self._counters.spool_bytes.set(self._queue.size())
+        try:
+            if waiting(self._db):
+                self._write_window()
+        finally:
+            self._queue.measure()
+            self._counters.spool_bytes.set(self._queue.size())
 
     def _maintain(self) -> None:
         task = self._maintenance_task
@@ -75,21 +81,28 @@ class Loader(threading.Thread):
     def _attempt(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except _RETRIED as error:
-            self.last_error = str(error)
+        except Exception as error:  # noqa: BLE001 (without this thread, requests are answered and nothing is loaded)
+            self.last_error = str(error) or repr(error)
             self._counters.failed_writes.inc()
             if time.monotonic() - self._last_warning_s >= _WARN_EVERY_S:
                 self._last_warning_s = time.monotonic()
-                _log.warning("%s; the spool holds %d bytes", error, self._queue.size())
+                _log.warning("%s; the spool holds %d bytes", self.last_error, self._queue.size())
         else:
             self.last_error = None
 
     def _write_window(self) -> None:
         with Store.open(self._db, wait_s=self._window_s, stop=self._stopping) as store:
-            added = drain(store, until_s=time.monotonic() + self._window_s)
+            added = drain(store, until_s=time.monotonic() + self._window_s, on_damage=self._report_damage)
         self._counters.stored.labels("spans").inc(added.spans)
         self._counters.stored.labels("logs").inc(added.logs)
         self._counters.duplicates.inc(added.duplicates)
+
+    def _report_damage(self, damage: DamagedSegment) -> None:
+        self.last_damage = damage.message
+        self._counters.damaged_bytes.inc(damage.size)
+        if damage.size or time.monotonic() - self._last_warning_s >= _WARN_EVERY_S:
+            self._last_warning_s = time.monotonic()
+            _log.error("%s", damage.message)
 
     def stop(self, timeout_s: float) -> bool:
         """Stop the thread and load the rest; return whether all records are in the database.
@@ -99,12 +112,14 @@ class Loader(threading.Thread):
         self._stopping.set()
         self.join()
         give_up_s = time.monotonic() + timeout_s
-        self._queue.seal()
         try:
-            while waiting(self._db):
+            self._queue.seal()
+            before: list[Path] = []
+            while (segments := waiting(self._db)) and segments != before:  # one that cannot be read stays
+                before = segments
                 with Store.open(self._db, wait_s=max(0.0, give_up_s - time.monotonic())) as store:
                     drain(store)
         except _RETRIED as error:
             _log.warning("%s; %d bytes stay in the spool for the next start", error, self._queue.size())
             return False
-        return True
+        return not segments

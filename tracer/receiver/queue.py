@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,8 +11,8 @@ from pathlib import Path
 from spangrade.tracer.errors import StoreLockedError
 from spangrade.tracer.file_modes import folder_mode
 from spangrade.tracer.receiver.limits import unavailable
-from spangrade.tracer.store.locks import lock_file
-from spangrade.tracer.store.spool import Segment, folder_of, recover, waiting
+from spangrade.tracer.store.locks import FileLock
+from spangrade.tracer.store.spool import Segment, folder_of, has_old_receiver, waiting
 
 _log = logging.getLogger("spangrade")
 _SEGMENT_BYTES = 32 * 2**20  # what the loader has in memory at once
@@ -27,11 +26,15 @@ class SpoolQueue:
         self._folder = folder_of(db)
         self._limit = limit
         self._folder.mkdir(mode=folder_mode(), exist_ok=True)
-        lock = lock_file(self._folder / "lock")
-        if lock is None:
-            raise StoreLockedError(f"{self._folder}: another receiver is writing here: stop it first")
-        self._lock = lock
-        recover(db)
+        try:
+            if has_old_receiver(self._folder):
+                raise StoreLockedError(f"{self._folder}: an older receiver has locked it")
+            # Beside the folder: if it is removed, a second receiver is rejected all the same.
+            self._lock = FileLock(self._folder.with_name(f"{self._folder.name}.lock"))
+        except StoreLockedError as error:
+            raise StoreLockedError(
+                f"{self._folder}: another receiver is writing here: stop it first"
+            ) from error
         self._segment: Segment | None = None
         self._segment_lock = threading.Lock()
         self._unwritten: list[tuple[bytes, asyncio.Future[None]]] = []
@@ -48,6 +51,10 @@ class SpoolQueue:
         """Return how many bytes the database does not have yet."""
         segment = self._segment
         return self._sealed_bytes + (segment.size if segment else 0)
+
+    def has_sealed(self) -> bool:
+        """Return whether there were sealed segments when they were last measured."""
+        return self._sealed_bytes > 0
 
     def measure(self) -> None:
         """Update the size of the sealed segments, which the loader removes."""
@@ -109,8 +116,20 @@ class SpoolQueue:
             self._sealed_bytes += segment.size
             segment.close()
 
+    def renew(self) -> None:
+        """Make the folder and the lock again if they were removed.
+
+        Raises StoreLockedError if another receiver has locked the spool in the meantime.
+        """
+        self._folder.mkdir(mode=folder_mode(), exist_ok=True)
+        self._lock.renew()
+
     def close(self) -> None:
         """Seal the last segment and unlock the spool."""
         self._writer.shutdown()
-        self.seal()
-        os.close(self._lock)
+        try:
+            self.seal()
+        except OSError as error:  # the segment stays open, and the next command seals it
+            _log.error("%s: cannot seal the last segment: %s", self._folder, error)
+        finally:
+            self._lock.close()

@@ -92,7 +92,12 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
 
     def health() -> dict[str, object]:
         status = "spool full" if queue.full() else "ok" if loader.is_alive() else "loader stopped"
-        return {"status": status, "spool_bytes": queue.size(), "last_error": loader.last_error}
+        return {
+            "status": status,
+            "spool_bytes": queue.size(),
+            "last_error": loader.last_error,
+            "last_damage": loader.last_damage,
+        }
 
     http = _Server(
         uvicorn.Config(

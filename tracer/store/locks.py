@@ -37,12 +37,60 @@ def lock_file(path: Path) -> int | None:
 
     The lock lasts until the descriptor is closed; a crash frees it too. POSIX only.
     """
-    import fcntl  # here, so that the store can be used where it does not exist
-
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, file_mode())
+    if try_lock(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file until its descriptor is closed; return whether nobody else has locked it.
+
+    Where the system has no such locks, it returns True.
+    """
+    try:
+        import fcntl  # here, so that the store can be used where it does not exist
+    except ModuleNotFoundError:
+        return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
+        return False
+    return True
+
+
+def is_same_file(descriptor: int, path: Path) -> bool:
+    """Return whether an open file is the one at a path: it may have been removed or replaced."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+class FileLock:
+    """A file that this process has locked. If the file is removed, `renew` locks a new one."""
+
+    def __init__(self, path: Path) -> None:
+        """Lock the file; raise StoreLockedError if another process has locked it."""
+        self.path = path
+        self._descriptor = self._lock()
+
+    def _lock(self) -> int:
+        while True:
+            descriptor = lock_file(self.path)
+            if descriptor is None:
+                raise StoreLockedError(f"{self.path}: another process has locked it")
+            if is_same_file(descriptor, self.path):
+                return descriptor
+            os.close(descriptor)
+
+    def renew(self) -> None:
+        """Lock the path again if its file was removed; raise StoreLockedError if another process has."""
+        if not is_same_file(self._descriptor, self.path):
+            removed, self._descriptor = self._descriptor, self._lock()
+            os.close(removed)
+
+    def close(self) -> None:
+        """Unlock the file."""
+        os.close(self._descriptor)

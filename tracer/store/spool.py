@@ -4,20 +4,18 @@ DuckDB has one writer at a time. A process that cannot wait for it (a receiver t
 whose database is being read) writes records here, and the next process that opens the database for writing
 loads them. The store keeps each span once, so a segment that was loaded but not removed does no harm.
 
-A segment is a sequence of frames: a header with the payload's length and CRC-32, then the payload, an Arrow
-IPC stream of rows. (Per span of 1.2 kB, on two cores: 2 µs to rows, 0.3 µs to a frame, 0.2 µs back.) Its name
-ends in `.open` (an agent's: `.part`) while it grows and in `.spool` when it is sealed.
+A segment is a file of frames. Its name ends in `.open` (an agent's: `.part`) while it grows and in `.spool`
+when it is sealed. The process that writes it holds the operating system's lock on it: a segment that still
+grows and is not locked was left by a process that died, and is sealed by the next one that looks. What is
+damaged in a segment is kept in `.rejected` beside it.
 """
 
 from __future__ import annotations
 
-import io
 import logging
 import os
-import struct
 import time
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -25,29 +23,32 @@ from typing import NamedTuple
 
 import duckdb
 import nanoarrow as na
-from nanoarrow.ipc import InputStream, StreamWriter
 
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.file_modes import file_mode, folder_mode
 from spangrade.tracer.store.arrow import Table
+from spangrade.tracer.store.frames import Damage, Frame, read_frames, to_frames
+from spangrade.tracer.store.locks import is_same_file, lock_file, try_lock
 from spangrade.tracer.store.store import Added, Store
 
 _log = logging.getLogger("spangrade")
-_HEADER = struct.Struct("<4sIII")  # magic, kind of table, length, CRC-32 of the payload
-_MAGIC = b"SGS1"
-_TABLES: tuple[Table, ...] = ("spans", "logs")
 _numbers = count()
+_REFUSED = (duckdb.DataError, duckdb.IntegrityError)  # rows that the tables cannot hold
 
 
-class DamagedError(StoreError):
-    """A segment whose bytes are not those that were written."""
+class DamagedSegment(NamedTuple):
+    """What could not be loaded from a segment: how many bytes, kept in `kept_in`, and a sentence about it.
+
+    `size` is 0 if the segment cannot be read now; it stays in the spool.
+    """
+
+    size: int
+    kept_in: Path
+    message: str
 
 
-class Frame(NamedTuple):
-    """Rows of one table."""
-
-    table: Table
-    rows: na.Array
+def _log_damage(damage: DamagedSegment) -> None:
+    _log.error("%s", damage.message)
 
 
 def folder_of(db: Path) -> Path:
@@ -55,77 +56,76 @@ def folder_of(db: Path) -> Path:
     return db.with_name(f"{db.name}.spool")
 
 
-def to_frames(tables: Mapping[Table, na.Array]) -> bytes:
-    """Return the frames of rows as bytes."""
-    parts = []
-    for table, rows in tables.items():
-        out = io.BytesIO()
-        with StreamWriter.from_writable(out) as writer:
-            writer.write_array(rows)
-        payload = out.getvalue()
-        parts += [_HEADER.pack(_MAGIC, _TABLES.index(table), len(payload), zlib.crc32(payload)), payload]
-    return b"".join(parts)
-
-
-def read_frames(segment: Path) -> Iterator[Frame]:
-    """Yield the frames of a segment; raise DamagedError at the first that is cut short or altered."""
-    for _, kind, payload in _payloads(segment):
-        with InputStream.from_readable(io.BytesIO(payload)) as stream:
-            yield Frame(_TABLES[kind], na.ArrayStream(stream).read_all())
-
-
-def _payloads(segment: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield each frame's end, the number of its table, and its payload."""
-    with segment.open("rb") as file:
-        while header := file.read(_HEADER.size):
-            start, payload = file.tell() - len(header), b""
-            if len(header) == _HEADER.size:
-                magic, kind, length, checksum = _HEADER.unpack(header)
-                if magic == _MAGIC and kind < len(_TABLES):
-                    payload = file.read(length)
-            if not payload or len(payload) != length or zlib.crc32(payload) != checksum:
-                raise DamagedError(f"{segment}: damaged or cut short at byte {start}")
-            yield file.tell(), kind, payload
-
-
 class Segment:
-    """A segment that grows. Use it from one thread at a time."""
+    """A segment that grows, locked by this process. Use it from one thread at a time."""
 
     def __init__(self, folder: Path, suffix: str = ".open") -> None:
-        folder.mkdir(mode=folder_mode(), exist_ok=True)
-        # Segments sort by name: by time, process, and number in the process.
-        self._path = folder / f"{time.time_ns():020d}-{os.getpid()}-{next(_numbers):06d}{suffix}"
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file_mode())
-        _sync_folder(folder)
+        self._suffix = suffix
+        self._path, self._file = _new_file(folder, suffix)
         self.size = 0
 
     def append(self, parts: Sequence[bytes]) -> None:
         """Write frames; when it returns, they are on disk. Raises OSError, with none of them kept."""
-        whole = memoryview(b"".join(parts))
-        position = self.size
+        whole = b"".join(parts)
         try:
-            os.lseek(self._file, position, os.SEEK_SET)
-            while whole:
-                written = os.write(self._file, whole)
-                whole, position = whole[written:], position + written
-            os.fsync(self._file)
+            _write_at(self._file, whole, self.size)
+            self._restore()
         except OSError:
             os.ftruncate(self._file, self.size)
             raise
-        self.size = position
+        self.size += len(whole)
 
     def close(self) -> None:
         """Seal the segment, so that it can be loaded; remove it if it is empty."""
+        try:
+            if self.size:
+                self._restore()
+        finally:
+            os.close(self._file)
+        with suppress(FileNotFoundError):  # without its lock, another process may have sealed it already
+            if self.size:
+                self._path.rename(self._path.with_suffix(".spool"))
+            else:
+                self._path.unlink()
+
+    def _restore(self) -> None:
+        """Write the segment to a new file if its own was removed."""
+        if is_same_file(self._file, self._path):
+            return
+        content = os.pread(self._file, os.fstat(self._file).st_size, 0)
+        path, file = _new_file(self._path.parent, self._suffix)
+        try:
+            _write_at(file, content, 0)
+        except OSError:
+            path.unlink(missing_ok=True)
+            os.close(file)
+            raise
         os.close(self._file)
-        if self.size:
-            self._path.rename(self._path.with_suffix(".spool"))
-        else:
-            self._path.unlink(missing_ok=True)
+        _log.warning("%s: removed while it was written; its content is restored in %s", self._path, path.name)
+        self._path, self._file = path, file
+
+
+def _new_file(folder: Path, suffix: str) -> tuple[Path, int]:
+    """Return a new file in the folder, created if necessary, and its descriptor, which is locked."""
+    folder.mkdir(mode=folder_mode(), exist_ok=True)
+    while True:
+        # Segments sort by name: by time, process, and number in the process.
+        path = folder / f"{time.time_ns():020d}-{os.getpid()}-{next(_numbers):06d}{suffix}"
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, file_mode())
+        try:
+            # Until it is locked it looks abandoned, and another process may remove it.
+            if try_lock(file) and is_same_file(file, path):
+                _sync_folder(folder)
+                return path, file
+        except OSError:
+            os.close(file)
+            raise
+        os.close(file)
 
 
 def write(db: Path, tables: Mapping[Table, na.Array]) -> None:
     """Write rows to the spool, for the next writer of the database. Raises OSError."""
-    segment = Segment(folder_of(db), ".part")  # a receiver must not recover it
+    segment = Segment(folder_of(db), ".part")
     try:
         segment.append([to_frames(tables)])
     finally:
@@ -133,47 +133,83 @@ def write(db: Path, tables: Mapping[Table, na.Array]) -> None:
 
 
 def waiting(db: Path) -> list[Path]:
-    """Return the sealed segments of a database's spool, oldest first."""
+    """Return the sealed segments of a database's spool, oldest first; seal the abandoned ones before."""
+    recover(db)
     return sorted(folder_of(db).glob("*.spool"))
 
 
 def recover(db: Path) -> None:
-    """Seal the segments that a crashed receiver left open; the caller must hold the spool's lock.
+    """Seal the segments that grow and that no living process holds.
 
-    A frame that was cut short was never acknowledged, and is left out.
+    A frame at the end that was cut short was never acknowledged, and is left out.
     """
-    for segment in sorted(folder_of(db).glob("*.open")):
-        intact = 0
-        with suppress(DamagedError):
-            for intact, _, _ in _payloads(segment):  # noqa: B007 (the end of the last frame)
-                pass
-        if intact:
-            os.truncate(segment, intact)
+    if os.name != "posix":
+        return  # only there a lock shows whether a process lives
+    folder = folder_of(db)
+    for segment in sorted([*folder.glob("*.open"), *folder.glob("*.part")]):
+        with suppress(OSError):  # another process was faster, or the file system is read-only
+            _recover(segment)
+
+
+def _recover(segment: Path) -> None:
+    if segment.suffix == ".open" and has_old_receiver(segment.parent):
+        return
+    file = os.open(segment, os.O_RDWR)
+    try:
+        if not try_lock(file) or not is_same_file(file, segment):
+            return
+        end = os.fstat(file).st_size
+        for part in read_frames(segment):
+            if isinstance(part, Damage) and part.cut_short:
+                end = part.start
+        if end:
+            os.ftruncate(file, end)
             segment.rename(segment.with_suffix(".spool"))
         else:
             segment.unlink()
+    finally:
+        os.close(file)
 
 
-def drain(store: Store, *, until_s: float | None = None) -> Added:
+def has_old_receiver(folder: Path) -> bool:
+    """Return whether a receiver of before November 2026 runs: it locks the spool, not its segments."""
+    path = folder / "lock"
+    if not path.exists():
+        return False
+    held = lock_file(path)
+    if held is not None:
+        os.close(held)
+    return held is None
+
+
+def drain(
+    store: Store,
+    *,
+    until_s: float | None = None,
+    on_damage: Callable[[DamagedSegment], None] = _log_damage,
+) -> Added:
     """Move the spool's segments into the database, one transaction each; return how many records were new.
 
-    Stops after the segment during which `time.monotonic()` passes `until_s`. A damaged segment is renamed to
-    `*.rejected` and logged. Raises StoreError if the database cannot be written.
+    Stops after the segment during which `time.monotonic()` passes `until_s`. What is damaged is kept in
+    `*.rejected` beside the segment and reported to `on_damage`, which logs it by default; a segment that
+    cannot be read is reported and stays. Raises StoreError if the database cannot be written.
     """
     total = Added(0, 0, 0)
     for segment in waiting(store.path):
         try:
-            added = store.add_rows(_tables(read_frames(segment)))
+            parts = list(read_frames(segment))
         except FileNotFoundError:
             continue  # loaded by another process
-        except StoreError as error:
-            if not isinstance(error, DamagedError) and not isinstance(error.__cause__, duckdb.DataError):
-                raise
-            segment.rename(segment.with_suffix(".rejected"))
-            _log.error("%s: renamed to .rejected: %s", segment, error)
+        except OSError as error:
+            message = f"{segment}: cannot be read, and stays in the spool: {error.strerror}"
+            on_damage(DamagedSegment(0, segment, message))
             continue
+        added, refused = _load(store, [part for part in parts if isinstance(part, Frame)])
         if not store.in_place():
             raise StoreError(f"{store.path}: deleted or replaced while it was written")
+        damaged = [part.content for part in parts if isinstance(part, Damage)]
+        if damaged or refused:
+            on_damage(_set_aside(segment, [*damaged, *refused]))
         segment.unlink(missing_ok=True)
         total = Added(*map(sum, zip(total, added, strict=True)))
         if until_s is not None and time.monotonic() >= until_s:
@@ -181,11 +217,53 @@ def drain(store: Store, *, until_s: float | None = None) -> Added:
     return total
 
 
+def _load(store: Store, frames: Sequence[Frame]) -> tuple[Added, list[bytes]]:
+    """Write the rows of frames; return how many were new, and the frames that the database refuses."""
+    try:
+        return store.add_rows(_tables(frames)), []
+    except StoreError as error:
+        if not isinstance(error.__cause__, _REFUSED):
+            raise
+        if len(frames) == 1:
+            return Added(0, 0, 0), [to_frames({frame.table: frame.rows}) for frame in frames]
+    total, refused = Added(0, 0, 0), []
+    for frame in frames:
+        added, more = _load(store, [frame])
+        total = Added(*map(sum, zip(total, added, strict=True)))
+        refused += more
+    return total, refused
+
+
+def _set_aside(segment: Path, parts: Sequence[bytes]) -> DamagedSegment:
+    """Keep the damaged parts of a segment beside it."""
+    kept_in = segment.with_suffix(".rejected")
+    content = b"".join(parts)
+    file = os.open(kept_in, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, file_mode())
+    try:
+        _write_at(file, content, 0)
+    finally:
+        os.close(file)
+    message = (
+        f"{segment}: {len(content)} bytes in {len(parts)} places are damaged and were not loaded: "
+        f"they are kept in {kept_in.name}"
+    )
+    return DamagedSegment(len(content), kept_in, message)
+
+
 def _tables(frames: Iterable[Frame]) -> dict[Table, list[na.Array]]:
     tables: dict[Table, list[na.Array]] = {}
     for table, rows in frames:
         tables.setdefault(table, []).append(rows)
     return tables
+
+
+def _write_at(file: int, content: bytes, position: int) -> None:
+    """Write bytes at a position and sync them to disk."""
+    rest = memoryview(content)
+    os.lseek(file, position, os.SEEK_SET)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+    os.fsync(file)
 
 
 def _sync_folder(folder: Path) -> None:
