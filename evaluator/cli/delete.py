@@ -28,6 +28,8 @@ def delete(
         print_json(deleted._asdict())
         return
     what = f"{deleted.sessions} sessions: {deleted.spans} spans and {deleted.logs} logs"
+    if deleted.rejected_files:
+        what += f", and {deleted.rejected_files} files of the spool that could not be loaded,"
     if dry_run:
         print_line(f"{what} would be deleted from {opened.path}")
     else:

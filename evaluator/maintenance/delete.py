@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Sequence
@@ -10,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.evaluator.derive import update
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
-from spangrade.tracer.store.compact import shrink
-from spangrade.tracer.store.spool import drain
+from spangrade.tracer.store.compact import mark_pending, shrink
+from spangrade.tracer.store.spool import drain, folder_of
 from spangrade.tracer.store.sql import statement
 
 _SPANS = "trace_id IN (FROM traces_to_delete)"
@@ -23,18 +24,25 @@ _LOGS = """trace_id IN (FROM traces_to_delete) OR trace_id IS NULL AND (
     attributes->>'$."gen_ai.conversation.id"' IN (FROM to_delete)
     OR attributes->>'$."gen_ai.conversation.id"' IS NULL AND time_ns < $before)"""
 
+_GROWING = (".open", ".part")  # segments of the spool that another process still writes
+_SEAL_WAIT_S = 20.0  # a receiver seals its segment every second
 
+_log = logging.getLogger("spangrade")
 _AGE = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class Deleted(NamedTuple):
-    """How much was deleted, and by how many bytes the file became smaller."""
+    """How much was deleted, and by how many bytes the file became smaller.
+
+    `rejected_files` are files of the spool that could not be loaded; whose spans they hold is unknown.
+    """
 
     sessions: int
     spans: int
     logs: int
     bytes_saved: int
+    rejected_files: int = 0
 
 
 def delete(
@@ -48,31 +56,74 @@ def delete(
 ) -> Deleted:
     """Delete the sessions of some ids, those that ended before a time, and those of a user; shrink the file.
 
-    A session is deleted whole or not at all. A span that arrives for it later is new. With `dry_run` nothing
-    is deleted, only counted. Raises InputError for a session that does not exist, StoreLockedError if another
-    process has the database open for longer than `wait_s`.
+    A session is deleted whole or not at all. A span that arrives for it later is new; one that a receiver has
+    acknowledged before is not, even if it is not in the database yet. Files of the spool that could not be
+    loaded are deleted too; with `before_ns` only those that are older. With `dry_run` nothing is deleted,
+    only counted. If the process is killed, the next one that opens the database for writing finishes the
+    work.
+
+    Raises InputError for a session that does not exist, StoreLockedError if another process has the database
+    or its spool open for longer than `wait_s`, StoreError if the file cannot be replaced by a smaller one.
     """
     if not db.exists():
         raise InputError(f"{db}: no such database")
     with Store.open(db, wait_s=wait_s) as store:
-        drain(store)
-        update(store)
+        _load_spool(store, all_of_it=bool(sessions) or user is not None)
+        _derive(store)
         _select(store, sessions, before_ns, user)
         before = {"before": before_ns or 0}
+        rejected = _rejected(store.path, None if sessions or user is not None else before_ns)
         deleted = Deleted(
             sessions=_count(store, "derived.sessions WHERE session_id IN (FROM to_delete)"),
             spans=_count(store, f"spans WHERE {_SPANS}"),
             logs=_count(store, f"logs WHERE {_LOGS}", before),
             bytes_saved=0,
+            rejected_files=len(rejected),
         )
-        if dry_run or not (deleted.sessions or deleted.spans or deleted.logs):
+        if dry_run:
+            return deleted
+        for file in rejected:
+            file.unlink(missing_ok=True)
+        if not (deleted.sessions or deleted.spans or deleted.logs):
             return deleted
         with store.transaction():
             store.query(f"DELETE FROM spans WHERE {_SPANS}")  # noqa: S608 (our own text)
             store.query(f"DELETE FROM logs WHERE {_LOGS}", before)  # noqa: S608 (our own text)
             for table in _session_tables(store):
                 store.query(f"DELETE FROM {table} WHERE session_id IN (FROM to_delete)")  # noqa: S608 (our own names)
-        return deleted._replace(bytes_saved=shrink(store))
+            mark_pending(store.connection, "to_delete")
+        return deleted._replace(bytes_saved=shrink(store.connection, store.path))
+
+
+def _load_spool(store: Store, *, all_of_it: bool) -> None:
+    """Load the spool; with `all_of_it` also what was acknowledged before now and is not sealed yet.
+
+    Raises StoreLockedError if it is not sealed in time.
+    """
+    drain(store)
+    growing = [file for file in folder_of(store.path).glob("*") if file.suffix in _GROWING]
+    if not (all_of_it and growing):
+        return
+    give_up_s = time.monotonic() + _SEAL_WAIT_S
+    while unsealed := [file for file in growing if file.exists()]:
+        if time.monotonic() >= give_up_s:
+            raise StoreLockedError(f"{unsealed[0]}: another process is writing to it: stop it, or try again")
+        time.sleep(0.05)
+    drain(store)
+
+
+def _derive(store: Store) -> None:
+    """Derive sessions, as far as it is possible: what cannot be derived can be deleted even so."""
+    try:
+        update(store)
+    except Exception as error:  # noqa: BLE001 (dialects are third-party code)
+        _log.warning("%s: sessions cannot be derived: %s: %s", store.path, type(error).__name__, error)
+
+
+def _rejected(db: Path, before_ns: int | None) -> list[Path]:
+    """Return the files of the spool that could not be loaded and were last written before a time."""
+    files = [file for file in folder_of(db).glob("[0-9]*") if file.suffix not in (*_GROWING, ".spool")]
+    return [file for file in files if before_ns is None or file.stat().st_mtime_ns < before_ns]
 
 
 def parse_time(time_or_age: str | datetime) -> int:
@@ -105,12 +156,17 @@ def _select(store: Store, sessions: Sequence[str], before_ns: int | None, user: 
     store.query("CREATE TEMP TABLE to_delete (session_id VARCHAR)")
     if sessions:
         named = arrow_column("session_id", dict.fromkeys(sessions))
-        unknown = store.query(
-            "SELECT session_id FROM named ANTI JOIN derived.sessions USING (session_id)", named=named
+        derived = "INSERT INTO to_delete FROM named SEMI JOIN derived.sessions USING (session_id)"
+        store.query(derived, named=named)
+        underived = store.query(statement("underived_traces", "spangrade.evaluator.maintenance"), named=named)
+        known = {session_id for row in underived for session_id in row} | store.deleted_before
+        known |= {session_id for (session_id,) in store.query("FROM to_delete")}
+        if unknown := [session_id for session_id in sessions if session_id not in known]:
+            raise InputError(f"{store.path}: no session {unknown[0]!r}: `spangrade sessions` lists them")
+        store.query(
+            "INSERT INTO to_delete FROM traces",
+            traces=arrow_column("session_id", [trace_id for trace_id, _ in underived]),
         )
-        if unknown:
-            raise InputError(f"{store.path}: no session {unknown[0][0]!r}: `spangrade sessions` lists them")
-        store.query("INSERT INTO to_delete FROM named", named=named)
     if before_ns is not None:
         store.query(statement("sessions_before", "spangrade.evaluator.maintenance"), {"before": before_ns})
     if user is not None:

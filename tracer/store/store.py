@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,10 +18,12 @@ from spangrade.tracer.errors import StoreError, StoreLockedError
 from spangrade.tracer.file_modes import restrict_like
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import COLUMNS, Table, batches, joined, rows_of
+from spangrade.tracer.store.compact import pending, remove_copy, remove_spilled, shrink, spilled
 from spangrade.tracer.store.locks import retry_while_locked
 from spangrade.tracer.store.sql import migrations, statement
 from spangrade.tracer.store.untrusted import connect, table_problem
 
+_log = logging.getLogger("spangrade")
 _TIMES = {"spans": "start_ns", "logs": "time_ns"}
 _KEYS = {
     "spans": "trace_id, span_id",
@@ -39,12 +42,14 @@ class Added(NamedTuple):
 class Store:
     """An open database of spans. Safe to use from several threads; one process at a time may write.
 
-    `connection` is for queries of the caller's own; its default database is the store.
+    `connection` is for queries of the caller's own; its default database is the store. `deleted_before` are
+    the sessions whose deletion an earlier process did not finish.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         self.connection = connection
         self.path = path
+        self.deleted_before: frozenset[str] = frozenset()
         self._inode = _inode(path)
         self._log = Path(f"{path.resolve()}.wal")
         self._lock = threading.RLock()
@@ -61,6 +66,8 @@ class Store:
     ) -> Self:
         """Open a database; create it or upgrade its schema if necessary, unless `read_only`.
 
+        Unless `read_only`, a deletion that was interrupted is finished first.
+
         Nothing in it can reach another file, the network or Python's variables. With `confined`, for queries
         of someone else, it is read-only and no file can be opened at all, not even for what exceeds memory.
 
@@ -72,20 +79,40 @@ class Store:
     @classmethod
     def _open_current(cls, path: Path, read_only: bool, confined: bool) -> Self:
         """Open the file; open again if a compacted copy took its place in the meantime."""
+        deleted_before: frozenset[str] = frozenset()
         while True:
             before = _inode(path)
             store = cls._open(path, read_only, confined)
             if before is None or store._inode == before:
-                return store
+                if read_only or confined or not store._finish_deletion():
+                    store.deleted_before |= deleted_before
+                    return store
+                deleted_before = store.deleted_before
             store.close()
+
+    def _finish_deletion(self) -> bool:
+        """Finish a deletion that was interrupted; return whether the file was replaced."""
+        try:
+            remove_copy(self.path)
+            unfinished = pending(self.connection)
+            if unfinished is None:
+                return False
+            self.deleted_before = unfinished
+            shrink(self.connection, self.path)
+        except (StoreError, duckdb.Error, OSError) as error:  # the database can be used even so
+            _log.warning("%s", error)
+            return False
+        return True
 
     @classmethod
     def _open(cls, path: Path, read_only: bool, confined: bool) -> Self:
         if (read_only or confined) and not path.exists():
             raise StoreError(f"{path}: no such database: import spans first, or name another with --db")
         try:
+            leftover = {} if read_only or confined else spilled(path)
             connection = connect(path, read_only=read_only, confined=confined)
             try:
+                remove_spilled(path, leftover)
                 _migrate(connection, path, read_only=read_only or confined)
                 if problem := table_problem(connection, "main", COLUMNS):
                     raise StoreError(f"{path}: not a spangrade database: {problem}")

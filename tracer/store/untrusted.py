@@ -80,8 +80,8 @@ def attach(connection: duckdb.DuckDBPyConnection, path: Path, name: str, options
 
 
 def shrinking_copy(path: Path) -> Path:
-    """Return the path of the copy that is to replace a database after rows were deleted."""
-    return path.with_name(f"{path.name}.shrinking")
+    """Return the path of the copy, in its own folder, that replaces a database after rows were deleted."""
+    return path.with_name(f"{path.name}.shrinking") / path.name
 
 
 def table_problem(

@@ -20,7 +20,7 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.spool import write
+from spangrade.tracer.store.spool import folder_of, write
 
 DAY_NS = 86_400 * 10**9
 
@@ -100,6 +100,55 @@ def test_a_users_sessions_are_deleted(db: Path) -> None:
 def test_what_waits_in_the_spool_is_deleted_too(db: Path) -> None:
     write(db, rows_of([turn("old", 12)]))
     assert delete(db, sessions=["old"])[:3] == (1, 2, 1)
+
+
+def test_what_the_spool_rejected_is_deleted_too(db: Path) -> None:
+    write(db, rows_of([turn("old", 12)]))
+    (segment,) = folder_of(db).glob("*.spool")
+    rejected = segment.rename(segment.with_suffix(".rejected"))
+    os.utime(rejected, (50 * 86_400, 50 * 86_400))
+    assert delete(db, before_ns=30 * DAY_NS, dry_run=True) == Deleted(1, 2, 2, 0, rejected_files=0)
+    assert delete(db, before_ns=60 * DAY_NS, dry_run=True).rejected_files == 1
+    assert delete(db, user="u-1", dry_run=True).rejected_files == 1
+    assert rejected.exists()
+    assert delete(db, user="nobody") == Deleted(0, 0, 0, 0, rejected_files=1)
+    assert not rejected.exists()
+
+
+def test_what_a_receiver_has_acknowledged_is_deleted_too(db: Path) -> None:
+    headers = {"Content-Type": "application/x-protobuf"}
+    body = request(0, 1, **{"user.id": "u-3"}).SerializeToString()
+    with receiver(db) as started:
+        assert requests.post(started.http + "/v1/traces", data=body, headers=headers, timeout=20).ok
+        assert delete(db, user="u-3", wait_s=30).spans == 1
+        assert started.stop() == 0
+    with Store.open(db, read_only=True) as store:
+        assert store.query("SELECT count(*) FROM spans WHERE name = 'chat'") == [(0,)]
+
+
+def test_a_session_that_cannot_be_derived_is_deleted(db: Path) -> None:
+    def hostile(session: str, day: int) -> Span:
+        span = turn(session, day)
+        tokens = {"gen_ai.usage.input_tokens": 10**30, "gen_ai.operation.name": [{"a": []}]}
+        return span._replace(attributes={**(span.attributes or {}), **tokens, "user.id": session})
+
+    with Store.open(db) as store:
+        store.add([hostile("bad", 20), hostile("worse", 21), hostile("worst", 22)])
+    assert delete(db, sessions=["bad"]).spans == 1
+    assert delete(db, user="worse").spans == 1
+    assert delete(db, before_ns=30 * DAY_NS).spans == 3
+    with Store.open(db, read_only=True) as store:
+        assert store.query("SELECT count(*) FROM spans") == [(4,)]
+
+
+def test_what_a_dead_process_spilled_to_disk_is_removed(db: Path) -> None:
+    spilled = db.with_name(f"{db.name}.tmp") / "duckdb_temp_storage_DEFAULT-0.tmp"
+    spilled.parent.mkdir()
+    spilled.write_bytes(b"SECRET")
+    Store.open(db, read_only=True).close()
+    assert spilled.exists()
+    Store.open(db).close()
+    assert not spilled.parent.exists()
 
 
 def test_a_dry_run_only_counts(db: Path) -> None:
