@@ -17,6 +17,7 @@ from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, rebuild, update
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.session_from import set_session_from
+from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
 from spangrade.evaluator.maintenance.lint import Finding, lint
@@ -172,6 +173,9 @@ class Database:
         spans: StrPath | Iterable[StrPath] = (),
         metrics: str | Metric | Iterable[str | Metric] = (),
         metrics_files: StrPath | Iterable[StrPath] = (),
+        no_reference: str | Iterable[str] = (),
+        no_references: bool = False,
+        require_match: bool = False,
         out: StrPath | None = None,
     ) -> Run:
         """Grade sessions against a dataset, save the scores in the database, and return the run.
@@ -181,8 +185,10 @@ class Database:
         the simulation; with none of these, all that are stored.
 
         `metrics` are names, with a threshold (`"tool_recall>=0.9"`) gates, or `Metric`s; those of
-        `metrics_files` (.json, .sql, .py) come on top. In the folder `out` results.json and sessions.jsonl
-        are written.
+        `metrics_files` (.json, .sql, .py) come on top. The references of a question are gates too, each
+        unless a requested gate reads it, or `no_reference` names it; with `no_references` none is. With
+        `require_match` a session that no gate judges counts as inconclusive. In the folder `out`
+        results.json and sessions.jsonl are written.
 
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none.
@@ -193,6 +199,10 @@ class Database:
             spans=_paths(spans),
             metrics=[metrics] if isinstance(metrics, str | Metric) else list(metrics),
             metrics_files=_paths(metrics_files),
+            without=dropped_references(
+                [no_reference] if isinstance(no_reference, str) else list(no_reference), every=no_references
+            ),
+            require_match=require_match,
             out=None if out is None else Path(out),
             callbacks=self._callbacks,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,14 +208,17 @@ def grade_dataset(
     spans: Sequence[Path] = (),
     metrics: Sequence[str | Metric] = (),
     metrics_files: Sequence[Path] = (),
+    without: Collection[str] = (),
+    require_match: bool = False,
     out: Path | None = None,
     callbacks: Callbacks = DEFAULT,
 ) -> Run:
     """Grade sessions of a database against a dataset, save the scores, and return the run.
 
     With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
-    graded; with a dataset that brings its own sessions, those; else all stored sessions. In the folder `out`
-    results.json and sessions.jsonl are written.
+    graded; with a dataset that brings its own sessions, those; else all stored sessions. The references named
+    in `without` are not gates; with `require_match` an unmatched session counts as inconclusive. In the
+    folder `out` results.json and sessions.jsonl are written.
     """
     recordings = list(spans)
     if dataset.is_dir():
@@ -224,7 +227,7 @@ def grade_dataset(
     golden = read_dataset(dataset)
     if recordings and golden.spans is not None:
         raise InputError(f"{dataset}: it brings its own sessions; expected no --spans")
-    gates = requested_metrics(metrics, metrics_files)
+    wanted = requested_metrics(metrics, metrics_files)
     for problem in golden.problems:
         callbacks.on_problem(problem)
     incomplete = any(problem.dropped for problem in golden.problems)
@@ -243,13 +246,19 @@ def grade_dataset(
             drain(store)
             update(store)
         sessions = SessionReader(store, only)
-    if queries := [metric.function for metric in gates if isinstance(metric.function, Query)]:
+    if queries := [metric.function for metric in wanted if isinstance(metric.function, Query)]:
         with Store.open(db, confined=True, wait_s=RUN_WAIT_S) as store:
             for query in queries:
                 query.run(store)
 
-    run = Run(uuid.uuid4().hex, str(dataset), incomplete=incomplete)
-    grades = grade(sessions.read(callbacks), golden.questions, gates)
+    run = Run(
+        uuid.uuid4().hex,
+        str(dataset),
+        incomplete=incomplete,
+        gates=[metric.name for metric in wanted if metric.threshold is not None],
+        require_match=require_match,
+    )
+    grades = grade(sessions.read(callbacks), golden.questions, wanted, without)
     callbacks.on_progress("grading")
     for one in grades if out is None else written(grades, out):
         run.add(one)

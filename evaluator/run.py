@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ import nanoarrow as na
 
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import Verdict, exit_code
-from spangrade.evaluator.metrics import Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.rows import Rows
 from spangrade.tracer.canonical_json import canonical
@@ -35,9 +35,10 @@ class SessionVerdict(NamedTuple):
 
 
 class ScoreRow(NamedTuple):
-    """One outcome as a row of the table `scores`. `outcome` is "score", "inconclusive" or "failure".
+    """One outcome as a row of the table `scores`.
 
-    `evidence` is a JSON list of span ids.
+    `outcome` is "score", "inconclusive", "not_applicable" or "failure"; `evidence` is a JSON list of span
+    ids.
     """
 
     session_id: str | None
@@ -64,6 +65,8 @@ def score_rows(grade: Grade) -> Iterator[ScoreRow]:
             yield ScoreRow(*key, outcome.value, outcome.passed, "score", outcome.reason, evidence)
         elif isinstance(outcome, Inconclusive):
             yield ScoreRow(*key, None, None, "inconclusive", outcome.reason, "[]")
+        elif isinstance(outcome, NotApplicable):
+            yield ScoreRow(*key, None, None, "not_applicable", outcome.reason, "[]")
         else:
             yield ScoreRow(*key, None, None, "failure", outcome.error, "[]")
 
@@ -76,6 +79,7 @@ class MetricTotals:
     passed: int = 0
     failed: int = 0
     inconclusive: int = 0
+    not_applicable: int = 0
     failures: int = 0
 
     def add(self, outcome: Outcome) -> None:
@@ -86,8 +90,15 @@ class MetricTotals:
             self.failed += outcome.passed is False
         elif isinstance(outcome, Inconclusive):
             self.inconclusive += 1
+        elif isinstance(outcome, NotApplicable):
+            self.not_applicable += 1
         else:
             self.failures += 1
+
+    @property
+    def applied(self) -> bool:
+        """Whether the metric was applicable to any session."""
+        return bool(self.values or self.inconclusive or self.failures)
 
     def to_json(self) -> dict[str, Any]:
         """Return the mean and percentiles (nearest rank) of the scores, and the counts.
@@ -104,6 +115,7 @@ class MetricTotals:
             "p95": nearest_rank(ordered, 0.95),
             "pass_rate": self.passed / gated if gated else None,
             "inconclusive": self.inconclusive,
+            "not_applicable": self.not_applicable,
             "failures": self.failures,
         }
 
@@ -112,15 +124,26 @@ class Run:
     """A grading run: its verdicts and scores, in memory.
 
     `run_id` names it in the tables `runs` and `scores` of the database. `metrics` has each metric's totals by
-    name. `incomplete` says that some of the dataset or of the recorded spans could not be read.
+    name. `incomplete` says that some of the dataset or of the recorded spans could not be read. `gates` are
+    the names of the requested gates; with `require_match` an unmatched session counts as inconclusive.
     """
 
-    def __init__(self, run_id: str = "", dataset: str = "", *, incomplete: bool = False) -> None:
+    def __init__(
+        self,
+        run_id: str = "",
+        dataset: str = "",
+        *,
+        incomplete: bool = False,
+        gates: Iterable[str] = (),
+        require_match: bool = False,
+    ) -> None:
         self.run_id = run_id
         self.dataset = dataset
         self.incomplete = incomplete
+        self.require_match = require_match
         self.sessions: list[SessionVerdict] = []
-        self.metrics: dict[str, MetricTotals] = {}
+        self._gates = tuple(gates)
+        self._metrics: dict[str, MetricTotals] = {}
         self._counts: Counter[Verdict] = Counter()
         self._unanswered: list[str] = []
         self._rows: list[ScoreRow] = []
@@ -134,9 +157,9 @@ class Run:
         else:
             self._counts[grade.verdict] += 1
             for name, outcome in grade.outcomes.items():
-                if name not in self.metrics:
-                    self.metrics[name] = MetricTotals()
-                self.metrics[name].add(outcome)
+                if name not in self._metrics:
+                    self._metrics[name] = MetricTotals()
+                self._metrics[name].add(outcome)
         self._rows += score_rows(grade)
         if len(self._rows) >= CHUNK:
             self._pack()
@@ -145,6 +168,17 @@ class Run:
         if self._rows:
             self._chunks.append(arrow_rows(self._rows, _SCORE_TYPES))
             self._rows = []
+
+    @property
+    def metrics(self) -> Mapping[str, MetricTotals]:
+        """The totals of each metric by name, and of each requested gate even if it applied to no session."""
+        unused = {name: MetricTotals() for name in self._gates if name not in self._metrics}
+        return {**self._metrics, **unused}
+
+    @property
+    def unapplied_gates(self) -> Sequence[str]:
+        """The names of the requested gates that applied to no session: the run is inconclusive for them."""
+        return tuple(name for name in self._gates if not self.metrics[name].applied)
 
     @property
     def verdicts(self) -> Mapping[Verdict, int]:
@@ -161,8 +195,8 @@ class Run:
         """What `spangrade grade` exits with; 2 if some of the input could not be read."""
         if self.incomplete:
             return ExitCode.BAD_INPUT
-        unanswered = [Verdict.INCONCLUSIVE] if self._unanswered else []
-        return exit_code([*self._counts, *unanswered])
+        untested = [Verdict.INCONCLUSIVE] if self._unanswered or self.unapplied_gates else []
+        return exit_code([*self._counts, *untested], require_match=self.require_match)
 
     @property
     def chunks(self) -> Sequence[na.Array]:
@@ -185,6 +219,7 @@ class Run:
             "sessions": self._counts.total(),
             "verdicts": {verdict.value: number for verdict, number in self.verdicts.items()},
             "unanswered_questions": self._unanswered,
+            "unapplied_gates": list(self.unapplied_gates),
             "exit_code": int(self.exit_code),
             "metrics": {name: totals.to_json() for name, totals in self.metrics.items()},
         }
@@ -195,6 +230,9 @@ class Run:
         text = f"{counted(self._counts.total(), 'session')}{': ' if counts else ''}{counts}"
         if self._unanswered:
             text += f"; {counted(len(self._unanswered), 'golden question')} unanswered"
+        if unapplied := self.unapplied_gates:
+            gates = "gate applies" if len(unapplied) == 1 else "gates apply"
+            text += f"; {len(unapplied)} {gates} to no session: {', '.join(unapplied)}"
         return text
 
     def __repr__(self) -> str:

@@ -28,6 +28,16 @@ def grade(
         typer.Option(metavar="NAME[>=T]", help="A metric to grade by; with a threshold it is a gate."),
     ] = None,
     metrics_file: MetricsFiles = None,
+    no_reference: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A reference of the questions that is not a gate."),
+    ] = None,
+    no_references: Annotated[
+        bool, typer.Option("--no-references", help="No reference is a gate: only what --metric requests is.")
+    ] = False,
+    require_match: Annotated[
+        bool, typer.Option("--require-match", help="A session that no gate judges counts as inconclusive.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="A folder for results.json and sessions.jsonl.")] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
@@ -37,7 +47,14 @@ def grade(
     """
     with database(db) as opened:
         run = opened.grade(
-            dataset, spans=spans or (), metrics=metric or (), metrics_files=metrics_file or (), out=out
+            dataset,
+            spans=spans or (),
+            metrics=metric or (),
+            metrics_files=metrics_file or (),
+            no_reference=no_reference or (),
+            no_references=no_references,
+            require_match=require_match,
+            out=out,
         )
     if format is Format.JSON:
         print_json(run.to_json())

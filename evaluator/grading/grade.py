@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -45,14 +45,17 @@ class _Pending(NamedTuple):
 
 
 def grade(
-    sessions: Iterable[Session], dataset: GoldenDataset, requested: Iterable[Metric] = ()
+    sessions: Iterable[Session],
+    dataset: GoldenDataset,
+    requested: Iterable[Metric] = (),
+    without: Collection[str] = (),
 ) -> Iterator[Grade]:
     """Yield a grade for each session, in order, then one for each golden question without a session.
 
     `policy` says which metrics run beside the `requested` ones, which of them are gates, and what the
-    verdicts mean.
+    verdicts mean. The references named in `without` are no gates.
     """
-    plan = MetricPlan.of(requested, load_metrics())
+    plan = MetricPlan.of(requested, load_metrics(), without)
     questions = QuestionIndex(dataset)
     answered: set[str] = set()
     doubtful: set[str] = set()
@@ -63,10 +66,14 @@ def grade(
             question = candidates[0] if len(candidates) == 1 else None
             (doubtful if question is None else answered).update(found.id for found in candidates)
             metrics = plan.metrics_for(session, question)
-            started = tuple((metric, start(metric, session, question)) for metric in metrics)
+            started = tuple(
+                (metric, policy.excluded(metric, session, question) or start(metric, session, question))
+                for metric in metrics
+            )
             yield _Pending(session, candidates, started)
 
-    yield from map(_resolved, _resolvable(pending()))
+    for one in _resolvable(pending()):
+        yield _resolved(one, plan)
     for question in dataset.golden_questions:
         if question.id not in answered:
             verdict, reason = policy.unanswered(doubtful=question.id in doubtful)
@@ -89,10 +96,10 @@ def _resolvable(pending: Iterable[_Pending]) -> Iterator[_Pending]:
                 future.cancel()
 
 
-def _resolved(pending: _Pending) -> Grade:
+def _resolved(pending: _Pending, plan: MetricPlan) -> Grade:
     session, candidates, _ = pending
     results = [(metric, resolve(metric, started)) for metric, started in pending.metrics]
-    verdict, reason = policy.decide(session, candidates, results)
+    verdict, reason = plan.decide(session, candidates, results)
     outcomes = {metric.name: outcome for metric, outcome in results}
     if len(candidates) > 1:
         outcomes = {CONVERSATION: Inconclusive(policy.ambiguous(candidates).reason), **outcomes}

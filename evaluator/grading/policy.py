@@ -1,26 +1,37 @@
 """The policy of grading: which metrics gate a session, what its verdict is, and the exit code of a run.
 
-A gate is a metric with a threshold. Nothing else in grading decides about verdicts.
+A gate is a metric with a threshold. Nothing else in grading decides about verdicts; docs/verdicts.md has the
+same rules as a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import NamedTuple, Self
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.metrics import Failure, Metric, Outcome, Score
+from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.semconv import QUESTION_ID
 
 CONVERSATION = "conversation"  # gates every session with a golden question
 
-# These gate if no gate is requested, each one if the question has its reference. Their thresholds are 1: a
-# reference lists what must happen.
-DEFAULT_GATES = ("trajectory_accuracy", "tool_usage_accuracy", "state_management_fidelity", "agent_routing")
+# The default gate of each reference of a question. Their thresholds are 1: a reference is what must happen.
+REFERENCE_GATES = {
+    "reference_trajectory": "trajectory_accuracy",
+    "reference_tool_interactions": "tool_usage_accuracy",
+    "reference_state_variables": "state_management_fidelity",
+    "agents_evaluated": "agent_routing",
+}
+
+# Every question names its agents: they alone are not a reference that a session could be compared with.
+NOT_A_COMPARISON = (CONVERSATION, REFERENCE_GATES["agents_evaluated"])
+# The default gates that pass whatever happened if their reference is an empty list or object.
+EMPTY_IS_NOTHING = ("tool_usage_accuracy", "state_management_fidelity")
 
 # Measured for every session.
 REPORTED = (
@@ -40,7 +51,7 @@ REPORTED = (
 
 
 class Verdict(StrEnum):
-    """The verdict on one session. An `UNMATCHED` session answers no golden question and is not judged."""
+    """The verdict on one session. An `UNMATCHED` session answers no question and no gate judges it."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -75,42 +86,97 @@ class MetricPlan:
     reported: tuple[Metric, ...]
 
     @classmethod
-    def of(cls, requested: Iterable[Metric], installed: Mapping[str, Metric]) -> Self:
-        """Return the plan of a run: one requested gate, a metric with a threshold, drops `DEFAULT_GATES`."""
+    def of(
+        cls, requested: Iterable[Metric], installed: Mapping[str, Metric], without: Collection[str] = ()
+    ) -> Self:
+        """Return the plan of a run in which the references named in `without` are not compared by default."""
         by_name = {metric.name: metric for metric in requested}
-        any_gate = any(metric.threshold is not None for metric in by_name.values())
-        gates = (CONVERSATION,) if any_gate else (CONVERSATION, *DEFAULT_GATES)
+        defaults = [gate for reference, gate in REFERENCE_GATES.items() if reference not in without]
         return cls(
-            tuple(installed[name] for name in gates if name not in by_name),
+            tuple(installed[name] for name in (CONVERSATION, *defaults) if name not in by_name),
             tuple(by_name.values()),
             tuple(installed[name] for name in REPORTED if name not in by_name),
         )
 
     def metrics_for(self, session: Session, question: GoldenQuestion | None) -> Sequence[Metric]:
-        """Return the metrics to run on a session; without a question it is only reported on."""
+        """Return the metrics to run on a session.
+
+        A requested gate takes the place of the default gate of the reference that it reads. Without a
+        question these are the requested gates that need none, and what is reported for every session.
+        """
         if question is None:
-            return self.reported
-        gates = [gate for gate in self.gates if question.reference(gate.needs or "") is not None]
-        requested = [metric for metric in self.requested if _is_for(metric, session, question)]
-        return (*gates, *requested, *self.reported)
+            alone = [m for m in (*self.requested, *self.reported) if m.needs is None]
+            return [m for m in alone if m.threshold is not None or m.name in REPORTED]
+        requested_gates = [m for m in self.requested if m.threshold is not None]
+        replaced = {m.needs for m in requested_gates if excluded(m, session, question) is None}
+        gates = [
+            gate
+            for gate in self.gates
+            if gate.name == CONVERSATION
+            or (gate.needs not in replaced and question.reference(gate.needs or "") is not None)
+        ]
+        return (*gates, *self.requested, *self.reported)
+
+    def decide(
+        self,
+        session: Session,
+        candidates: Sequence[GoldenQuestion],
+        results: Sequence[tuple[Metric, Outcome]],
+    ) -> Decision:
+        """Return the verdict on a session: `candidates` are the golden questions that it may answer."""
+        reasons: dict[Verdict, list[str]] = {}
+        for metric, outcome in results:
+            verdict = _verdict_of(metric, outcome)
+            if verdict is not Verdict.PASSED:
+                why = outcome.error if isinstance(outcome, Failure) else outcome.reason
+                reasons.setdefault(verdict, []).append(f"{metric.name}: {why}")
+        gates = [metric for metric, outcome in results if _judges(metric, outcome)]
+        if len(candidates) > 1:
+            reasons[Verdict.INCONCLUSIVE] = [ambiguous(candidates).reason]
+        elif candidates and not any(self._compares(gate, candidates[0]) for gate in gates):
+            reasons.setdefault(Verdict.INCONCLUSIVE, []).append(_nothing_to_compare(candidates[0]))
+        elif not candidates and not gates and not reasons:
+            return _unmatched(session)
+        for verdict in PRECEDENCE:
+            if verdict in reasons:
+                return Decision(verdict, "; ".join(reasons[verdict]))
+        return Decision(Verdict.PASSED, "")
+
+    def _compares(self, gate: Metric, question: GoldenQuestion) -> bool:
+        """Return whether a gate compares a session with anything: one that was requested always does."""
+        if gate in self.requested:
+            return True
+        is_empty = gate.name in EMPTY_IS_NOTHING and not question.reference(gate.needs or "")
+        return gate.name not in NOT_A_COMPARISON and not is_empty
 
 
-def decide(
-    session: Session, candidates: Sequence[GoldenQuestion], results: Sequence[tuple[Metric, Outcome]]
-) -> Decision:
-    """Return the verdict on a session: `candidates` are the golden questions that it may answer."""
-    reasons: dict[Verdict, list[str]] = {}
-    for metric, outcome in results:
-        verdict = _verdict_of(metric, outcome)
-        if verdict is not Verdict.PASSED:
-            why = outcome.error if isinstance(outcome, Failure) else outcome.reason
-            reasons.setdefault(verdict, []).append(f"{metric.name}: {why}")
-    if len(candidates) != 1 and Verdict.BROKEN not in reasons:
-        return ambiguous(candidates) if candidates else _unmatched(session)
-    for verdict in PRECEDENCE:
-        if verdict in reasons:
-            return Decision(verdict, "; ".join(reasons[verdict]))
-    return Decision(Verdict.PASSED, "")
+def excluded(
+    metric: Metric, session: Session, question: GoldenQuestion | None
+) -> NotApplicable | Inconclusive | None:
+    """Return why a metric for certain agents does not run on a session; None if it does.
+
+    It runs if one of its agents took part or should have.
+    """
+    expected = question.agents_evaluated if question is not None else ()
+    if not metric.agents or not set(metric.agents).isdisjoint((*expected, *(session.agents or ()))):
+        return None
+    names = ", ".join(metric.agents)
+    if session.agents is None or session.missing_spans or session.sampled:
+        return Inconclusive(f"whether any of its agents took part is not recorded: {names}")
+    return NotApplicable(f"none of its agents took part: {names}")
+
+
+def dropped_references(names: Iterable[str], *, every: bool = False) -> frozenset[str]:
+    """Return the references that are not gates: those named or, with `every`, all of them.
+
+    Raises InputError for a name that is not a reference's.
+    """
+    for name in names:
+        if name not in REFERENCE_GATES:
+            near = get_close_matches(name, REFERENCE_GATES, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(REFERENCE_GATES)}"
+            raise InputError(f'no reference "{name}"; {hint}')
+    return frozenset(REFERENCE_GATES) if every else frozenset(names)
 
 
 def ambiguous(candidates: Iterable[GoldenQuestion]) -> Decision:
@@ -126,17 +192,22 @@ def unanswered(*, doubtful: bool) -> Decision:
     return Decision(Verdict.INCONCLUSIVE, reason)
 
 
-def exit_code(verdicts: Iterable[Verdict]) -> ExitCode:
-    """Return the exit code of a run with these verdicts: broken, then failed, then inconclusive."""
+def exit_code(verdicts: Iterable[Verdict], *, require_match: bool = False) -> ExitCode:
+    """Return the exit code of a run with these verdicts: broken, then failed, then inconclusive.
+
+    With `require_match` an unmatched session is inconclusive.
+    """
     present = set(verdicts)
+    if require_match and Verdict.UNMATCHED in present:
+        present.add(Verdict.INCONCLUSIVE)
     return next((EXIT_CODES[verdict] for verdict in PRECEDENCE if verdict in present), ExitCode.PASSED)
 
 
-def _is_for(metric: Metric, session: Session, question: GoldenQuestion) -> bool:
-    """Return whether an agent that the metric is for took part, or should have."""
-    return not metric.agents or not set(metric.agents).isdisjoint(
-        (*question.agents_evaluated, *(session.agents or ()))
-    )
+def _judges(metric: Metric, outcome: Outcome) -> bool:
+    """Return whether an outcome judges its session: a gate's does, and a score that judges itself."""
+    if isinstance(outcome, NotApplicable):
+        return False
+    return metric.threshold is not None or (isinstance(outcome, Score) and outcome.passed is not None)
 
 
 def _verdict_of(metric: Metric, outcome: Outcome) -> Verdict:
@@ -145,7 +216,15 @@ def _verdict_of(metric: Metric, outcome: Outcome) -> Verdict:
         return Verdict.BROKEN
     if isinstance(outcome, Score):
         return Verdict.FAILED if outcome.passed is False else Verdict.PASSED
-    return Verdict.PASSED if metric.threshold is None else Verdict.INCONCLUSIVE
+    if isinstance(outcome, NotApplicable) or metric.threshold is None:
+        return Verdict.PASSED
+    return Verdict.INCONCLUSIVE
+
+
+def _nothing_to_compare(question: GoldenQuestion) -> str:
+    keys = question.reference_data.model_dump(exclude_none=True)
+    why = f"no gate reads {', '.join(keys)}" if keys else "the golden question has no reference"
+    return f"nothing to compare with: {why}"
 
 
 def _unmatched(session: Session) -> Decision:

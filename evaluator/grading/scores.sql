@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS scores (
     metric       VARCHAR NOT NULL,
     value        DOUBLE,
     passed       BOOLEAN,             -- NULL: no threshold judged the value
-    outcome      VARCHAR NOT NULL,    -- score, inconclusive or failure
+    outcome      VARCHAR NOT NULL,    -- score, inconclusive, not_applicable or failure
     reason       VARCHAR,
     evidence     VARCHAR              -- JSON list of span ids
 );

@@ -1,6 +1,14 @@
 """The metrics: plain functions of a session and, where they compare, of the golden question."""
 
-from spangrade.evaluator.metrics.metric import Failure, Inconclusive, Metric, Outcome, Score, metric
+from spangrade.evaluator.metrics.metric import (
+    Failure,
+    Inconclusive,
+    Metric,
+    NotApplicable,
+    Outcome,
+    Score,
+    metric,
+)
 from spangrade.evaluator.metrics.registry import METRICS_GROUP, load_metrics, parse_metric, parse_metrics
 
 __all__ = [
@@ -8,6 +16,7 @@ __all__ = [
     "Failure",
     "Inconclusive",
     "Metric",
+    "NotApplicable",
     "Outcome",
     "Score",
     "load_metrics",

@@ -1,4 +1,4 @@
-"""What a metric is, and what it returns: a score, inconclusive or a failure."""
+"""What a metric is, and what it returns: a score, inconclusive, not applicable or a failure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,13 @@ class Failure(NamedTuple):
     error: str
 
 
-Outcome = Score | Inconclusive | Failure
+class NotApplicable(NamedTuple):
+    """The metric does not concern the session: it neither passes nor fails there."""
+
+    reason: str
+
+
+Outcome = Score | Inconclusive | Failure | NotApplicable
 Function = Callable[..., Outcome | Awaitable[Outcome]]
 
 
@@ -56,7 +62,8 @@ class Metric:
     direction is better: then the sign of a requested threshold decides. `scale` is the lowest and the highest
     possible value; without one a `share` lies between 0 and 1, any other unit is 0 or more.
 
-    `agents`, if there are any, limits the metric to sessions in which one of them took part.
+    `agents`, if there are any, limits the metric to sessions in which one of them took part or should have;
+    it is not applicable to the others.
 
     `parameter` is the function's keyword for the text after a colon in the name (`tool_recall:exact`). With
     `choices` it must be one of these and is optional; without, it is any text and required.

@@ -11,7 +11,7 @@ from typing import Any
 
 from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, TIME, TableColumn
 from spangrade.evaluator.grading.grade import Grade
-from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score
+from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
@@ -37,6 +37,8 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         return {"outcome": "score", **outcome._asdict()}
     if isinstance(outcome, Inconclusive):
         return {"outcome": "inconclusive", "reason": outcome.reason}
+    if isinstance(outcome, NotApplicable):
+        return {"outcome": "not_applicable", "reason": outcome.reason}
     return {"outcome": "failure", "error": outcome.error}
 
 

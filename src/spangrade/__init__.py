@@ -2,7 +2,7 @@
 
 `configure`, `session`, `turn`, `agent`, `tool`, `llm_call` and `set_state` wrap an agent; `open` returns a
 `Database` of recorded spans, which derives sessions from them and grades these against reference data;
-`metric`, `Score`, `Inconclusive` and `Failure` are for metrics of your own. See docs/api.md.
+`metric`, `Score`, `Inconclusive`, `NotApplicable` and `Failure` are for metrics of your own. See docs/api.md.
 
 The names are imported when they are first used: OpenTelemetry and DuckDB take their time.
 """
@@ -23,7 +23,15 @@ if (_root / "tracer" / "semconv.py").is_file():
 
 if TYPE_CHECKING:
     from spangrade.evaluator.api import Database, list_metrics, open  # noqa: A004 (as in duckdb.connect)
-    from spangrade.evaluator.metrics.metric import Failure, Inconclusive, Metric, Outcome, Score, metric
+    from spangrade.evaluator.metrics.metric import (
+        Failure,
+        Inconclusive,
+        Metric,
+        NotApplicable,
+        Outcome,
+        Score,
+        metric,
+    )
     from spangrade.evaluator.rows import Rows
     from spangrade.evaluator.run import Run
     from spangrade.evaluator.session import Session
@@ -45,7 +53,15 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "evaluator.api": ("Database", "list_metrics", "open"),
-    "evaluator.metrics.metric": ("Failure", "Inconclusive", "Metric", "Outcome", "Score", "metric"),
+    "evaluator.metrics.metric": (
+        "Failure",
+        "Inconclusive",
+        "Metric",
+        "NotApplicable",
+        "Outcome",
+        "Score",
+        "metric",
+    ),
     "evaluator.rows": ("Rows",),
     "evaluator.run": ("Run",),
     "evaluator.session": ("Session",),
@@ -75,6 +91,7 @@ __all__ = [
     "Inconclusive",
     "InputError",
     "Metric",
+    "NotApplicable",
     "Outcome",
     "Rows",
     "Run",

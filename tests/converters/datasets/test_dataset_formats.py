@@ -111,7 +111,7 @@ def test_a_torn_trace_without_events_is_left_out(spangrade: Spangrade, tmp_path:
     said = "its spans have parents in other traces, and the row has no session_state to read instead"
     at = f'{file}: row 1 (id "discount_then_return"): session_trace'
     assert (done.code, done.err) == (2, [f"spangrade: {at}: {said}"])
-    assert done.out[-1] == "1 session: 1 passed; 1 golden question unanswered"
+    assert done.out[-1] == "1 session: 1 inconclusive; 1 golden question unanswered"
 
 
 def test_a_sound_trace_is_completed_with_what_the_row_knows(spangrade: Spangrade, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_graded(spangrade: Spangrade, 
     ]
     assert (done.code, done.out[-1]) == (
         2,
-        "2 sessions: 1 passed, 1 unmatched; 2 golden questions unanswered",
+        "2 sessions: 1 inconclusive, 1 unmatched; 2 golden questions unanswered",
     )
 
 
@@ -184,7 +184,7 @@ def test_lines_that_are_not_interactions_are_named(spangrade: Spangrade, tmp_pat
     lines = [json.dumps(rows[0]), "", json.dumps(rows[1])[:-9], '{"user_inputs": []}', "7"]
     file.write_text("\n".join(lines), encoding="utf-8")
     done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
-    assert (done.code, done.out[-1]) == (2, "1 session: 1 passed")
+    assert (done.code, done.out[-1]) == (2, "1 session: 1 inconclusive")
     assert [re.sub("not JSON: .*", "not JSON", line) for line in done.err] == [
         f"spangrade: {file}:3: not JSON",
         f"spangrade: {file}:4: not a processed interaction: missing session_trace",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -21,10 +22,10 @@ from spangrade.evaluator.metrics import (
     Failure,
     Inconclusive,
     Metric,
+    NotApplicable,
     Outcome,
     Score,
     parse_metric,
-    parse_metrics,
 )
 from spangrade.evaluator.reports.json import grade_json, write_results, written
 from spangrade.evaluator.reports.tables import run_tables
@@ -33,6 +34,7 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError
 
 BENCH = SHARED / "bench/gen.py"
+SHOP = ["shop"]  # a reference trajectory that sessions meet unless they say otherwise
 
 
 def graded(
@@ -83,16 +85,8 @@ def test_every_session_has_the_reported_metrics_beside_its_gates() -> None:
         "sandbox_usage",
         "cost",
     ]
+    (one,) = graded([said("hi")], [question(trajectory=SHOP)])
     assert one.verdict is Verdict.PASSED  # for what is only reported may be inconclusive
-
-
-def test_asked_gates_take_the_place_of_the_default_ones_and_asked_reports_do_not() -> None:
-    asked = question(trajectory=["other"], agents=["other"])
-    gates = [
-        graded([said("hi")], [asked], parse_metrics(texts))
-        for texts in (["latency_metrics<=5"], ["cost"], [])
-    ]
-    assert [one.verdict for (one,) in gates] == [Verdict.PASSED, Verdict.FAILED, Verdict.FAILED]
 
 
 def test_a_failed_session_says_by_which_gates() -> None:
@@ -149,7 +143,7 @@ def test_a_known_part_of_the_cost_that_is_too_much_fails() -> None:
 
 
 def test_sessions_meet_questions_by_question_id_before_user_inputs() -> None:
-    questions = [question("a", id="qa"), question("b", id="qb")]
+    questions = [question("a", id="qa", trajectory=SHOP), question("b", id="qb", trajectory=SHOP)]
     made = [said("a", question_id="qb"), said("a"), said("a", question_id="qx")]
     assert [(one.question_id, one.verdict, one.reason) for one in graded(made, questions)] == [
         ("qb", Verdict.PASSED, ""),
@@ -164,15 +158,15 @@ def test_user_inputs_meet_whatever_their_white_space_and_unicode_form() -> None:
         == normal_text("cafe\u0301 au\u00a0lait\n")
         == "caf\u00e9 au lait"
     )
-    assert [one.verdict for one in graded([said(" cafe\u0301\n")], [question("caf\u00e9")])] == [
-        Verdict.PASSED
-    ]
+    assert [
+        one.verdict for one in graded([said(" cafe\u0301\n")], [question("caf\u00e9", trajectory=SHOP)])
+    ] == [Verdict.PASSED]
     assert [one.verdict for one in graded([said("Hi")], [question("hi")])][:1] == [Verdict.UNMATCHED]
 
 
 def test_each_session_of_a_question_is_graded() -> None:
     made = [said("hi", session_id="s1"), said("hi", session_id="s2", agents=["other"])]
-    assert [(one.session_id, one.verdict) for one in graded(made, [question()])] == [
+    assert [(one.session_id, one.verdict) for one in graded(made, [question(trajectory=SHOP)])] == [
         ("s1", Verdict.PASSED),
         ("s2", Verdict.FAILED),
     ]
@@ -203,7 +197,7 @@ def test_a_session_that_went_on_failed() -> None:
 
 def test_a_whole_match_goes_before_a_beginning_and_several_beginnings_are_ambiguous() -> None:
     questions = [
-        question("a", "b", id="q2"),
+        question("a", "b", id="q2", trajectory=SHOP),
         question("a", "b", "c", id="q3"),
         question("a", "b", "d", id="q4"),
     ]
@@ -218,7 +212,7 @@ def test_a_whole_match_goes_before_a_beginning_and_several_beginnings_are_ambigu
 
 def test_a_session_that_fits_no_question_is_told_but_does_not_fail() -> None:
     made = [said("hi"), said("bye", session_id="s2"), said(None, session_id="s3")]
-    grades = graded(made, [question()])
+    grades = graded(made, [question(trajectory=SHOP)])
     assert [(one.session_id, one.verdict, one.reason) for one in grades] == [
         ("s1", Verdict.PASSED, ""),
         ("s2", Verdict.UNMATCHED, "no golden question has its user inputs"),
@@ -300,7 +294,9 @@ def reported(grades: Sequence[Grade]) -> Run:
 
 
 FOUR = [
-    *graded([said("hi"), said("hi", session_id="s2", agents=["[bold]x\x1b[2J"])], [question()]),
+    *graded(
+        [said("hi"), said("hi", session_id="s2", agents=["[bold]x\x1b[2J"])], [question(trajectory=SHOP)]
+    ),
     *graded([said("hm", session_id="s3")], [question(id="q9")]),
 ]
 
@@ -316,6 +312,7 @@ def test_a_report_counts_verdicts_and_folds_metrics() -> None:
         "p95": 1.0,
         "pass_rate": 0.5,
         "inconclusive": 0,
+        "not_applicable": 0,
         "failures": 0,
     }
     assert totals["metrics"]["cost"] == {
@@ -325,12 +322,14 @@ def test_a_report_counts_verdicts_and_folds_metrics() -> None:
         "p95": None,
         "pass_rate": None,
         "inconclusive": 3,
+        "not_applicable": 0,
         "failures": 0,
     }
     assert {key: value for key, value in totals.items() if key != "metrics"} == {
         "sessions": 3,
         "verdicts": {"passed": 1, "failed": 1, "inconclusive": 0, "broken": 0, "unmatched": 1},
         "unanswered_questions": ["q9"],
+        "unapplied_gates": [],
         "exit_code": 1,
     }
 
@@ -365,12 +364,14 @@ def test_scores_are_rows_of_one_shape() -> None:
         "a": Score(0.5, False, "half", ("span",), {"n": 1}),
         "b": Inconclusive("unknown", 0.5),
         "c": Failure("broke"),
+        "d": NotApplicable("another agent"),
     }
     one = Grade("s1", "q1", Verdict.BROKEN, "c: broke", scores)
     assert list(score_rows(one)) == [
         ScoreRow("s1", "q1", "a", 0.5, False, "score", "half", '["span"]'),
         ScoreRow("s1", "q1", "b", None, None, "inconclusive", "unknown", "[]"),
         ScoreRow("s1", "q1", "c", None, None, "failure", "broke", "[]"),
+        ScoreRow("s1", "q1", "d", None, None, "not_applicable", "another agent", "[]"),
     ]
     score = {"value": 0.5, "passed": False, "reason": "half", "evidence": ("span",), "details": {"n": 1}}
     assert grade_json(one) == {
@@ -382,6 +383,7 @@ def test_scores_are_rows_of_one_shape() -> None:
             "a": {"outcome": "score", **score},
             "b": {"outcome": "inconclusive", "reason": "unknown"},
             "c": {"outcome": "failure", "error": "broke"},
+            "d": {"outcome": "not_applicable", "reason": "another agent"},
         },
     }
     assert reported([one]).to_json()["metrics"]["c"]["failures"] == 1
@@ -437,7 +439,12 @@ def bench_sessions(
         turns = [
             (text, [tool(name, arguments) for name, arguments, _ in calls]) for text, calls, _ in happened
         ]
-        sessions.append(session(turns, agents=["shop_agent"], session_id=f"conv-{i}"))
+        made = session(turns, agents=["shop_agent"], session_id=f"conv-{i}")
+        replies = [
+            turn._replace(final_response=reply)
+            for turn, (_, _, reply) in zip(made.turns, happened, strict=True)
+        ]
+        sessions.append(replace(made, turns=tuple(replies)))
         demanded.append(verdict)
     return questions, sessions, demanded
 

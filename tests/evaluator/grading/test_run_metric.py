@@ -13,7 +13,15 @@ from spangrade.evaluator.grading.grade import MAX_PENDING, grade
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge import JudgeBudgetExceeded, JudgeError, JudgeUnavailable
-from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score, parse_metric
+from spangrade.evaluator.metrics import (
+    Failure,
+    Inconclusive,
+    Metric,
+    NotApplicable,
+    Outcome,
+    Score,
+    parse_metric,
+)
 from spangrade.evaluator.session import Session
 
 DATASET = GoldenDataset(golden_questions=(question(),))
@@ -104,11 +112,11 @@ def test_what_an_async_metric_raises_or_returns_is_told_like_any_other() -> None
     assert graded.outcomes["nothing"] == Failure("returned None; expected a Score, Inconclusive or Failure")
 
 
-def test_a_metric_for_other_agents_is_left_out() -> None:
+def test_a_metric_for_other_agents_is_not_applicable() -> None:
     asked = [Metric(name, said_later, agents=(name,), threshold=1.0) for name in ("shop", "cashier")]
     (graded,) = grade(sessions(1), DATASET, asked)
-    assert "shop" in graded.outcomes
-    assert "cashier" not in graded.outcomes
+    assert graded.outcomes["shop"] == Score(1, True)
+    assert graded.outcomes["cashier"] == NotApplicable("none of its agents took part: cashier")
     assert graded.verdict is Verdict.PASSED
 
 
