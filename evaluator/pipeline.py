@@ -249,7 +249,7 @@ def grade_dataset(
     if queries := [metric.function for metric in wanted if isinstance(metric.function, Query)]:
         with Store.open(db, confined=True, wait_s=RUN_WAIT_S) as store:
             for query in queries:
-                query.run(store)
+                query.try_run(store)
 
     run = Run(
         uuid.uuid4().hex,

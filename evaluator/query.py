@@ -51,7 +51,7 @@ def select(
     connection = store.connection
     with _time_limit(connection, timeout_s, on_overrun) as expired:
         try:
-            _check_one_select(connection, text)
+            check_one_select(connection, text)
             connection.execute("BEGIN TRANSACTION READ ONLY")
             try:
                 return Rows.of(connection.sql(text), max_rows=max_rows, max_bytes=MAX_BYTES)
@@ -69,7 +69,7 @@ def select(
             raise InputError(f"{where}: {reason}") from error
 
 
-def _check_one_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
+def check_one_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """Raise InputError unless a text is one SELECT, or EXPLAIN of one, to DuckDB's parser."""
     statements = connection.extract_statements(text)
     if len(statements) == 1 and statements[0].type == duckdb.StatementType.EXPLAIN:

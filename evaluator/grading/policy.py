@@ -161,9 +161,20 @@ def excluded(
     if not metric.agents or not set(metric.agents).isdisjoint((*expected, *(session.agents or ()))):
         return None
     names = ", ".join(metric.agents)
-    if session.agents is None or session.missing_spans or session.sampled:
+    if session.agents is None or why_incomplete(session):
         return Inconclusive(f"whether any of its agents took part is not recorded: {names}")
     return NotApplicable(f"none of its agents took part: {names}")
+
+
+def why_incomplete(session: Session) -> str | None:
+    """Return why what is known of a session may be incomplete, None if it is not."""
+    if session.assembly_error:
+        return f"the session could not be assembled: {session.assembly_error}"
+    if unreadable := len(session.unreadable_spans):
+        return f"{unreadable} {'span' if unreadable == 1 else 'spans'} could not be read"
+    if missing := session.missing_spans:
+        return f"{missing} {'span is' if missing == 1 else 'spans are'} missing from the recording"
+    return "traces were sampled: some of the session may have been dropped" if session.sampled else None
 
 
 def dropped_references(names: Iterable[str], *, every: bool = False) -> frozenset[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
+from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from math import isfinite
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.grading.policy import why_incomplete
 from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.protocol import JudgeBudgetExceeded, JudgeUnavailable
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
@@ -37,11 +39,11 @@ def start(metric: Metric, session: Session, question: GoldenQuestion | None) -> 
             return Inconclusive(f"the golden question has no {metric.needs}")
         else:
             result = metric.function(session, question)
-        if why := _why_incomplete(session):
+        if why := why_incomplete(session):
             result = _of_incomplete(metric, result, why)
         if inspect.iscoroutine(result):
-            return asyncio.run_coroutine_threadsafe(result, own_loop())
-    except Exception as error:  # noqa: BLE001 (third-party code runs here)
+            return asyncio.run_coroutine_threadsafe(_without_exit(result), own_loop())
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code runs here)
         return _outcome_of_error(error)
     return _checked(result)
 
@@ -49,7 +51,8 @@ def start(metric: Metric, session: Session, question: GoldenQuestion | None) -> 
 def resolve(metric: Metric, started: Started) -> Outcome:
     """Return the outcome, waiting for it if necessary, with the metric's threshold applied.
 
-    A metric that raises, or returns something other than an outcome, is a `Failure`; one that cannot ask its
+    A metric that raises or exits, or returns something other than an outcome or a number (true is 1), is a
+    `Failure`; one that cannot ask its
     judge, without a key or beyond the budget, is `Inconclusive`. An inconclusive metric whose best possible
     value misses the threshold has failed: nothing unknown could have changed that.
     """
@@ -67,15 +70,12 @@ def resolve(metric: Metric, started: Started) -> Outcome:
     return outcome
 
 
-def _why_incomplete(session: Session) -> str | None:
-    """Return why what is known of a session may be incomplete, None if it is not."""
-    if session.assembly_error:
-        return f"the session could not be assembled: {session.assembly_error}"
-    if unreadable := len(session.unreadable_spans):
-        return f"{unreadable} {'span' if unreadable == 1 else 'spans'} could not be read"
-    if missing := session.missing_spans:
-        return f"{missing} {'span is' if missing == 1 else 'spans are'} missing from the recording"
-    return "traces were sampled: some of the session may have been dropped" if session.sampled else None
+async def _without_exit(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Await a coroutine; its `sys.exit()` would end the event loop of all judges."""
+    try:
+        return await coroutine
+    except SystemExit as error:
+        return _outcome_of_error(error)
 
 
 def _of_incomplete(metric: Metric, result: Any, why: str) -> Any:
@@ -86,6 +86,7 @@ def _of_incomplete(metric: Metric, result: Any, why: str) -> Any:
     if inspect.iscoroutine(result):
         result.close()
         return Inconclusive(why)
+    result = _checked(result)
     if not isinstance(result, Score) or not _is_number(result.value):
         return result
     reason = f"{why}; of the rest: {result.reason}" if result.reason else why
@@ -103,7 +104,9 @@ def _wait_for(future: Future[Outcome]) -> Outcome:
 def _checked(result: Any) -> Outcome:
     if isinstance(result, Outcome):
         return result
-    return Failure(f"returned {result!r:.80}; expected a Score, Inconclusive or Failure")
+    if isinstance(result, int | float):
+        return Score(float(result))
+    return Failure(f"returned {result!r:.80}; expected a Score, Inconclusive, NotApplicable or a number")
 
 
 def _is_number(value: object) -> bool:

@@ -71,7 +71,7 @@ def _load_module(path: Path) -> tuple[Metric, ...]:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         raise InputError(f"{path}:{error.lineno}: {error.msg}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
         where = f"{path}:{lines[-1]}" if lines else str(path)
         raise InputError(f"{where}: {type(error).__name__}: {error}") from error

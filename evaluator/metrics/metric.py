@@ -46,14 +46,15 @@ class NotApplicable(NamedTuple):
 
 
 Outcome = Score | Inconclusive | Failure | NotApplicable
-Function = Callable[..., Outcome | Awaitable[Outcome]]
+Function = Callable[..., Outcome | float | Awaitable[Outcome | float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A named measure of a session.
 
-    `function(session)` returns the outcome; so does `function(session, question)` if `needs` names the part
+    `function(session)` returns the outcome, or a number as the value of a score (true is 1, false is 0); so
+    does `function(session, question)` if `needs` names the part
     of the golden question that is the reference (a key of `reference_data`, custom keys included, or
     `agents_evaluated`). For a question without that part the outcome is inconclusive and the function is not
     called. An async function, such as one that asks a judge, runs for many sessions at once.

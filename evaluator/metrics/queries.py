@@ -8,9 +8,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from spangrade.evaluator.metrics.definitions import NAME
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score
-from spangrade.evaluator.query import select
+from spangrade.evaluator.query import check_one_select, select
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -28,6 +30,14 @@ class Query:
         self.path = path
         self._text = text
         self._results: dict[str, tuple[Any, str]] | None = None
+        self._error = f"{path}: the query has not run"
+
+    def try_run(self, store: Store) -> None:
+        """Run the query; if that fails, every call raises InputError, so that only this metric breaks."""
+        try:
+            self.run(store)
+        except InputError as error:
+            self._error = str(error)
 
     def run(self, store: Store) -> None:
         """Run the query on a store that is open with `confined`: see `evaluator.query`.
@@ -54,7 +64,7 @@ class Query:
     def __call__(self, session: Session) -> Outcome:
         """Return the query's result for a session."""
         if self._results is None:
-            raise InputError(f"{self.path}: the query has not run")
+            raise InputError(self._error)
         if session.session_id not in self._results:
             return Inconclusive("the query does not return this session")
         value, reason = self._results[session.session_id]
@@ -66,7 +76,10 @@ class Query:
 
 
 def load_query(path: Path) -> Metric:
-    """Return the metric in a `.sql` file. Raises `InputError` if it cannot be read or its header is wrong."""
+    """Return the metric in a `.sql` file.
+
+    Raises `InputError` if it cannot be read, its header is wrong, or it is not one SELECT.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -80,6 +93,11 @@ def load_query(path: Path) -> Metric:
     if direction not in _DIRECTIONS:
         raise InputError(f'{path}: direction: found "{direction}"; expected higher or lower')
     unit = header.get("unit", "")
+    try:
+        with duckdb.connect(":memory:") as connection:
+            check_one_select(connection, text)
+    except (InputError, duckdb.Error) as error:
+        raise InputError(f"{path}: {str(error).splitlines()[0]}") from error
     return Metric(
         name,
         Query(path, text),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from io import StringIO
@@ -238,7 +239,9 @@ def crash(made: Session) -> Outcome:
     ("function", "error"),
     [
         (crash, f"ZeroDivisionError: division by zero ({__file__}, line "),
-        (lambda made: 0.5, "returned 0.5; expected a Score, Inconclusive or Failure"),
+        (lambda made: "0.5", "returned '0.5'; expected a Score, Inconclusive, NotApplicable or a number"),
+        (lambda made: float("inf"), "returned the value inf; expected a finite number"),
+        (lambda made: sys.exit(0), f"SystemExit: 0 ({__file__}, line "),
         (lambda made: Score(float("nan")), "returned the value nan; expected a finite number"),
         (lambda made: Score("1"), "returned the value '1'; expected a finite number"),
         (lambda made: Failure("no connection"), "no connection"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -109,7 +110,9 @@ def test_what_an_async_metric_raises_or_returns_is_told_like_any_other() -> None
     failure = graded.outcomes["broken"]
     assert isinstance(failure, Failure)
     assert failure.error.startswith("ZeroDivisionError: by none (")
-    assert graded.outcomes["nothing"] == Failure("returned None; expected a Score, Inconclusive or Failure")
+    assert graded.outcomes["nothing"] == Failure(
+        "returned None; expected a Score, Inconclusive, NotApplicable or a number"
+    )
 
 
 def test_a_metric_for_other_agents_is_not_applicable() -> None:
@@ -165,3 +168,27 @@ def test_no_score_holds_of_a_session_whose_traces_were_sampled() -> None:
     (grade_,) = [one for one in grade([stopped], dataset) if one.session_id]
     assert grade_.verdict is Verdict.INCONCLUSIVE
     assert "traces were sampled: some of the session may have been dropped" in grade_.reason
+
+
+async def leave(_: Session) -> Outcome:
+    sys.exit(0)
+
+
+def test_a_metric_that_exits_on_the_judges_loop_is_a_failure_and_the_loop_goes_on() -> None:
+    outcome = run_metric(Metric("leaves", leave), session(), None)
+    assert isinstance(outcome, Failure)
+    assert outcome.error.startswith(f"SystemExit: 0 ({__file__}, line ")
+    assert run_metric(Metric("after", said_later), session(), None) == Score(1)
+
+
+@pytest.mark.parametrize(
+    ("returned", "outcome"), [(True, Score(1.0, True)), (False, Score(0.0, False)), (0.5, Score(0.5, False))]
+)
+def test_a_metric_may_return_a_bool_or_a_number(returned: float, outcome: Score) -> None:
+    async def later(_: Session) -> float:
+        return returned
+
+    for function in (lambda _: returned, later):
+        assert run_metric(Metric("own", function, threshold=1.0), session(), None) == outcome
+    incomplete = run_metric(Metric("own", lambda _: returned), session(missing_spans=1), None)
+    assert incomplete == Inconclusive("1 span is missing from the recording")

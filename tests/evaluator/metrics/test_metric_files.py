@@ -187,6 +187,7 @@ def test_a_module_brings_the_metrics_that_it_makes(file: Any) -> None:
         ("x = 1\nimport nowhere\n", "FILE:2: ModuleNotFoundError: No module named 'nowhere'"),
         ("def f(:\n", "FILE:1: invalid syntax"),
         ("def f():\n    return 1 / 0\nf()\n", "FILE:2: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(0)\n", "FILE:2: SystemExit: 0"),
         ("x = 1\n", "FILE: no metric; expected a function with the decorator @metric()"),
         (PYTHON.replace("def turns", "def cost"), 'FILE: another metric has the name "cost"'),
     ],
@@ -286,6 +287,17 @@ def test_a_wrong_file_is_bad_input_to_the_command_line(file: Any, tmp_path: Path
     done = spangrade("grade", SAMPLE, "--metrics-file", "m.sql", cwd=tmp_path)
     assert done.returncode == 2
     assert "m.sql: Parser Error" in done.stderr
+
+
+def test_a_query_that_fails_at_run_time_breaks_its_metric_alone(file: Any, tmp_path: Path) -> None:
+    file("m.sql", "-- name: m\nSELECT session_id, error('no such price') AS value FROM sessions")
+    done = spangrade("grade", SAMPLE, "--metrics-file", "m.sql", "--format", "json", cwd=tmp_path)
+    totals = json.loads(done.stdout)
+    assert (done.returncode, done.stderr, totals["verdicts"]["broken"]) == (3, "", 4)
+    assert (totals["metrics"]["m"]["failures"], totals["metrics"]["conversation"]["scores"]) == (4, 4)
+    query = "SELECT DISTINCT reason FROM scores WHERE metric = 'm'"
+    rows = json.loads(spangrade("sql", query, "--format", "json", cwd=tmp_path).stdout)
+    assert [row["reason"] for row in rows] == ["m.sql: Invalid Input Error: no such price"]
 
 
 PAGE = ROOT / "docs" / "metrics.md"
