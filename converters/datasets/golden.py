@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -53,13 +53,18 @@ class _Model(BaseModel):
 
 
 class ReferenceToolInteraction(_Model):
-    """An expected call. Without `input_arguments` any arguments are accepted."""
+    """An expected call, which must succeed unless `status` is "error" or `output` is given.
+
+    Without `input_arguments` any arguments are accepted; `output` is the expected result.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     similar: ClassVar[float] = 0.6
 
     tool_name: StrictStr
     input_arguments: dict[str, Any] | None = None
+    status: Literal["ok", "error"] | None = None
+    output: Any = None
 
 
 class ReferenceData(_Model):

@@ -49,6 +49,8 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
             at = f"reference_tool_interactions[{position}].input_arguments"
             with_wildcards = _with_wildcards(tool.input_arguments, at, volatile)
             call["input_arguments"] = with_wildcards if wildcards else tool.input_arguments
+        if tool.ok is False:
+            call["status"] = "error"
         calls.append(call)
     steps = groupby(step.name for step in session.trajectory if step.kind == "agent")
     reference: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """Metrics of tool calls and their arguments, compared with `reference_tool_interactions`.
 
-A hand-off counts only if the reference names its tool. If arguments are not recorded, a metric is computed
+A hand-off counts only if the reference names its tool. A call that failed matches only a reference that says
+`"status": "error"` or gives the `output`. If arguments or results are not recorded, a metric is computed
 twice: as if no such call matched, and as if every one did. If the values differ, it is inconclusive.
 """
 
@@ -124,28 +125,64 @@ def _score(
     score = value(pairing)
     if score == 1:
         return Score(1.0, None, "as expected")
-    unknown = [call.tool_name for call in actual if not call.arguments_known]
-    if unknown:
+    if unknown := _unknown(expected, actual):
         pairing = _pair(expected, actual, lambda wanted, call: _is_match(wanted, call, matcher) is not False)
         best = value(pairing)
         if best > score:
-            reason = f"the arguments of {_listed(unknown)} are not recorded"
-            return Inconclusive(reason if best == 1 else f"{reason}; {_differences(pairing)[0]}", best)
+            return Inconclusive(unknown if best == 1 else f"{unknown}; {_differences(pairing)[0]}", best)
     return Score(score, None, *_differences(pairing))
 
 
 def _is_match(
     expected: ReferenceToolInteraction, call: ToolInteraction, matcher: ArgumentMatcher
 ) -> bool | None:
-    """Return whether a call matches; None if that depends on arguments that are not recorded."""
+    """Return whether a call matches; None if that depends on what is not recorded of it."""
     if expected.tool_name != call.tool_name:
         return False
+    parts = (_arguments_match(expected, call, matcher), _result_matches(expected, call))
+    return False if False in parts else None if None in parts else True
+
+
+def _arguments_match(
+    expected: ReferenceToolInteraction, call: ToolInteraction, matcher: ArgumentMatcher
+) -> bool | None:
     wanted = expected.input_arguments
     if wanted is None or matcher == "ignore":
         return True
     if call.arguments_known:
         return arguments_match(wanted, call.input_arguments, matcher)
     return True if matcher == "subset" and all(value is None for value in wanted.values()) else None
+
+
+def _result_matches(expected: ReferenceToolInteraction, call: ToolInteraction) -> bool | None:
+    if expected.output is not None:
+        if not call.output_known:
+            return None
+        if not arguments_match(expected.output, call.output):
+            return False
+        if expected.status is None:
+            return True
+    if expected.status is not None:
+        return None if call.ok is None else call.ok is (expected.status == "ok")
+    only_requested = call.ok is None and not call.output_known and call.span_id is None
+    return None if only_requested else call.ok is not False
+
+
+def _unknown(expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction]) -> str:
+    """Return what is not recorded of calls that might match, empty if all is."""
+    arguments = [call.tool_name for call in actual if not call.arguments_known]
+    results = [
+        call.tool_name
+        for call in actual
+        if any(
+            wanted.tool_name == call.tool_name and _result_matches(wanted, call) is None
+            for wanted in expected
+        )
+    ]
+    parts = [f"the arguments of {_listed(arguments)} are not recorded"] if arguments else []
+    if results:
+        parts.append(f"the result of {_listed(results)} is not recorded")
+    return "; ".join(parts)
 
 
 def _pair(
@@ -160,7 +197,7 @@ def _pair(
 def _differences(pairing: _Pairing) -> tuple[str, tuple[str, ...]]:
     """Return what is missing, not expected or in another order, and the spans of the calls not expected."""
     missing = [
-        _call(wanted.tool_name, wanted.input_arguments)
+        _call(wanted.tool_name, wanted.input_arguments, failed=wanted.status == "error")
         for wanted, place in zip(pairing.expected, pairing.chosen, strict=True)
         if place is None
     ]
@@ -170,21 +207,25 @@ def _differences(pairing: _Pairing) -> tuple[str, tuple[str, ...]]:
     if missing:
         parts.append(f"missing: {_listed(missing)}")
     if extra:
-        calls = [_call(call.tool_name, call.input_arguments) for call in extra]
+        calls = [_call(call.tool_name, call.input_arguments, failed=call.ok is False) for call in extra]
         parts.append(f"not expected: {_listed(calls)}")
     if not missing and not is_subsequence(pairing.expected, pairing.actual, pairing.match):
         parts.append(f"in another order: {_listed([call.tool_name for call in pairing.actual])}")
     return "; ".join(parts), tuple(call.span_id for call in extra if call.span_id is not None)
 
 
-def _call(name: str, arguments: Any) -> str:
+def _call(name: str, arguments: Any, *, failed: bool) -> str:
+    return f"{name}{_short(arguments)}{' (failed)' if failed else ''}"
+
+
+def _short(arguments: Any) -> str:
     if arguments is None:
-        return name
+        return ""
     try:
         text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=repr)
     except RecursionError:
         text = "{…}"
-    return f"{name}{text if len(text) <= _LONGEST_ARGUMENTS else text[:_LONGEST_ARGUMENTS] + '…'}"
+    return text if len(text) <= _LONGEST_ARGUMENTS else text[:_LONGEST_ARGUMENTS] + "…"
 
 
 def _listed(names: Sequence[str]) -> str:

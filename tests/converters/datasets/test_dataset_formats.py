@@ -29,6 +29,12 @@ def converted(spangrade: Spangrade, folder: Path, *options: str | Path) -> Path:
 def golden(spangrade: Spangrade, folder: Path) -> Path:
     out = folder / "golden.json"
     spangrade("convert", "evalset", "-i", EVALSET, "-o", out, "--agent", "customer_service_agent")
+    dataset = json.loads(out.read_text(encoding="utf-8"))
+    for question in dataset["golden_questions"]:
+        for call in question["reference_data"]["reference_tool_interactions"]:
+            if call.get("input_arguments", {}).get("value") == 50.0:
+                call["status"] = "error"  # the shop refuses it; an eval set cannot say so
+    out.write_text(json.dumps(dataset), encoding="utf-8")
     return out
 
 
@@ -208,9 +214,14 @@ def test_an_eval_set_grades_stored_sessions_and_does_not_take_the_app_for_an_age
     spangrade("grade", EVALSET, "--db", db, "--out", tmp_path)
     found = grades(tmp_path)
     assert {name: grade["verdict"] for name, grade in found.items()} == {
-        "discount_then_return": "passed",
+        "discount_then_return": "failed",
         "cart_only_wrong_expectation": "failed",
     }
+    assert found["discount_then_return"]["reason"] == (
+        "tool_usage_accuracy: "
+        'missing: approve_discount{"value":50.0,"type":"percentage","reason":"price match"}; '
+        'not expected: approve_discount{"reason":"price match","type":"percentage","value":50} (failed)'
+    )
     assert "agent_routing" not in found["discount_then_return"]["metrics"]
 
 

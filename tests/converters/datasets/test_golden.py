@@ -147,13 +147,13 @@ def test_captured_datasets_load_as_they_are(folder: str) -> None:
             {
                 "golden_questions": [
                     question(
-                        reference_data={"reference_tool_interactions": [{"tool_name": "x", "output": 1}]}
+                        reference_data={"reference_tool_interactions": [{"tool_name": "x", "results": 1}]}
                     )
                 ]
             },
             (
                 'golden_questions[0] (id "q1").reference_data.reference_tool_interactions[0]: '
-                'unknown key "output"; the keys here are tool_name, input_arguments'
+                'unknown key "results"; the keys here are tool_name, input_arguments, status, output'
             ),
         ),
         (

@@ -9,6 +9,7 @@ from builders import llm, question, session, tool
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.metrics.registry import parse_metrics
@@ -210,6 +211,60 @@ def test_handoffs_are_calls_only_where_the_reference_names_them() -> None:
         value(measured("tool_exact_match", made, question(tools=tools)))
         for tools in (["find"], ["find", handover])
     ] == [1, 1]
+
+
+FAILED = tool("pay", {"sum": 1}, ok=False, output={"status": "error"}, output_known=True)
+PAID = tool("pay", {"sum": 1}, output={"id": "p1", "fee": 2}, output_known=True)
+REQUESTED = tool("pay", {"sum": 1}, ok=None, span_id=None)  # by the model, without a span or a result
+
+
+def pay(**result: Any) -> dict[str, Any]:
+    return {"tool_name": "pay", "input_arguments": {"sum": 1}, **result}
+
+
+@pytest.mark.parametrize(
+    ("calls", "result", "expected"),
+    [
+        ([FAILED], {}, 0),
+        ([FAILED, PAID], {}, 1),
+        ([FAILED], {"status": "ok"}, 0),
+        ([FAILED], {"status": "error"}, 1),
+        ([FAILED], {"output": {"status": "error"}}, 1),
+        ([PAID], {"status": "error"}, 0),
+        ([PAID], {"output": {"id": "*"}}, 1),
+        ([PAID], {"output": {"id": "p2"}}, 0),
+        ([PAID], {"output": {"id": "p1"}, "status": "error"}, 0),
+        ([PAID._replace(output=None, output_known=False)], {"output": {"id": "p1"}}, None),
+        ([PAID._replace(ok=None)], {}, 1),  # it ran, and nothing tells of a failure
+        ([PAID._replace(ok=None)], {"status": "ok"}, None),
+        ([REQUESTED], {}, None),
+        ([REQUESTED, PAID], {}, 1),
+        ([REQUESTED, FAILED], {}, None),
+    ],
+)
+def test_a_failed_call_meets_only_a_reference_that_expects_it(
+    calls: list[Any], result: dict[str, Any], expected: float | None
+) -> None:
+    asked = GoldenQuestion.model_validate(
+        {
+            "id": "q1",
+            "user_inputs": ["hi"],
+            "agents_evaluated": ["shop"],
+            "reference_data": {"reference_tool_interactions": [pay(**result)]},
+        }
+    )
+    for metric in ("tool_recall", "tool_any_order_match", "tool_in_order_match:ignore"):
+        assert value(measured(metric, session([("hi", calls)]), asked)) == expected
+
+
+def test_a_call_that_failed_and_one_without_a_result_are_named() -> None:
+    asked = question(tools=[("pay", {"sum": 1})])
+    assert measured("tool_recall", session([("hi", [FAILED])]), asked).reason == (
+        'missing: pay{"sum":1}; not expected: pay{"sum":1} (failed)'
+    )
+    assert measured("tool_recall", session([("hi", [REQUESTED])]), asked) == Inconclusive(
+        "the result of pay is not recorded", 1.0
+    )
 
 
 def test_arguments_that_are_not_recorded_are_inconclusive_unless_the_rest_decides() -> None:
