@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.span_tree import Tree, node_of
+from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 
 
 def merge_duplicates(tree: Tree) -> Tree:
@@ -14,13 +14,17 @@ def merge_duplicates(tree: Tree) -> Tree:
     """
     kept = {node_of(o): o for o in tree.ordered}
     by_call_key: dict[str, Observation] = {}
+    above: dict[Node, Observation | None] = {}  # the nearest ancestor that may record the same call
     merged = False
     for inner in tree.ordered:
         if inner.kind not in {"llm", "tool"}:
             continue
+        passed = [node_of(inner)]
         outer = tree.nearest(inner)
         while outer is not None and kept[node_of(outer)].kind in {"other", "workflow"}:
-            outer = tree.nearest(outer)
+            passed.append(node_of(outer))
+            outer = above[passed[-1]] if passed[-1] in above else tree.nearest(outer)
+        above.update(dict.fromkeys(passed, outer))
         same = (
             outer is not None
             and outer.kind == inner.kind

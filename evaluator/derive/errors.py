@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 from spangrade.evaluator.session import Error, ToolInteraction
+
+_Messages = dict[str | None, None]  # a set that keeps the order
+_MAX_MESSAGES = 100  # different ones, the nearest, that a failure around them is compared with
 
 
 def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Error, ...]:
@@ -26,17 +29,34 @@ def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Er
         for tool in failed_tools
     ]
     tool_errors = {(tool.trace_id, tool.span_id): tool.error for tool in failed_tools}
-    messages_inside: dict[Node, list[str | None]] = {}
+    messages_inside: dict[Node, _Messages] = {}
     for observation in reversed(tree.ordered):
         node = node_of(observation)
-        inside = messages_inside.get(node, [])
+        inside = messages_inside.pop(node, {})
         message = tool_errors.get(node, observation.error)
         failed = observation.failed or node in tool_errors
-        repeats = any(m is None or message is None or m in message or message in m for m in inside)
-        if failed and not repeats and observation.kind in {"agent", "llm"}:
+        if failed and observation.kind in {"agent", "llm"} and not _repeats(message, inside):
             name = observation.name if observation.kind == "agent" else observation.model
             found.append((observation.start_ns, Error(f"{observation.kind} {name}", message, *node)))
         parent = tree.parent(observation)
-        if parent is not None:
-            messages_inside.setdefault(node_of(parent), []).extend([*inside, *([message] if failed else [])])
+        if parent is not None and (inside or failed):
+            if failed:
+                inside[message] = None
+            _add(messages_inside, node_of(parent), inside)
     return tuple(error for _, error in sorted(found, key=lambda item: item[0]))
+
+
+def _repeats(message: str | None, inside: Iterable[str | None]) -> bool:
+    return any(m is None or message is None or m in message or message in m for m in inside)
+
+
+def _add(messages: dict[Node, _Messages], node: Node, inside: _Messages) -> None:
+    """Add to the messages inside a node those inside one of its children."""
+    known = messages.setdefault(node, inside)
+    if known is not inside:
+        known.update(inside)
+    if None in known:  # what repeats an unknown message is unknown: no other matters
+        known.clear()
+        known[None] = None
+    while len(known) > _MAX_MESSAGES:
+        del known[next(iter(known))]

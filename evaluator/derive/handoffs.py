@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -38,12 +39,18 @@ def handoffs(
         transfers = list(_from_requests(tree, starts))
     result: list[tuple[str, str | None, str]] = []
     for transfer in sorted(transfers, key=lambda t: t.start_ns):
-        target = transfer.target or next((name for at, name in starts if at >= transfer.start_ns), None)
+        target = transfer.target or _first_started(starts, transfer.start_ns)
         if target is not None:
             handoff = (transfer.trace_id, transfer.source, agents.get(normalized_name(target), target))
             if not result or result[-1] != handoff:
                 result.append(handoff)
     return tuple((source, target) for _, source, target in result)
+
+
+def _first_started(starts: Sequence[tuple[int, str]], since_ns: int) -> str | None:
+    """Return the first agent that started at a time or later, given all (start, name) in order."""
+    position = bisect_left(starts, since_ns, key=lambda start: start[0])
+    return starts[position][1] if position < len(starts) else None
 
 
 def _from_tools(
@@ -66,16 +73,16 @@ def _from_spans(tree: Tree, agents: Mapping[str, str]) -> Iterator[_Transfer]:
 
 def _from_requests(tree: Tree, starts: Iterable[tuple[int, str]]) -> Iterator[_Transfer]:
     """Yield the transfers that a model requested, to an agent that then started."""
-    starts = list(starts)
+    last_start = {normalized_name(name): at for at, name in starts}
     for o in tree.ordered:
         if o.kind != "llm":
             continue
         for call in o.tool_calls:
             if call.name and is_handoff(call.name):
                 target = handoff_target(call.name, call.arguments)
-                for at, name in starts:
-                    if at >= o.start_ns and target and normalized_name(target) == normalized_name(name):
-                        yield _Transfer(o.start_ns, o.trace_id, tree.agent_of(o), name)
+                started = last_start.get(normalized_name(target)) if target else None
+                if started is not None and started >= o.start_ns:
+                    yield _Transfer(o.start_ns, o.trace_id, tree.agent_of(o), target)
 
 
 def is_handoff(tool_name: str) -> bool:

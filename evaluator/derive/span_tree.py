@@ -30,7 +30,10 @@ class Tree:
         self.ordered: Sequence[Observation] = sorted(
             by_node.values(), key=lambda o: (o.start_ns, self._depth[o.trace_id, o.span_id], o.span_id)
         )
+        # What was looked up on the way, so that each span is passed once.
         self._nearest: dict[Node, Observation | None] = {}
+        self._top: dict[Node, Observation] = {}
+        self._agent_above: dict[Node, str | None] = {}
 
     def _measure_depth(self, node: Node) -> None:
         path: list[Node] = []
@@ -69,19 +72,47 @@ class Tree:
         """Return the nearest ancestor that describes an agent's work (is not of kind "other")."""
         node = (observation.trace_id, observation.span_id)
         if node not in self._nearest:
+            passed = [node]
             ancestor = self.parent(observation)
             while ancestor is not None and ancestor.kind == "other":
+                above = (ancestor.trace_id, ancestor.span_id)
+                if above in self._nearest:
+                    ancestor = self._nearest[above]
+                    break
+                passed.append(above)
                 ancestor = self.parent(ancestor)
-            self._nearest[node] = ancestor
+            self._nearest.update(dict.fromkeys(passed, ancestor))
         return self._nearest[node]
+
+    def top(self, observation: Observation) -> Observation:
+        """Return the topmost recorded ancestor, which is the observation itself without one."""
+        passed: list[Node] = []
+        at = observation
+        while (known := self._top.get(node_of(at))) is None:
+            passed.append(node_of(at))
+            parent = self.parent(at)
+            if parent is None:
+                known = at
+                break
+            at = parent
+        self._top.update(dict.fromkeys(passed, known))
+        return known
 
     def agent_of(self, observation: Observation) -> str | None:
         """Return the agent that an observation belongs to: its own, else that of the nearest agent span."""
         if observation.agent or not observation.span_id:
             return observation.agent
-        ancestor = self.nearest(observation)
-        while ancestor is not None:
+        passed: list[Node] = []
+        name = None
+        at = observation
+        while (ancestor := self.nearest(at)) is not None:
+            if node_of(at) in self._agent_above:
+                name = self._agent_above[node_of(at)]
+                break
+            passed.append(node_of(at))
             if ancestor.kind == "agent":
-                return ancestor.name
-            ancestor = self.nearest(ancestor)
-        return None
+                name = ancestor.name
+                break
+            at = ancestor
+        self._agent_above.update(dict.fromkeys(passed, name))
+        return name

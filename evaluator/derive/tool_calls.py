@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import seconds
 from spangrade.evaluator.derive.turns import Group
 from spangrade.evaluator.session import ToolInteraction
+from spangrade.tracer.canonical_json import canonical
 
 _FAILED = frozenset({"error", "failed", "failure"})
 
@@ -48,19 +50,27 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[RequestedCall]
     joined by call id, else by name, in order.
     """
     requested: list[RequestedCall] = []
+    by_id: dict[str, deque[int]] = {}
+    by_name: dict[str | None, deque[int]] = {}
+
+    def pending(numbers: deque[int] | None) -> int | None:
+        while numbers and requested[numbers[0]].reported_by is not None:
+            numbers.popleft()
+        return numbers[0] if numbers else None
+
     for llm_call in llm_calls:
         for result in llm_call.tool_results:
-            pending = [i for i, r in enumerate(requested) if r.reported_by is None]
-            by_id = [i for i in pending if result.call_id and requested[i].call.call_id == result.call_id]
-            by_name = [i for i in pending if result.name and requested[i].call.name == result.name]
-            for i in (by_id or ([] if result.call_id and _has_ids(requested) else by_name))[:1]:
+            i = pending(by_id.get(result.call_id)) if result.call_id else None
+            if i is None and result.name and not (result.call_id and by_id):
+                i = pending(by_name.get(result.name))
+            if i is not None:
                 requested[i] = requested[i]._replace(result=result.result, reported_by=llm_call)
-        requested += [RequestedCall(call, llm_call, None, None) for call in llm_call.tool_calls]
+        for call in llm_call.tool_calls:
+            if call.call_id:
+                by_id.setdefault(call.call_id, deque()).append(len(requested))
+            by_name.setdefault(call.name, deque()).append(len(requested))
+            requested.append(RequestedCall(call, llm_call, None, None))
     return requested
-
-
-def _has_ids(requested: Iterable[RequestedCall]) -> bool:
-    return any(r.call.call_id for r in requested)
 
 
 def completed(spans: Sequence[Observation], requested: Sequence[RequestedCall]) -> Iterator[Observation]:
@@ -68,14 +78,13 @@ def completed(spans: Sequence[Observation], requested: Sequence[RequestedCall]) 
 
     Arguments that are not an object are one argument's value; its name is in the messages.
     """
-    unmatched = list(requested)
+    unmatched = _Unmatched(requested)
     for span in spans:
-        match = _match(span, unmatched)
+        match = unmatched.pop(span)
         is_object = span.arguments is not None and span.arguments.startswith("{")
         if match is None:
             yield span if is_object else span._replace(arguments=None)
             continue
-        unmatched.remove(match)
         yield span._replace(
             call_id=span.call_id or match.call.call_id,
             arguments=span.arguments if is_object else match.call.arguments,
@@ -83,25 +92,58 @@ def completed(spans: Sequence[Observation], requested: Sequence[RequestedCall]) 
         )
 
 
-def _match(span: Observation, requested: Sequence[RequestedCall]) -> RequestedCall | None:
-    if span.call_id:
-        return next((r for r in requested if r.call.call_id == span.call_id), None)
-    same_name = [r for r in requested if r.call.name == span.name]
-    same = [r for r in same_name if _same_arguments(span.arguments, r.call.arguments)]
-    if span.arguments is not None and not same:
-        return None
-    return next(iter(same or same_name), None)
+class _Unmatched:
+    """The requested calls of one turn that no span is matched with yet."""
+
+    def __init__(self, requested: Sequence[RequestedCall]) -> None:
+        self._requested = requested
+        self._matched = [False] * len(requested)
+        self._numbers: dict[tuple[Any, ...], deque[int]] = {}
+        for number, item in enumerate(requested):
+            call = item.call
+            for key in (("id", call.call_id), ("name", call.name)):
+                self._numbers.setdefault(key, deque()).append(number)
+            for form, text in _arguments_of_spans(call.arguments):
+                self._numbers.setdefault((form, call.name, text), deque()).append(number)
+
+    def pop(self, span: Observation) -> RequestedCall | None:
+        """Return the first call that a span executes, which no other span is then matched with."""
+        if span.call_id:
+            number = self._first("id", span.call_id)
+        else:
+            forms = ("object",) if (span.arguments or "").startswith("{") else ("object", "value")
+            same = [self._first(form, span.name, span.arguments) for form in forms]
+            number = min((one for one in same if one is not None), default=None)
+            if number is None and span.arguments is None:
+                number = self._first("name", span.name)
+        if number is None:
+            return None
+        self._matched[number] = True
+        return self._requested[number]
+
+    def _first(self, *key: str | None) -> int | None:
+        numbers = self._numbers.get(key)
+        while numbers and self._matched[numbers[0]]:
+            numbers.popleft()
+        return numbers[0] if numbers else None
 
 
-def _same_arguments(recorded: str | None, requested: str | None) -> bool:
-    """Return whether a span's arguments are those of a message; a span may hold one argument's value."""
-    if recorded == requested:
-        return True
-    value, wanted = json_or_none(recorded), json_or_none(requested)
-    if isinstance(wanted, dict) and not isinstance(value, dict) and len(wanted) == 1:
-        wanted = next(iter(wanted.values()))
-    # A bare 42 may stand for the text "42".
-    return recorded is not None and wanted in (value, recorded)
+def _arguments_of_spans(requested: str | None) -> Iterator[tuple[str, str | None]]:
+    """Yield the arguments that a span of a requested call may have, as (form, text).
+
+    The form is "value" if the text is the value of the only argument. A bare 42 may stand for the text "42".
+    """
+    yield "object", requested
+    value = json_or_none(requested)
+    if isinstance(value, str):
+        yield "object", value
+    elif requested is None:
+        yield "object", "null"
+    elif isinstance(value, dict) and len(value) == 1:
+        (argument,) = value.values()
+        yield "value", canonical(argument)
+        if isinstance(argument, str):
+            yield "value", argument
 
 
 def observations_of(requested: Iterable[RequestedCall]) -> Iterator[Observation]:

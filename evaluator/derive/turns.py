@@ -59,10 +59,7 @@ def turn_groups(tree: Tree) -> list[Group]:
 
 def _root_id(tree: Tree, top: Observation) -> str:
     """Return the id that topmost spans of one turn share: the missing parent's, else the span's own."""
-    at: Observation | None = top
-    while at is not None:
-        root, at = at, tree.parent(at)
-    return root.parent_span_id or top.span_id
+    return tree.top(top).parent_span_id or top.span_id
 
 
 def _continues(turn: Group, group: Group) -> bool:

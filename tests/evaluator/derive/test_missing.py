@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
 import pytest
 from builders import observation
 from paths import RECORDED
+from work import lines_executed
 
 from spangrade.converters.spans.observation import Kind, Observation
 from spangrade.converters.spans.registry import observe
@@ -70,24 +68,11 @@ def test_a_span_that_is_its_own_parent_misses_none() -> None:
 
 
 def test_many_orphans_beside_many_runs_do_not_take_quadratic_time() -> None:
-    def lines_executed(count: int) -> int:
+    def lines(count: int) -> int:
         tree = Tree([span(f"{i}", f"lost {i}", "agent", i, 2 * i + 1) for i in range(count)])
-        lines = 0
+        return lines_executed(lambda: missing_spans(tree))
 
-        def trace(frame: object, event: str, argument: object) -> Any:
-            nonlocal lines
-            lines += event == "line"
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            assert missing_spans(tree) < count
-        finally:
-            sys.settrace(before)
-        return lines
-
-    assert lines_executed(2000) < 3 * lines_executed(1000)  # quadratic: 4 times as many
+    assert lines(2000) < 3 * lines(1000)  # quadratic: 4 times as many
 
 
 @pytest.mark.parametrize("name", NAMES)
