@@ -27,7 +27,9 @@ else:
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
         print_blob=True,
     )
-    settings.load_profile("spangrade")
+    # HYPOTHESIS_PROFILE=long, which .ci/long sets: the fuzzers of spans run 20,000 examples instead of 200.
+    settings.register_profile("long", settings.get_profile("spangrade"))
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "spangrade"))
 
 # No test reads or writes the verdicts in the user's own cache, nor does a process that it starts.
 os.environ["SPANGRADE_CACHE_DIR"] = tempfile.mkdtemp(prefix="spangrade-cache-")

@@ -1,0 +1,53 @@
+"""Whatever spans and logs hold, our own dialects read them, and sessions are assembled and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hostile import EXAMPLES, logs, spans
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spangrade.converters.spans.checked import checked
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.registry import dialects
+from spangrade.evaluator.derive.build_session import build_session
+from spangrade.evaluator.derive.link_traces import position_of
+from spangrade.evaluator.derive.schema import TABLES
+from spangrade.evaluator.derive.session_rows import rows_of
+from spangrade.evaluator.reports.json import session_json
+from spangrade.evaluator.session import Session
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store.arrow import arrow_rows
+
+
+def read(span: Span, span_logs: Sequence[LogRecord] = ()) -> Observation:
+    """Read a span without the guard that third-party dialects need."""
+    dialect = next(dialect for dialect in dialects().values() if dialect.claims(span))
+    return checked(dialect.read(span, span_logs), span)
+
+
+def derived(some_spans: Iterable[Span], some_logs: Sequence[LogRecord] = ()) -> Session:
+    """Return the session of spans, which can be written and shown."""
+    observations = [
+        read(
+            span,
+            [log for log in some_logs if (log.trace_id, log.span_id) == (span.trace_id, span.span_id)],
+        )
+        for span in some_spans
+    ]
+    position_of(observations)
+    session = build_session("s", "conversation", observations)
+    for table, rows in rows_of([session], 1).items():
+        arrow_rows(rows, TABLES[table].arrow_types)
+    dumps(session_json(session))
+    return session
+
+
+@settings(max_examples=EXAMPLES)
+@given(some_spans=st.lists(spans(), min_size=1, max_size=5), some_logs=st.lists(logs(), max_size=2))
+def test_no_span_is_unreadable_and_no_session_fails(
+    some_spans: list[Span], some_logs: list[LogRecord]
+) -> None:
+    derived(some_spans, some_logs)
