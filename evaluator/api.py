@@ -187,8 +187,8 @@ class Database:
         `metrics` are names, with a threshold (`"tool_recall>=0.9"`) gates, or `Metric`s; those of
         `metrics_files` (.json, .sql, .py) come on top. The references of a question are gates too, each
         unless a requested gate reads it, or `no_reference` names it; with `no_references` none is. With
-        `require_match` a session that no gate judges counts as inconclusive. In the folder `out`
-        results.json and sessions.jsonl are written.
+        `require_match` a session that no gate judges counts as inconclusive. The reports
+        are written in the folder `out` (docs/reports.md).
 
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none.

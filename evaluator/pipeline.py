@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
+from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
@@ -218,7 +220,7 @@ def grade_dataset(
     With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
     graded; with a dataset that brings its own sessions, those; else all stored sessions. The references named
     in `without` are not gates; with `require_match` an unmatched session counts as inconclusive. In the
-    folder `out` results.json and sessions.jsonl are written.
+    folder `out` the reports are written (docs/reports.md).
     """
     recordings = list(spans)
     if dataset.is_dir():
@@ -265,6 +267,7 @@ def grade_dataset(
     save(db, run, [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics])
     if out is not None:
         write_results(run, out)
+        write_reports(run, out, datetime.now(UTC))
     return run
 
 

@@ -214,7 +214,7 @@ class Run:
         return self.scores.df()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the totals as the JSON values that `spangrade grade --format json` prints."""
+        """Return the totals as the JSON values of results.json."""
         return {
             "sessions": self._counts.total(),
             "verdicts": {verdict.value: number for verdict, number in self.verdicts.items()},

@@ -38,7 +38,9 @@ def grade(
     require_match: Annotated[
         bool, typer.Option("--require-match", help="A session that no gate judges counts as inconclusive.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="A folder for results.json and sessions.jsonl.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for the reports (JSON, JUnit, Markdown).")
+    ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Grade stored sessions against a golden dataset.
@@ -57,7 +59,9 @@ def grade(
             out=out,
         )
     if format is Format.JSON:
-        print_json(run.to_json())
+        from spangrade.evaluator.reports.json import run_json
+
+        print_json(run_json(run))
     else:
         from spangrade.evaluator.reports.tables import run_tables
 

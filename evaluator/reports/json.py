@@ -67,6 +67,15 @@ def write_results(run: Run, folder: Path) -> None:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
+def run_json(run: Run) -> dict[str, Any]:
+    """Return a run as the JSON values that `spangrade grade --format json` prints: totals and verdicts.
+
+    `grades` has an entry per session, and one without a `session_id` per unanswered golden question.
+    """
+    grades = [session._asdict() for session in run.sessions]
+    return {"run_id": run.run_id, **run.to_json(), "grades": grades}
+
+
 def session_json(session: Session) -> dict[str, Any]:
     """Return a session as the JSON values that `spangrade show --format json` prints; null is unknown.
 

@@ -57,7 +57,8 @@ def everything(folder: Path, *options: str, **environment: str) -> dict[str, str
 
 
 def expected(file: str, folder: str) -> dict[str, str]:
-    files = ("s.duckdb", "g.json", "results/results.json", "results/sessions.jsonl")
+    reports = ("results.json", "sessions.jsonl", "junit.xml", "summary.md")
+    files = ("s.duckdb", "g.json", *(f"results/{name}" for name in reports))
     return dict.fromkeys(files, file) | {"results": folder}
 
 

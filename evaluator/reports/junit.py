@@ -1,0 +1,138 @@
+"""A run as JUnit XML, which GitHub, GitLab and Jenkins show as tests: a case per question and session.
+
+Cases are written one by one with the standard library's generator: the libraries for JUnit hold a whole
+report in memory. An inconclusive result is a failure, because a report of skipped tests counts as green.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import XMLGenerator
+from xml.sax.xmlreader import AttributesImpl
+
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.run import Run
+from spangrade.tracer.terminal import printable
+
+MAX_MESSAGE = 300  # characters
+MAX_TEXT = 10_000
+
+_NO_QUESTION = "(no golden question)"
+_RUN = "(run)"
+
+
+def write_junit(run: Run, sessions: Iterable[Mapping[str, Any]], file: Path, at: datetime) -> None:
+    """Write a run to a file as JUnit XML; `sessions` are the lines of its sessions.jsonl, `at` is its time.
+
+    Broken is an error; failed and inconclusive are failures; unmatched is skipped, or a failure if the run
+    requires a match.
+    """
+    problems = list(_run_problems(run))
+    results = Counter(_result(run, session.verdict) for session in run.sessions)
+    results.update(result for _, result, _ in problems)
+    totals = {
+        "tests": results.total(),
+        "failures": results["failure"],
+        "errors": results["error"],
+        "skipped": results["skipped"],
+    }
+    with file.open("wb") as out:
+        xml = XMLGenerator(out, "utf-8", short_empty_elements=True)
+        xml.startDocument()
+        with _element(xml, "testsuites", totals), _element(xml, "testsuite", _suite(run, totals, at)):
+            _properties(xml, {"run_id": run.run_id, "exit_code": int(run.exit_code)})
+            for session in sessions:
+                xml.ignorableWhitespace("\n")
+                _session_case(xml, run, session)
+            for name, result, message in problems:
+                xml.ignorableWhitespace("\n")
+                with _element(xml, "testcase", {"classname": _RUN, "name": name}):
+                    _write_result(xml, result, str(Verdict.INCONCLUSIVE), message, message)
+        xml.endDocument()
+
+
+def _suite(run: Run, totals: Mapping[str, int], at: datetime) -> dict[str, object]:
+    name = f"spangrade {Path(run.dataset).name}".strip()
+    return {"name": name, **totals, "timestamp": at.replace(tzinfo=None, microsecond=0).isoformat()}
+
+
+def _run_problems(run: Run) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the result and the message of what is inconclusive for the run as a whole."""
+    if run.incomplete:
+        yield "input", "error", "some of the dataset or of the recorded spans could not be read"
+    for gate in run.unapplied_gates:
+        yield f"gate {gate}", "failure", f"the gate {gate} applies to no session"
+
+
+def _result(run: Run, verdict: str) -> str | None:
+    """Return the element that stands for a verdict, None for a case that passed."""
+    match verdict:
+        case Verdict.PASSED:
+            return None
+        case Verdict.BROKEN:
+            return "error"
+        case Verdict.UNMATCHED if not run.require_match:
+            return "skipped"
+        case _:
+            return "failure"
+
+
+def _session_case(xml: XMLGenerator, run: Run, session: Mapping[str, Any]) -> None:
+    metrics: Mapping[str, Mapping[str, Any]] = session["metrics"]
+    case: dict[str, object] = {
+        "classname": session["question_id"] or _NO_QUESTION,
+        "name": "unanswered" if session["session_id"] is None else session["session_id"],
+    }
+    duration = metrics.get("latency_metrics", {}).get("value")
+    if duration is not None:
+        case["time"] = f"{duration:.6f}"
+    scores = {f"score.{name}": one["value"] for name, one in metrics.items() if one["outcome"] == "score"}
+    with _element(xml, "testcase", case):
+        _properties(xml, {"verdict": session["verdict"], **scores})
+        result = _result(run, session["verdict"])
+        if result is not None:
+            _write_result(xml, result, session["verdict"], session["reason"], _difference(session))
+
+
+def _difference(session: Mapping[str, Any]) -> str:
+    """Return a line for each outcome that decided the verdict, or the verdict's reason if none did."""
+    lines = []
+    for name, outcome in session["metrics"].items():
+        if outcome["outcome"] == "score":
+            if outcome["passed"] is False:
+                lines.append(f"{name} is {outcome['value']:.6g}, beyond its threshold: {outcome['reason']}")
+        elif (why := f"{name}: {outcome.get('error') or outcome.get('reason')}") in session["reason"]:
+            lines.append(why)
+    return "\n".join(lines) or session["reason"]
+
+
+def _write_result(xml: XMLGenerator, result: str, verdict: str, message: str, text: str) -> None:
+    shortened = f"{verdict}: {_cut(message, MAX_MESSAGE)}"
+    with _element(xml, result, {"message": shortened, "type": verdict}):
+        if result != "skipped":
+            xml.characters(_cut(text, MAX_TEXT))
+
+
+def _properties(xml: XMLGenerator, values: Mapping[str, object]) -> None:
+    with _element(xml, "properties", {}):
+        for name, value in values.items():
+            with _element(xml, "property", {"name": name, "value": value}):
+                pass
+
+
+@contextmanager
+def _element(xml: XMLGenerator, name: str, attributes: Mapping[str, object]) -> Iterator[None]:
+    """Write an element around what the block writes; what XML cannot hold becomes U+FFFD."""
+    xml.startElement(name, AttributesImpl({key: printable(str(value)) for key, value in attributes.items()}))
+    yield
+    xml.endElement(name)
+
+
+def _cut(text: str, limit: int) -> str:
+    text = printable(text)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

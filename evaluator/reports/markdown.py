@@ -1,0 +1,83 @@
+"""A run as Markdown for a comment on a pull request or the summary of a CI job.
+
+All recorded text is in code spans, in which nothing is markup, a link or a mention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
+from spangrade.evaluator.run import Run, SessionVerdict
+from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.terminal import printable
+
+# At most these many, of so many characters: well below GitHub's 65,536 characters in a comment.
+MAX_SESSIONS = 50
+MAX_METRICS = 50
+MAX_REASON = 400
+MAX_NAME = 100
+
+_OUTCOMES = {
+    ExitCode.PASSED: "passed",
+    ExitCode.FAILED: "failed",
+    ExitCode.BAD_INPUT: "some of the input could not be read",
+    ExitCode.BROKEN: "broken",
+    ExitCode.INCONCLUSIVE: "inconclusive",
+}
+_GRAVEST_FIRST = (*PRECEDENCE, *(v for v in Verdict if v not in PRECEDENCE and v is not Verdict.PASSED))
+_COLUMNS = ("mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures")
+
+
+def markdown(run: Run) -> str:
+    """Return a run's totals, the sessions that did not pass, and the metrics, in bounded length."""
+    return "\n".join(_lines(run))
+
+
+def _lines(run: Run) -> Iterator[str]:
+    yield f"## spangrade: {_OUTCOMES[run.exit_code]}"
+    yield ""
+    yield _code(str(run), MAX_REASON)
+    yield ""
+    yield f"Dataset {_code(run.dataset)}, run {_code(run.run_id)}, exit code {int(run.exit_code)}."
+    not_passed = sum(session.verdict is not Verdict.PASSED for session in run.sessions)
+    if not_passed:
+        yield from ("", "### Not passed", "")
+        yield from map(_session_line, islice(_not_passed(run), MAX_SESSIONS))
+        if not_passed > MAX_SESSIONS:
+            yield f"- and {not_passed - MAX_SESSIONS} more"
+    if run.metrics:
+        yield from ("", "### Metrics", "")
+        yield from _metrics_table(run)
+    yield ""
+
+
+def _not_passed(run: Run) -> Iterator[SessionVerdict]:
+    for verdict in _GRAVEST_FIRST:
+        yield from (session for session in run.sessions if session.verdict is verdict)
+
+
+def _session_line(session: SessionVerdict) -> str:
+    name = "no session" if session.session_id is None else _code(session.session_id)
+    question = "" if session.question_id is None else f", question {_code(session.question_id)}"
+    return f"- **{session.verdict}** {name}{question}: {_code(session.reason, MAX_REASON)}"
+
+
+def _metrics_table(run: Run) -> Iterator[str]:
+    yield f"| metric | {' | '.join(column.replace('_', ' ') for column in _COLUMNS)} |"
+    yield f"|---|{'---:|' * len(_COLUMNS)}"
+    for name, totals in islice(run.metrics.items(), MAX_METRICS):
+        row = totals.to_json()
+        values = ("–" if row[column] is None else f"{row[column]:.6g}" for column in _COLUMNS)
+        yield f"| {_code(name)} | {' | '.join(values)} |"
+    if len(run.metrics) > MAX_METRICS:
+        yield f"\nand {len(run.metrics) - MAX_METRICS} more metrics"
+
+
+def _code(text: str, limit: int = MAX_NAME) -> str:
+    """Return text as a code span of one line; what could end the span or a cell is replaced."""
+    text = " ".join(printable(text, newline=" ").split()).replace("`", "'").replace("|", "¦")
+    if len(text) > limit:
+        text = f"{text[: limit - 1]}…"
+    return f"`{text}`" if text else "–"

@@ -1,0 +1,237 @@
+"""The report files of a run with every verdict: JUnit XML and Markdown, whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from junitparser import Error, Failure, JUnitXml, Skipped, TestSuite
+
+from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.metrics import Failure as Broken
+from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Score
+from spangrade.evaluator.reports.files import write_reports
+from spangrade.evaluator.reports.json import run_json, written
+from spangrade.evaluator.reports.markdown import markdown
+from spangrade.evaluator.run import Run
+from spangrade.tracer.errors import InputError
+
+AT = datetime(2026, 11, 21, 12, 30, 15, 999, UTC)
+LATENCY = Score(1.25, None, "1 turns")
+GRADES = [
+    Grade("s1", "q1", Verdict.PASSED, "", {"recall": Score(1.0, True), "latency_metrics": LATENCY}),
+    Grade(
+        "s2",
+        "q1",
+        Verdict.FAILED,
+        "recall: missing: find; polite: rude",
+        {
+            "recall": Score(0.5, False, "missing: find"),
+            "polite": Score(1.0, False, "rude"),
+            "cost": Inconclusive("no price"),
+            "voice": NotApplicable("another agent"),
+        },
+    ),
+    Grade(
+        "s3",
+        "q2",
+        Verdict.INCONCLUSIVE,
+        "cost: no price",
+        {"cost": Inconclusive("no price"), "tokens": Inconclusive("not recorded")},
+    ),
+    Grade("s4", "q3", Verdict.BROKEN, "mine: ZeroDivisionError", {"mine": Broken("ZeroDivisionError")}),
+    Grade("s5", None, Verdict.UNMATCHED, "no golden question has its user inputs", {}),
+    Grade(None, "q4", Verdict.INCONCLUSIVE, "no session answers it", {}),
+]
+
+JUNIT = """\
+<?xml version="1.0" encoding="utf-8"?>
+<testsuites tests="6" failures="3" errors="1" skipped="1">\
+<testsuite name="spangrade golden.json" tests="6" failures="3" errors="1" skipped="1" \
+timestamp="2026-11-21T12:30:15">\
+<properties><property name="run_id" value="r1"/><property name="exit_code" value="3"/></properties>
+<testcase classname="q1" name="s1" time="1.250000"><properties><property name="verdict" value="passed"/>\
+<property name="score.recall" value="1.0"/><property name="score.latency_metrics" value="1.25"/>\
+</properties></testcase>
+<testcase classname="q1" name="s2"><properties><property name="verdict" value="failed"/>\
+<property name="score.recall" value="0.5"/><property name="score.polite" value="1.0"/></properties>\
+<failure message="failed: recall: missing: find; polite: rude" type="failed">\
+recall is 0.5, beyond its threshold: missing: find
+polite is 1, beyond its threshold: rude</failure></testcase>
+<testcase classname="q2" name="s3"><properties><property name="verdict" value="inconclusive"/></properties>\
+<failure message="inconclusive: cost: no price" type="inconclusive">cost: no price</failure></testcase>
+<testcase classname="q3" name="s4"><properties><property name="verdict" value="broken"/></properties>\
+<error message="broken: mine: ZeroDivisionError" type="broken">mine: ZeroDivisionError</error></testcase>
+<testcase classname="(no golden question)" name="s5"><properties>\
+<property name="verdict" value="unmatched"/></properties>\
+<skipped message="unmatched: no golden question has its user inputs" type="unmatched"/></testcase>
+<testcase classname="q4" name="unanswered"><properties><property name="verdict" value="inconclusive"/>\
+</properties><failure message="inconclusive: no session answers it" type="inconclusive">\
+no session answers it</failure></testcase></testsuite></testsuites>"""
+
+MARKDOWN = """\
+## spangrade: broken
+
+`5 sessions: 1 passed, 1 failed, 1 inconclusive, 1 broken, 1 unmatched; 1 golden question unanswered`
+
+Dataset `golden.json`, run `r1`, exit code 3.
+
+### Not passed
+
+- **broken** `s4`, question `q3`: `mine: ZeroDivisionError`
+- **failed** `s2`, question `q1`: `recall: missing: find; polite: rude`
+- **inconclusive** `s3`, question `q2`: `cost: no price`
+- **inconclusive** no session, question `q4`: `no session answers it`
+- **unmatched** `s5`: `no golden question has its user inputs`
+
+### Metrics
+
+| metric | mean | p50 | p95 | pass rate | scores | inconclusive | failures |
+|---|---:|---:|---:|---:|---:|---:|---:|
+| `recall` | 0.75 | 0.5 | 1 | 0.5 | 2 | 0 | 0 |
+| `latency_metrics` | 1.25 | 1.25 | 1.25 | – | 1 | 0 | 0 |
+| `polite` | 1 | 1 | 1 | 0 | 1 | 0 | 0 |
+| `cost` | – | – | – | – | 0 | 2 | 0 |
+| `voice` | – | – | – | – | 0 | 0 | 0 |
+| `tokens` | – | – | – | – | 0 | 1 | 0 |
+| `mine` | – | – | – | – | 0 | 0 | 1 |
+"""
+
+
+def reported(folder: Path, grades: Sequence[Grade], run: Run | None = None) -> Run:
+    """Write the reports of a run with these grades, as a grading does, and return the run."""
+    run = run or Run("r1", "golden.json")
+    for grade in written(grades, folder):
+        run.add(grade)
+    write_reports(run, folder, AT)
+    return run
+
+
+def cases(folder: Path) -> list[tuple[str | None, str | None, list[type]]]:
+    """Return the class, the name and the results of each case, as junitparser reads them."""
+    suites = JUnitXml.fromfile(str(folder / "junit.xml"))
+    assert isinstance(suites, JUnitXml)
+    return [
+        (case.classname, case.name, [type(result) for result in case.result])
+        for suite in suites
+        for case in suite
+    ]
+
+
+def test_every_verdict_is_a_case_of_the_junit_report(tmp_path: Path) -> None:
+    reported(tmp_path, GRADES)
+    assert (tmp_path / "junit.xml").read_text(encoding="utf-8") == JUNIT
+
+
+def test_junitparser_reads_what_did_not_pass_as_not_passed(tmp_path: Path) -> None:
+    reported(tmp_path, GRADES)
+    assert cases(tmp_path) == [
+        ("q1", "s1", []),
+        ("q1", "s2", [Failure]),
+        ("q2", "s3", [Failure]),
+        ("q3", "s4", [Error]),
+        ("(no golden question)", "s5", [Skipped]),
+        ("q4", "unanswered", [Failure]),
+    ]
+    (suite,) = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert isinstance(suite, TestSuite)
+    counted = (suite.tests, suite.failures, suite.errors, suite.skipped)
+    suite.update_statistics()
+    assert counted == (suite.tests, suite.failures, suite.errors, suite.skipped) == (6, 3, 1, 1)
+
+
+# What the JUnit plug-in of Jenkins accepts by its schema: elements, their attributes and children.
+JENKINS = {
+    "testsuites": ({"tests", "failures", "errors", "skipped", "name", "time"}, {"testsuite"}),
+    "testsuite": (
+        {"name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname", "id", "package"},
+        {"properties", "testcase", "system-out", "system-err"},
+    ),
+    "properties": (set(), {"property"}),
+    "property": ({"name", "value"}, set()),
+    "testcase": (
+        {"name", "classname", "time"},
+        {"properties", "skipped", "error", "failure", "system-out", "system-err"},
+    ),
+    "skipped": ({"message", "type"}, set()),
+    "failure": ({"message", "type"}, set()),
+    "error": ({"message", "type"}, set()),
+}
+
+
+def test_the_junit_report_has_only_what_jenkins_knows(tmp_path: Path) -> None:
+    reported(tmp_path, GRADES)
+    root = ET.parse(tmp_path / "junit.xml").getroot()  # noqa: S314 (our own file)
+    assert root.tag == "testsuites"
+    for element in root.iter():
+        attributes, children = JENKINS[element.tag]
+        assert set(element.attrib) <= attributes
+        assert {child.tag for child in element} <= children
+        assert element.tag != "testcase" or {"name", "classname"} <= set(element.attrib)
+        assert element.tag != "testcase" or len({child.tag for child in element} - {"properties"}) <= 1
+
+
+def test_a_junit_report_is_not_green_where_the_exit_code_is_not_0(tmp_path: Path) -> None:
+    run = Run("r1", "golden.json", incomplete=True, gates=["polite"])
+    reported(tmp_path, GRADES[:1], run)
+    assert cases(tmp_path) == [
+        ("q1", "s1", []),
+        ("(run)", "input", [Error]),
+        ("(run)", "gate polite", [Failure]),
+    ]
+    reported(tmp_path, GRADES[4:5], Run("r1", "golden.json", require_match=True))
+    assert cases(tmp_path) == [("(no golden question)", "s5", [Failure])]
+
+
+def test_the_markdown_names_the_gravest_first(tmp_path: Path) -> None:
+    reported(tmp_path, GRADES)
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8") == MARKDOWN
+
+
+HOSTILE = "a`</code></failure>]]><img onerror=f()>\n\n# @all [x](https://evil.example) | \x00\x1b[2J\u202e"
+
+
+def test_recorded_text_is_neither_markup_nor_a_control(tmp_path: Path) -> None:
+    hostile = Grade(HOSTILE, HOSTILE, Verdict.FAILED, HOSTILE, {HOSTILE: Score(0.0, False, HOSTILE)})
+    run = reported(tmp_path, [hostile], Run("r1", HOSTILE, gates=["`<b>`"]))
+    shown = "a'</code></failure>]]><img onerror=f()> # @all [x](https://evil.example) ¦ ��[2J�"
+    lines = markdown(run).splitlines()
+    assert f"- **failed** `{shown}`, question `{shown}`: `{shown}`" in lines
+    for line in lines:
+        outside = re.sub(r"`[^`]*`", "", line)
+        assert "`" not in outside
+        assert not re.search(r"[<>@\[\]\\]|https?:|evil|\x1b", outside), line
+    (case,) = (one for suite in JUnitXml.fromfile(str(tmp_path / "junit.xml")) for one in list(suite)[:1])
+    assert case.name == HOSTILE.replace("\x00", "�").replace("\x1b", "�").replace("\u202e", "�")
+
+
+@pytest.mark.parametrize("text", ["x", "&", "𝕏"])
+def test_the_markdown_fits_a_comment_however_large_the_run(tmp_path: Path, text: str) -> None:
+    long = text * 5_000
+    grades = [
+        Grade(f"{long}{n}", long, verdict, long, {f"{long}{n}": Score(1.0, True)})
+        for n in range(300)
+        for verdict in (Verdict.PASSED, Verdict.FAILED, Verdict.UNMATCHED)
+    ]
+    run = reported(tmp_path, grades, Run("r1", long))
+    assert len(markdown(run)) < 65_536
+    assert "- and 550 more" in markdown(run).splitlines()
+
+
+def test_the_json_of_a_run_names_every_session_and_the_run(tmp_path: Path) -> None:
+    run = reported(tmp_path, GRADES)
+    keys = ("session_id", "question_id", "verdict", "reason")
+    grades = [dict(zip(keys, one[:4], strict=True)) for one in GRADES]
+    assert run_json(run) == {"run_id": "r1", **run.to_json(), "grades": grades}
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    list(written(GRADES, tmp_path))
+    (tmp_path / "junit.xml").mkdir()
+    with pytest.raises(InputError, match="cannot be written: Is a directory"):
+        write_reports(Run(), tmp_path, AT)
