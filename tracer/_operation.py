@@ -10,8 +10,10 @@ import contextlib
 import copy
 import functools
 import logging
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar, cast
 
 from opentelemetry import context as otel
@@ -28,6 +30,10 @@ _log = logging.getLogger("spangrade")
 _tracer = trace.get_tracer("spangrade.tracer")  # a proxy: it uses a provider that is set later
 _SESSION = otel.create_key("spangrade-session")
 _OPERATION = otel.create_key("spangrade-operation")
+_OUR_MODULES = ("spangrade.tracer.", "contextlib")
+_LOG_EVERY_S = 60
+_MAX_PLACES = 1_000
+_logged_s: dict[str, float] = {}  # when each place in the agent's code was last logged
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,16 +41,45 @@ O = TypeVar("O", bound="Operation")  # noqa: E741
 
 
 def never_raising(method: Callable[P, None]) -> Callable[P, None]:
-    """Return `method` such that its errors are logged and never raised into the agent."""
+    """Return `method` such that its errors never raise into the agent.
+
+    The logger gets one line with the place in the agent's code, at most once a minute per place (with the
+    traceback if it logs DEBUG), and the span an attribute that `lint` reports.
+    """
 
     @functools.wraps(method)
     def safe(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             method(*args, **kwargs)
-        except Exception:  # noqa: BLE001 (telemetry must never stop the agent)
-            _log.warning("%s could not be recorded", method.__qualname__, exc_info=True)
+        except Exception as error:  # noqa: BLE001 (telemetry must never stop the agent)
+            operation = args[0] if args and isinstance(args[0], Operation) else None
+            _report(method.__qualname__, error, operation.span if operation else trace.get_current_span())
 
     return safe
+
+
+def _report(method: str, error: Exception, span: trace.Span) -> None:
+    place = _callers_line()
+    with contextlib.suppress(Exception):
+        span.set_attribute(semconv.NOT_RECORDED, f"{method} at {place}")
+    now_s = time.monotonic()
+    if now_s - _logged_s.get(place, -_LOG_EVERY_S) < _LOG_EVERY_S:
+        return
+    if len(_logged_s) >= _MAX_PLACES:
+        _logged_s.clear()
+    _logged_s[place] = now_s
+    reason = f"{type(error).__name__}: {' '.join(plain_text(error).split()):.300}"
+    _log.warning(
+        "%s: %s could not be recorded: %s", place, method, reason, exc_info=_log.isEnabledFor(logging.DEBUG)
+    )
+
+
+def _callers_line() -> str:
+    """Return `file:line` of the innermost frame that is not the tracer's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame and frame.f_globals.get("__name__", "").startswith(_OUR_MODULES):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "unknown"
 
 
 class _Scope:
@@ -171,6 +206,11 @@ class Operation:
             otel.detach(token)
 
     @property
+    def records_content(self) -> bool:
+        """Whether the span is open and content is captured."""
+        return self.span.is_recording() and content_captured()
+
+    @property
     def collects(self) -> bool:
         """Whether `returned` needs the items that a generator yielded."""
         return False
@@ -187,11 +227,11 @@ class Operation:
             self.span.set_attribute(key, value)
 
     def _set_text(self, key: str, value: object) -> None:
-        if self.span.is_recording() and content_captured():
+        if self.records_content:
             self.span.set_attribute(key, plain_text(value))
 
     def _set_json(self, key: str, value: object) -> None:
-        if self.span.is_recording() and content_captured():
+        if self.records_content:
             self.span.set_attribute(key, dumps(json_value(value)))
 
 

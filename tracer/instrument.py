@@ -7,6 +7,7 @@ provider (see `configure`) nothing is recorded. Nothing here raises into the age
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
@@ -14,9 +15,10 @@ from typing import Any, TypeVar, overload
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
-from spangrade.tracer import semconv
+from spangrade.tracer import _messages, semconv
 from spangrade.tracer._content import content_captured
 from spangrade.tracer._operation import Operation, Session, current, never_raising
+from spangrade.tracer._responses import read_response
 from spangrade.tracer.canonical_json import dumps, json_value, plain_text
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -131,30 +133,54 @@ class LLMCall(Operation):
         self._response_model: str | None = None
 
     @never_raising
-    def input(self, messages: str | Sequence[Mapping[str, Any]], *, system: str | None = None) -> None:
-        """Record the input: the user's text, or messages with `role` and `parts` or `content`."""
-        self._set_json(semconv.INPUT_MESSAGES, _messages(messages, role="user"))
-        if system is not None:
-            self._set_json(semconv.SYSTEM_INSTRUCTIONS, [{"type": "text", "content": system}])
+    def input(self, messages: object, *, system: object = None) -> None:
+        """Record the input: a text, or messages as the conventions, OpenAI, Anthropic or Gemini have them."""
+        if self.records_content:
+            self._set_json(semconv.INPUT_MESSAGES, _messages.messages(messages, "user"))
+            if system is not None:
+                self._set_json(semconv.SYSTEM_INSTRUCTIONS, _messages.parts(_messages.plain(system)))
 
     @never_raising
     def output(
         self,
-        messages: str | Sequence[Mapping[str, Any]] = (),
+        messages: object = None,
         *,
-        tool_calls: Sequence[Mapping[str, Any]] = (),
+        tool_calls: Sequence[object] | None = None,
         finish_reason: str | None = None,
     ) -> None:
-        """Record the answer: a text or messages, and `tool_calls` as `{"id", "name", "arguments"}`."""
-        answer = _messages(messages, role="assistant")
+        """Record the answer: a text or messages, None if there is none, and the `tool_calls` it requests.
+
+        A tool call is `{"id", "name", "arguments"}` or the call of an OpenAI, Anthropic or Gemini client.
+        """
+        if finish_reason is not None:
+            self._set(semconv.FINISH_REASONS, [plain_text(finish_reason)])
+        if not self.records_content:
+            return
+        answer = _messages.messages(messages, "assistant")
         if tool_calls:
             answer = answer or [{"role": "assistant"}]
-            calls = [{"type": "tool_call", **call} for call in tool_calls]
+            calls = [_messages.tool_call(call) for call in tool_calls]
             answer[-1] = {**answer[-1], "parts": [*answer[-1].get("parts", ()), *calls]}
         if finish_reason is not None:
             answer = [{**message, "finish_reason": finish_reason} for message in answer]
-            self._set(semconv.FINISH_REASONS, [finish_reason])
         self._set_json(semconv.OUTPUT_MESSAGES, answer)
+
+    @never_raising
+    def record(self, response: object) -> None:
+        """Record what a client returned: answer, tool calls, tokens, model, id and why the answer ended.
+
+        `response` is OpenAI's chat completion or Response, Anthropic's message or Gemini's
+        `GenerateContentResponse`, an object or a dictionary. Of a stream, pass the complete response.
+        """
+        if not self.span.is_recording():
+            return
+        read = read_response(response)
+        self.usage(**dataclasses.asdict(read.tokens))
+        self.response_model = read.model
+        self._set(semconv.RESPONSE_ID, read.response_id)
+        self._set(semconv.FINISH_REASONS, read.finish_reasons or None)
+        if self.records_content:
+            self._set_json(semconv.OUTPUT_MESSAGES, read.messages)
 
     @never_raising
     def usage(
@@ -163,13 +189,28 @@ class LLMCall(Operation):
         input_tokens: int | None = None,
         output_tokens: int | None = None,
         cached_input_tokens: int | None = None,
+        cache_write_tokens: int | None = None,
         reasoning_tokens: int | None = None,
     ) -> None:
-        """Record tokens: cached ones are part of `input_tokens`, reasoning is part of `output_tokens`."""
-        self._set(semconv.INPUT_TOKENS, input_tokens)
-        self._set(semconv.OUTPUT_TOKENS, output_tokens)
-        self._set(semconv.CACHE_READ_TOKENS, cached_input_tokens)
-        self._set(semconv.REASONING_TOKENS, reasoning_tokens)
+        """Record tokens: `input_tokens` includes those read from and written to a cache.
+
+        `output_tokens` includes reasoning.
+        """
+        counts = {
+            semconv.INPUT_TOKENS: input_tokens,
+            semconv.OUTPUT_TOKENS: output_tokens,
+            semconv.CACHE_READ_TOKENS: cached_input_tokens,
+            semconv.CACHE_WRITE_TOKENS: cache_write_tokens,
+            semconv.REASONING_TOKENS: reasoning_tokens,
+        }
+        wrong = {key: value for key, value in counts.items() if not isinstance(value, int | float | None)}
+        for key, value in counts.items():
+            if key not in wrong:
+                self._set(key, value)
+        if wrong:
+            raise TypeError(
+                ", ".join(f"{key} is of type {type(value).__name__}" for key, value in wrong.items())
+            )
 
     @property
     def response_model(self) -> str | None:
@@ -179,7 +220,7 @@ class LLMCall(Operation):
     @response_model.setter
     def response_model(self, model: str | None) -> None:
         self._response_model = model
-        self._set(semconv.RESPONSE_MODEL, model)
+        self._set(semconv.RESPONSE_MODEL, None if model is None else plain_text(model))
 
 
 def session(
@@ -260,19 +301,6 @@ def set_state(variables: Mapping[str, object] | None = None, /, **named: object)
         written = {str(key): json_value(value) for key, value in {**(variables or {}), **named}.items()}
         # An event, not an attribute: it has the time of the write.
         trace.get_current_span().add_event(semconv.STATE, {semconv.STATE: dumps(written)})
-
-
-def _messages(messages: str | Sequence[Mapping[str, Any]], *, role: str) -> list[dict[str, Any]]:
-    if isinstance(messages, str):
-        messages = [{"content": messages}]
-    return [_message(message, role) for message in messages]
-
-
-def _message(message: Mapping[str, Any], role: str) -> dict[str, Any]:
-    if isinstance(content := message.get("content"), str) and "parts" not in message:
-        rest = {key: value for key, value in message.items() if key != "content"}
-        return {"role": role, **rest, "parts": [{"type": "text", "content": content}]}
-    return {"role": role, **message}
 
 
 def _name(function: Callable[..., Any]) -> str:

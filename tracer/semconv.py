@@ -47,5 +47,6 @@ TURN = "spangrade.turn"  # true on a span that stands for one user message and a
 TURN_INPUT = "spangrade.turn.input"  # the user's text
 TURN_OUTPUT = "spangrade.turn.output"  # the agent's text
 DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end time or later
+NOT_RECORDED = "spangrade.not_recorded"  # the last call of ours that failed, and where the agent made it
 
 CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

@@ -67,6 +67,7 @@ class _SpanCounts(NamedTuple):
     unfinished: int = 0
     skewed: int = 0
     sampled: int = 0
+    with_losses: int = 0
 
 
 _EXPORT = (
@@ -81,6 +82,8 @@ _ADVICE = {
     "no_root": "export the caller's spans too; if the caller is not part of the agent, nothing is wrong",
     "unfinished": "end every span, and shut the tracer provider down before the process ends",
     "clock_skew": "synchronise the clocks of the recording machines (NTP)",
+    "not_recorded": "correct the call that the spans' attribute spangrade.not_recorded names; "
+    'the logger "spangrade" gives the reason',
     "sampled": "sample all traces of the conversations that are graded",
     "no_state": "record it: spangrade.set_state(), or a spangrade.state event on any span",
     "unknown_price": "record gen_ai.response.model as the provider names it, or update genai-prices",
@@ -208,6 +211,9 @@ def _span_gaps(counts: _SpanCounts, metrics: Iterable[str], s: Session) -> Itera
     if counts.sampled:
         what = "traces sampled with a probability: others of the conversation may have been dropped"
         yield _Gap("sampled", what, counts.sampled, tuple(metrics))
+    if counts.with_losses:
+        what = "spans with something that the tracer could not record"
+        yield _Gap("not_recorded", what, counts.with_losses, tuple(metrics))
 
 
 _OF_TOKENS = ("token_usage", "cost", "output_density", "context_saturation")

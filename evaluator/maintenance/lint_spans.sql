@@ -14,11 +14,12 @@ SELECT
     -- https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
     count(DISTINCT spans.trace_id) FILTER (
         regexp_matches(spans.trace_state, '(^|,)\s*ot=([^,]*;)?th:0*[1-9a-f]')
-    ) AS sampled
+    ) AS sampled,
+    count(*) FILTER (spans.attributes->>'$."spangrade.not_recorded"' IS NOT NULL) AS with_losses
 FROM spans
 JOIN derived.traces USING (trace_id)
 LEFT JOIN spans AS parents
     ON parents.trace_id = spans.trace_id AND parents.span_id = spans.parent_span_id
 WHERE $session IS NULL OR traces.session_id = $session
 GROUP BY traces.session_id
-HAVING orphans + without_root + unfinished + skewed + sampled > 0
+HAVING orphans + without_root + unfinished + skewed + sampled + with_losses > 0

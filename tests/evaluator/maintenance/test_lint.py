@@ -63,6 +63,7 @@ def found(db: Path, *spans: Span) -> dict[str, Finding]:
         return {finding.code: finding for finding in lint(store)}
 
 
+FAILED_CALL = {"spangrade.not_recorded": "LLMCall.output at agent.py:12"}
 # What no instrumentation but Google's tells.
 UNTOLD = {"no_grounding", "no_code_executions"}
 
@@ -84,6 +85,7 @@ def test_a_recording_with_everything_in_it_lacks_nothing_that_can_be_fixed(tmp_p
         ([agent(1, None, 5, 0), chat(2, 1, 6, 7)], "unfinished", 1),
         ([agent(1, None, 100, 200), chat(2, 1, 80, 180), chat(3, 1, 120, 220)], "clock_skew", 2),
         ([agent(1, None, 0, 9, trace_state="a=b,ot=p:8;th:c"), chat(2, 1, 1, 2)], "sampled", 1),
+        ([agent(1, None, 0, 9), chat(2, 1, 1, 2, attributes=FAILED_CALL)], "not_recorded", 1),
     ],
 )  # fmt: skip
 def test_what_is_odd_about_the_spans_is_counted(
