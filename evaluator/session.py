@@ -52,6 +52,7 @@ class Turn(NamedTuple):
     start_ns: Annotated[int, _START]
     end_ns: Annotated[int, _END]
     trace_ids: Annotated[tuple[str, ...], Column("the traces that record it")]
+    failed: Annotated[bool, Column("whether it ended in an error")] = False
 
 
 class Step(NamedTuple):

@@ -152,6 +152,9 @@ def _trajectory(groups: Sequence[Group], tools: Sequence[tuple[int, Observation]
 
 def _llm_call(position: int, turn: int, observation: Observation, tree: Tree) -> LLMCall:
     start_ns, end_ns = observation.start_ns, observation.end_ns
+    if observation.response and not (observation.input_tokens or observation.output_tokens):
+        # A text takes tokens: counts of 0 are what some clients write for counts that they do not have.
+        observation = observation._replace(input_tokens=None, output_tokens=None)
     return LLMCall(
         position=position,
         turn=turn,

@@ -86,6 +86,7 @@ def turn_of(number: int, group: Group) -> Turn:
         end_ns=max(end for _, end in spans),
         latency_s=length_s(spans) if all(o.timed for o in tops) else None,
         trace_ids=tuple(dict.fromkeys(o.trace_id for o in group.members)),
+        failed=max(tops, key=lambda o: o.end_ns).failed,
     )
 
 

@@ -87,8 +87,12 @@ def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
 
 @metric(needs="user_inputs", threshold=1.0)
 def conversation(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if the session has as many turns as the question has user inputs, 0 if it has fewer or more."""
+    """1 if there are as many turns as user inputs and none ended in an error without an answer, else 0."""
     turns, expected = len(session.turns), len(question.user_inputs)
+    unanswered = [turn for turn in session.turns if turn.failed and not (turn.final_response or "").strip()]
+    if unanswered:
+        numbers = ", ".join(str(turn.turn) for turn in unanswered)
+        return Score(0.0, None, f"turn {numbers} ended in an error without an answer")
     if turns == expected:
         return Score(1.0, None, "as expected")
     went = "stopped after" if turns < expected else "went on for"

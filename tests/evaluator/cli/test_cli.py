@@ -124,6 +124,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "latency_s",
         "started_at",
         "trace_ids",
+        "failed",
     ]
     assert [session["handoffs"] for session in listed] == [
         [],

@@ -263,3 +263,27 @@ def test_a_recording_with_cached_tokens_costs_what_the_library_says_of_each_call
     assert any(call.cached_input_tokens for call in session.llm_calls)
     assert session.cost_usd == pytest.approx(float(sum(prices)), abs=1e-12)
     assert [call.cost_usd for call in session.llm_calls] == pytest.approx([float(price) for price in prices])
+
+
+def test_a_turn_failed_if_its_topmost_span_that_ended_last_did() -> None:
+    def failed(*observations: Observation) -> list[bool]:
+        return [one.failed for one in build_session("s1", "conversation", list(observations)).turns]
+
+    first, last = (
+        observation("llm", name, None, at, model="m") for name, at in (("a", (0, 1)), ("b", (2, 3)))
+    )
+    assert failed(SHOP._replace(failed=True), ASK) == [True]
+    assert failed(SHOP, ASK._replace(failed=True)) == [False]
+    assert failed(first._replace(failed=True), last) == [False]
+    assert failed(first, last._replace(failed=True)) == [True]
+
+
+def test_tokens_of_0_for_an_answer_are_unknown_and_so_is_the_cost() -> None:
+    def counted(**changes: Any) -> tuple[int | None, int | None, float | None, str | None]:
+        made = build_session("s1", "conversation", [SHOP, ANSWER._replace(**changes)])
+        return made.usage.input_tokens, made.usage.output_tokens, made.cost_usd, made.cost_unknown
+
+    zero: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
+    assert counted(**zero) == (None, None, None, "gpt-4o")
+    assert counted(**zero, response=None) == (0, 0, 0.0, None)
+    assert counted(input_tokens=0, output_tokens=10)[:2] == (0, 10)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -554,3 +555,15 @@ def test_an_entry_point_that_is_no_new_metric_is_refused(
     assert str(refused.value) == (
         f'entry point "zz" ({value}) in spangrade.metrics, installed by strange 1: {reason}'
     )
+
+
+def test_a_turn_that_ended_in_an_error_without_an_answer_fails_the_conversation() -> None:
+    def conversation(**changes: Any) -> Outcome:
+        made = session([("hi", [])])
+        return measured("conversation", replace(made, turns=(made.turns[0]._replace(**changes),)), question())
+
+    failed = Score(0.0, None, "turn 1 ended in an error without an answer")
+    assert conversation(failed=True, final_response=None) == failed
+    assert conversation(failed=True, final_response=" ") == failed
+    assert value(conversation(failed=True, final_response="Sorry, try again later.")) == 1
+    assert value(conversation(failed=False, final_response=None)) == 1  # a reply may not be recorded
