@@ -99,10 +99,20 @@ class _Scope:
 class Session:
     """One conversation, not a span: every span inside it carries its id."""
 
-    def __init__(self, conversation_id: str, question_id: str | None, user_id: str | None) -> None:
+    def __init__(
+        self,
+        conversation_id: str,
+        *,
+        question_id: str | None = None,
+        user_id: str | None = None,
+        tags: tuple[str, ...] = (),
+        version: str | None = None,
+    ) -> None:
         self.conversation_id = conversation_id
         self.question_id = question_id
         self.user_id = user_id
+        self.tags = tags
+        self.version = version
         self._scope: _Scope | None = None
 
     def __enter__(self) -> Self:
@@ -119,17 +129,19 @@ class Session:
             self._scope.leave()
 
 
-def session_attributes(context: Context | None = None, *, root: bool) -> dict[str, str]:
-    """Return a span's attributes from the session in `context`: its id; for roots, all of them."""
+def session_attributes(context: Context | None = None, *, root: bool) -> dict[str, str | tuple[str, ...]]:
+    """Return a span's attributes from the session in `context`: id and version; for roots, all of them."""
     session = otel.get_value(_SESSION, context)
     if not isinstance(session, Session):
         return {}
-    attributes = {semconv.CONVERSATION_ID: session.conversation_id}
-    if root and session.question_id is not None:
-        attributes[semconv.QUESTION_ID] = session.question_id
-    if root and session.user_id is not None:
-        attributes[semconv.USER_ID] = session.user_id
-    return attributes
+    attributes = {
+        semconv.CONVERSATION_ID: session.conversation_id,
+        semconv.AGENT_VERSION: session.version,
+        semconv.QUESTION_ID: session.question_id if root else None,
+        semconv.USER_ID: session.user_id if root else None,
+        semconv.TAGS: session.tags or None if root else None,
+    }
+    return {key: value for key, value in attributes.items() if value is not None}
 
 
 class Operation:

@@ -134,7 +134,7 @@ class SessionSpanProcessor(SpanProcessor):
     """
 
     def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:
-        """Add the conversation id if there is none, and to outermost spans the question and user ids."""
+        """Add the conversation id if there is none, and to outermost spans what else the session has."""
         present = span.attributes or {}
         enclosing = getattr(get_current_span(parent_context), "attributes", None) or {}
         outermost = semconv.CONVERSATION_ID not in enclosing  # a web server's span may enclose them

@@ -224,15 +224,30 @@ class LLMCall(Operation):
 
 
 def session(
-    conversation_id: str | None = None, *, question_id: str | None = None, user_id: str | None = None
+    conversation_id: str | None = None,
+    *,
+    question_id: str | None = None,
+    user: str | None = None,
+    tags: str | Sequence[str] = (),
+    version: str | None = None,
+    user_id: str | None = None,
 ) -> Session:
     """Return a context manager: every span that starts inside belongs to this conversation.
 
-    Without an id the conversation gets a random one; read it from `conversation_id`. `question_id` names the
-    golden question that the conversation answers.
+    Without an id the conversation gets a random one; read it from `conversation_id`. With an id that was used
+    before, the conversation goes on. `question_id` names the golden question that it answers, `version` is
+    the agent's. `user_id` is another name of `user`.
     """
-    ids = [None if each is None else plain_text(each) for each in (conversation_id, question_id, user_id)]
-    return Session(ids[0] or uuid.uuid4().hex, ids[1], ids[2])
+    ids = [None if each is None else plain_text(each) for each in (conversation_id, question_id, version)]
+    users = [plain_text(each) for each in (user, user_id) if each is not None]
+    listed = tags if isinstance(tags, list | tuple | set | frozenset) else [tags]
+    return Session(
+        ids[0] or uuid.uuid4().hex,
+        question_id=ids[1],
+        user_id=users[0] if users else None,
+        tags=tuple(plain_text(tag) for tag in listed),
+        version=ids[2],
+    )
 
 
 @overload

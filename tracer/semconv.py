@@ -43,6 +43,7 @@ CHAT = "chat"
 # Ours: the conventions have no name for these.
 STATE = "spangrade.state"  # an event and its attribute: a JSON object of the variables that were set
 QUESTION_ID = "spangrade.question_id"  # the golden question that a session answers
+TAGS = "spangrade.tags"  # a session's tags, a list of texts
 TURN = "spangrade.turn"  # true on a span that stands for one user message and all that follows
 TURN_INPUT = "spangrade.turn.input"  # the user's text
 TURN_OUTPUT = "spangrade.turn.output"  # the agent's text

@@ -163,6 +163,31 @@ def test_a_session_without_an_id_gets_one(spans):
     assert first.conversation_id != second.conversation_id
 
 
+def test_a_session_has_a_user_tags_and_a_version(spans):
+    named = tracer.session("c", user="u-1", tags=["beta", 7], version="1.2.0")
+    with named, tracer.turn("q"), tracer.agent("a"):
+        pass
+    every = {"gen_ai.conversation.id": "c", "gen_ai.agent.version": "1.2.0"}
+    assert said(spans()["invoke_agent a"]) == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "a",
+        **every,
+    }
+    assert said(spans()["turn"]) == {
+        "spangrade.turn": True,
+        "spangrade.turn.input": "q",
+        "user.id": "u-1",
+        "spangrade.tags": ("beta", "7"),
+        **every,
+    }
+
+
+def test_one_tag_may_be_a_text(spans):
+    with tracer.session("c", tags="beta"), tracer.turn("q"):
+        pass
+    assert spans()["turn"].attributes["spangrade.tags"] == ("beta",)
+
+
 def test_a_model_message_with_content_is_given_parts_and_others_stay(spans):
     with tracer.llm_call("m") as llm:
         llm.input(
