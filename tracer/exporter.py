@@ -24,6 +24,7 @@ from spangrade.tracer.redaction import Redaction, redaction
 from spangrade.tracer.span import Attributes, Span
 from spangrade.tracer.store import Store, spool
 from spangrade.tracer.store.arrow import rows_of
+from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import retry_while_locked
 
 _log = logging.getLogger("spangrade")
@@ -54,7 +55,7 @@ class DuckDBSpanExporter(SpanExporter):
     def __init__(
         self, db: str | Path, *, lock_timeout_s: float = 1.0, redact: str | Redaction | None = None
     ) -> None:
-        self.db = Path(db).expanduser().absolute()
+        self.db = database_file(Path(db).expanduser().absolute())
         self._redact = redaction(redact)
         self._lock_timeout_s = lock_timeout_s
         self._wait_s = lock_timeout_s

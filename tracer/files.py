@@ -68,10 +68,13 @@ def read(path: Path) -> Iterator[Span | LogRecord | Problem]:
 def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
     """Read OTLP: an export request for spans or logs, as JSON or as the bytes of its protobuf message."""
     if isinstance(document, bytes):
+        from spangrade.tracer.otlp import lenient
         from spangrade.tracer.otlp import protobuf as otlp_proto
 
-        message = otlp_proto.parse(document)
-        return otlp_proto.decode(message) if message else None
+        if message := otlp_proto.parse(document):
+            return otlp_proto.decode(message)
+        table = lenient.table_of(document)
+        return lenient.decode(document, table) if table else None
     if isinstance(document, dict) and not _OTLP_KEYS.isdisjoint(document):
         return otlp_json.decode(document)
     return None

@@ -32,6 +32,24 @@ def collect(
     spool_mb: Annotated[
         int, typer.Option(min=1, help="How much may wait on disk while the database is in use, in MiB.")
     ] = 1024,
+    max_body_mb: Annotated[int, typer.Option(min=1, help="The largest body, as it is sent, in MiB.")] = 16,
+    max_unzipped_mb: Annotated[int, typer.Option(min=1, help="The largest body, decompressed, in MiB.")] = 32,
+    max_records: Annotated[int, typer.Option(min=1, help="The most spans or logs in a request.")] = 20_000,
+    max_value_mb: Annotated[
+        int, typer.Option(min=1, help="The longest name or value of a span, in Mi characters.")
+    ] = 4,
+    max_pending_mb: Annotated[
+        int, typer.Option(min=1, help="How much may be in memory, of all bodies together, in MiB.")
+    ] = 64,
+    max_connections: Annotated[
+        int, typer.Option(min=1, help="The most connections at once, over HTTP.")
+    ] = 512,
+    header_timeout: Annotated[
+        float, typer.Option(min=0.1, help="How long a connection may take to send its headers, in seconds.")
+    ] = 10.0,
+    body_timeout: Annotated[
+        float, typer.Option(min=0.1, help="How long a body may take to arrive, in seconds.")
+    ] = 30.0,
     retention: Annotated[
         str | None, typer.Option(metavar="30d", help="Delete sessions that ended longer ago, once a day.")
     ] = None,
@@ -49,8 +67,9 @@ def collect(
     A success means that they are on disk. The database is free for others between two short writes.
     """
     try:
+        from spangrade.tracer.receiver.access import is_loopback
         from spangrade.tracer.receiver.limits import Limits
-        from spangrade.tracer.receiver.server import Settings, is_loopback
+        from spangrade.tracer.receiver.server import Settings
         from spangrade.tracer.receiver.server import collect as serve
     except ModuleNotFoundError as error:
         raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
@@ -68,7 +87,17 @@ def collect(
         allow_anonymous=allow_anonymous,
         certificate=tls_cert,
         key=tls_key,
-        limits=Limits(spool_bytes=spool_mb * 2**20),
+        limits=Limits(
+            body_bytes=max_body_mb * 2**20,
+            decompressed_bytes=max_unzipped_mb * 2**20,
+            records=max_records,
+            value_chars=max_value_mb * 2**20,
+            pending_bytes=max_pending_mb * 2**20,
+            spool_bytes=spool_mb * 2**20,
+            read_s=body_timeout,
+            headers_s=header_timeout,
+            connections=max_connections,
+        ),
         redact=redaction(redact),
         maintenance_task=_deletion(check_age(retention)) if retention else None,
     )

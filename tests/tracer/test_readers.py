@@ -115,6 +115,16 @@ def test_json_is_read_however_it_is_laid_out(
     assert list(read(file(content))) == [stored(number) for number in numbers]
 
 
+def test_a_protobuf_file_with_invalid_utf_8_loses_that_span_alone(file: Callable[[bytes], Path]) -> None:
+    whole = (READERS / "spans.pb").read_bytes()
+    name = next(record.name for record in read(READERS / "spans.pb") if isinstance(record, Span)).encode()
+    found = list(read(file(whole.replace(name, b"\xff" * len(name), 1))))
+    assert [type(record) for record in found].count(Problem) == 1
+    assert len(found) == 9
+    binary = file(b"\x0a\x02\xff\xfe\x00")
+    assert refusal(binary).startswith("binary content of another kind")
+
+
 def test_gzipped_protobuf_is_read(file: Callable[[bytes], Path]) -> None:
     content = (READERS / "spans.pb").read_bytes()
     assert list(read(file(gzip.compress(content)))) == list(read(SPANS))

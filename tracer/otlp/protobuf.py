@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as ProtoLog
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 from spangrade.tracer.otlp.common import (
@@ -61,16 +62,18 @@ def decode(
     """Yield a request's records in their order, and Problems by the rules of `otlp.json.decode`."""
     # 10.5 µs per span of nine attributes (1.8 kB), after 0.7 µs in protobuf's own parser.
     if isinstance(message, ExportTraceServiceRequest):
-        yield from decoded(_groups(message, "resource_spans", "scope_spans", "spans"), _span, span_warnings)
+        groups = _groups(message, "resource_spans", "scope_spans", "spans")
+        yield from decoded(groups, decode_span, span_warnings)
     else:
-        yield from decoded(_groups(message, "resource_logs", "scope_logs", "log_records"), _log, log_warnings)
+        groups = _groups(message, "resource_logs", "scope_logs", "log_records")
+        yield from decoded(groups, decode_log, log_warnings)
 
 
 def _groups(message: Message, signal: str, scopes: str, members: str) -> Iterator[Group | Problem]:
     for i, per_resource in enumerate(getattr(message, signal)):
         resource: Attributes = {}
         try:
-            resource = _attributes(per_resource.resource.attributes)
+            resource = resource_attributes(per_resource.resource)
         except MalformedError as error:
             why = f"{error}; its records are kept without a resource"
             yield Problem(f"{signal}[{i}]", why, dropped=False)
@@ -80,7 +83,13 @@ def _groups(message: Message, signal: str, scopes: str, members: str) -> Iterato
             yield Group(where, records, resource, scope.name or None, scope.version or None)
 
 
-def _span(record: ProtoSpan, group: Group) -> Span:
+def resource_attributes(resource: Resource) -> Attributes:
+    """Return a resource's attributes; raise MalformedError if one cannot be read."""
+    return _attributes(resource.attributes)
+
+
+def decode_span(record: ProtoSpan, group: Group) -> Span:
+    """Return a span; raise MalformedError if it cannot be read."""
     return Span(
         trace_id=_id(record.trace_id, 16, "trace_id"),
         span_id=_id(record.span_id, 8, "span_id"),
@@ -115,7 +124,8 @@ def _span(record: ProtoSpan, group: Group) -> Span:
     )
 
 
-def _log(record: ProtoLog, group: Group) -> LogRecord:
+def decode_log(record: ProtoLog, group: Group) -> LogRecord:
+    """Return a log record; raise MalformedError if it cannot be read."""
     attributes = _attributes(record.attributes)
     event_name = record.event_name or attributes.get("event.name")
     return LogRecord(

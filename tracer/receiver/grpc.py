@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -11,9 +13,9 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from spangrade.tracer.receiver.http import has_token
+from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.ingest import Ingest
-from spangrade.tracer.receiver.limits import RejectedError, too_large
+from spangrade.tracer.receiver.limits import Limits, RejectedError, malformed, too_large
 from spangrade.tracer.store.arrow import Table
 
 _SERVICES: dict[str, Table] = {
@@ -21,19 +23,28 @@ _SERVICES: dict[str, Table] = {
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
 }
 _CONCURRENT_CALLS = 64
+_IDLE_MS = 300_000  # exporters connect again
 
 
-def server(ingest: Ingest, token: str | None) -> grpc.aio.Server:
+def server(ingest: Ingest, access: Access) -> grpc.aio.Server:
     """Return a gRPC server that does not listen yet."""
     limits = ingest.limits
     made = grpc.aio.server(
-        options=[("grpc.max_receive_message_length", limits.body_bytes), ("grpc.so_reuseport", 0)],
+        options=[
+            ("grpc.max_receive_message_length", limits.body_bytes),
+            ("grpc.so_reuseport", 0),
+            ("grpc.server_handshake_timeout_ms", int(limits.headers_s * 1000)),
+            ("grpc.max_connection_idle_ms", _IDLE_MS),
+            ("grpc.http2.bdp_probe", 0),  # otherwise MiBs are received before a message is read
+        ],
         maximum_concurrent_rpcs=_CONCURRENT_CALLS,
     )
+    # On the wire a call with one message is a call with a stream of them: as a stream, the message is read by
+    # the handler, after the token was checked. Without a deserializer it arrives as bytes.
     made.add_generic_rpc_handlers(
         [
             grpc.method_handlers_generic_handler(
-                name, {"Export": grpc.unary_unary_rpc_method_handler(_export(ingest, signal, token))}
+                name, {"Export": grpc.stream_unary_rpc_method_handler(_export(ingest, signal, access))}
             )
             for name, signal in _SERVICES.items()
         ]
@@ -41,17 +52,19 @@ def server(ingest: Ingest, token: str | None) -> grpc.aio.Server:
     return made
 
 
-def _export(ingest: Ingest, signal: Table, token: str | None) -> Any:
+def _export(ingest: Ingest, signal: Table, access: Access) -> Any:
     limits = ingest.limits
 
     def count(code: grpc.StatusCode) -> None:
         ingest.counters.requests.labels("grpc", signal, code.name).inc()
 
-    # Without a deserializer the body arrives as bytes, and is parsed like a body over HTTP.
-    async def answer(body: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+    async def answer(
+        messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]
+    ) -> bytes:
         try:
-            if token:
-                _authorise(context, token)
+            metadata = context.invocation_metadata() or ()
+            access.check({key: value for key, value in metadata if isinstance(value, str)})
+            body = await _message(messages, limits)
             if len(body) > limits.decompressed_bytes:
                 raise too_large(f"the message is more than {limits.decompressed_bytes} bytes")
             with ingest.memory.reservation() as reservation:
@@ -66,15 +79,16 @@ def _export(ingest: Ingest, signal: Table, token: str | None) -> Any:
     return answer
 
 
-def _authorise(context: grpc.aio.ServicerContext[bytes, bytes], token: str) -> None:
-    metadata = dict(context.invocation_metadata() or ())
-    header = metadata.get("authorization")
-    if not has_token(header if isinstance(header, str) else None, token):
+async def _message(messages: AsyncIterator[bytes], limits: Limits) -> bytes:
+    try:
+        async with asyncio.timeout(limits.read_s):
+            async for message in messages:
+                return message
+    except TimeoutError:
         raise RejectedError(
-            401,
-            grpc.StatusCode.UNAUTHENTICATED,
-            "missing or wrong token: expected authorization: Bearer TOKEN",
-        )
+            408, grpc.StatusCode.DEADLINE_EXCEEDED, f"no message arrived within {limits.read_s:g} s"
+        ) from None
+    raise malformed("the call has no message")
 
 
 def _details(rejected: RejectedError) -> tuple[tuple[str, bytes], ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from collections.abc import Callable, Mapping
 
@@ -16,25 +15,26 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.ingest import Encoding, Ingest
-from spangrade.tracer.receiver.limits import Limits, RejectedError, Reservation, too_large, unzipped
+from spangrade.tracer.receiver.limits import RejectedError, Reservation, too_large
 from spangrade.tracer.store.arrow import Table
 
 _ENCODINGS: dict[str, Encoding] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 _TYPES = {encoding: name for name, encoding in _ENCODINGS.items()}
 
 
-def application(ingest: Ingest, token: str | None, health: Callable[[], Mapping[str, object]]) -> Starlette:
+def application(ingest: Ingest, access: Access, health: Callable[[], Mapping[str, object]]) -> Starlette:
     """Return the ASGI application; with a token, every path but /healthz requires it."""
 
     def export(signal: Table) -> Route:
         async def answer(request: Request) -> Response:
             encoding: Encoding = "json"
             try:
-                _authorise(request, token)
+                access.check(request.headers)
                 encoding = _encoding(request)
                 with ingest.memory.reservation() as reservation:
-                    body = await _body(request, ingest.limits, reservation)
+                    body = await _body(request, ingest, reservation)
                     reply: Message = await ingest(signal, body, encoding)
                 response = _encoded(reply, encoding, 200)
             except RejectedError as rejected:
@@ -46,7 +46,11 @@ def application(ingest: Ingest, token: str | None, health: Callable[[], Mapping[
 
         return Route(f"/v1/{'traces' if signal == 'spans' else 'logs'}", answer, methods=["POST"])
 
-    async def healthz(_: Request) -> Response:
+    async def healthz(request: Request) -> Response:
+        try:
+            access.check_page(request.headers)
+        except RejectedError as rejected:
+            return _rejection(rejected, "json")
         state = health()
         return Response(
             json.dumps(state), 200 if state["status"] == "ok" else 503, media_type="application/json"
@@ -54,27 +58,28 @@ def application(ingest: Ingest, token: str | None, health: Callable[[], Mapping[
 
     async def metrics(request: Request) -> Response:
         try:
-            _authorise(request, token)
+            access.check(request.headers)
         except RejectedError as rejected:
             return _rejection(rejected, "json")
         return Response(ingest.counters.text(), media_type="text/plain; version=0.0.4")
 
     return Starlette(
-        routes=[export("spans"), export("logs"), Route("/healthz", healthz), Route("/metrics", metrics)]
+        routes=[export("spans"), export("logs"), Route("/healthz", healthz), Route("/metrics", metrics)],
+        exception_handlers={404: _no_such_path, 405: _wrong_method},
     )
 
 
-def has_token(header: str | None, token: str) -> bool:
-    """Return whether an Authorization header holds the token."""
-    scheme, _, given = (header or "").partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+def _no_such_path(request: Request, _: Exception) -> Response:
+    paths = "/v1/traces, /v1/logs, /healthz, /metrics"
+    rejected = RejectedError(404, StatusCode.UNIMPLEMENTED, f"no such path: expected one of {paths}")
+    return _rejection(rejected, _encoding_or_json(request))
 
 
-def _authorise(request: Request, token: str | None) -> None:
-    if token and not has_token(request.headers.get("authorization"), token):
-        raise RejectedError(
-            401, StatusCode.UNAUTHENTICATED, "missing or wrong token: expected Authorization: Bearer TOKEN"
-        )
+def _wrong_method(request: Request, error: Exception) -> Response:
+    rejected = RejectedError(405, StatusCode.UNIMPLEMENTED, f"{request.method} is not allowed here")
+    response = _rejection(rejected, _encoding_or_json(request))
+    response.headers.update(getattr(error, "headers", None) or {})  # Allow
+    return response
 
 
 def _encoding(request: Request) -> Encoding:
@@ -86,7 +91,15 @@ def _encoding(request: Request) -> Encoding:
     )
 
 
-async def _body(request: Request, limits: Limits, reservation: Reservation) -> bytes:
+def _encoding_or_json(request: Request) -> Encoding:
+    try:
+        return _encoding(request)
+    except RejectedError:
+        return "json"
+
+
+async def _body(request: Request, ingest: Ingest, reservation: Reservation) -> bytes:
+    limits = ingest.limits
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("gzip", "identity", ""):
         raise RejectedError(
@@ -109,7 +122,7 @@ async def _body(request: Request, limits: Limits, reservation: Reservation) -> b
         ) from None
     if coding != "gzip":
         return bytes(whole)
-    body = unzipped(bytes(whole), limits.decompressed_bytes)
+    body = await ingest.unzip(bytes(whole))
     reservation.add(len(body))
     return body
 

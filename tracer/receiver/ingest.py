@@ -19,9 +19,18 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from spangrade.tracer.otlp import json as otlp_json
+from spangrade.tracer.otlp import lenient
 from spangrade.tracer.otlp import protobuf as otlp_proto
 from spangrade.tracer.receiver.counters import Counters
-from spangrade.tracer.receiver.limits import Limits, MemoryBudget, malformed, too_large, too_long, unavailable
+from spangrade.tracer.receiver.limits import (
+    Limits,
+    MemoryBudget,
+    malformed,
+    too_large,
+    too_long,
+    unavailable,
+    unzipped,
+)
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.arrow import Table, rows_of
@@ -74,6 +83,11 @@ class Ingest:
         self.counters.accepted.labels(signal).inc(decoded.records)
         self.counters.rejected.labels(signal).inc(decoded.rejected)
         return _response(signal, decoded.rejected, decoded.reasons)
+
+    async def unzip(self, body: bytes) -> bytes:
+        """Return the content of a gzip body; raise RejectedError if it is broken or exceeds the limit."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._decoder, unzipped, body, self.limits.decompressed_bytes)
 
     def close(self) -> None:
         """Stop the decoder's thread."""
@@ -137,10 +151,12 @@ def _camel(key: str) -> str:
 def _from_protobuf(signal: Table, body: bytes) -> Iterable[Record | Problem]:
     kind: Any = ExportTraceServiceRequest if signal == "spans" else ExportLogsServiceRequest
     try:
-        message = kind.FromString(body)
+        return otlp_proto.decode(kind.FromString(body))
     except DecodeError as error:
-        raise malformed(f"not an {kind.DESCRIPTOR.name}: {error}") from None
-    return otlp_proto.decode(message)
+        try:
+            return lenient.decode(body, signal)
+        except DecodeError:
+            raise malformed(f"not an {kind.DESCRIPTOR.name}: {error}") from None
 
 
 def _response(signal: Table, rejected: int, reasons: str) -> Response:

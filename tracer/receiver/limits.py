@@ -14,6 +14,8 @@ from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.span import LogRecord, Span
 
 _MIB = 2**20
+_GZIP_MEMBERS = 1_000  # exporters send one
+_GZIP_CHUNK = 2**14
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Limits:
     pending_bytes: int = 64 * _MIB  # bodies in memory, of all requests together
     spool_bytes: int = 1024 * _MIB  # on disk, and not yet in the database
     read_s: float = 30.0  # for a whole body to arrive
+    headers_s: float = 10.0  # for a request's headers, from the opening of its connection or its first byte
+    connections: int = 512  # over HTTP, at once
 
 
 class RejectedError(Exception):
@@ -97,33 +101,57 @@ class Reservation:
 def unzipped(body: bytes, limit: int) -> bytes:
     """Return the content of a gzip body; raise RejectedError if it is broken or exceeds the limit."""
     whole = bytearray()
-    rest = body
+    position = members = 0
     try:
-        while rest:  # a gzip file may have several members
+        while position < len(body):  # a gzip file may have several members
+            if members == _GZIP_MEMBERS:
+                raise malformed(f"the gzip body has more than {_GZIP_MEMBERS} members")
+            members += 1
             stream = zlib.decompressobj(wbits=31)
-            whole += stream.decompress(rest, limit + 1 - len(whole))
-            if len(whole) > limit:
-                raise too_large(f"the body is more than {limit} bytes when it is decompressed")
-            if not stream.eof:
-                raise malformed("the gzip body is cut short")
-            rest = stream.unused_data
+            while not stream.eof:
+                chunk = body[position : position + _GZIP_CHUNK]  # a member's end copies what is after it
+                if not chunk:
+                    raise malformed("the gzip body is cut short")
+                whole += stream.decompress(chunk, limit + 1 - len(whole))
+                if len(whole) > limit:
+                    raise too_large(f"the body is more than {limit} bytes when it is decompressed")
+                position += len(chunk) - len(stream.unused_data)
     except zlib.error as error:
         raise malformed(f"the body is not gzip: {error}") from None
     return bytes(whole)
 
 
 def too_long(record: Span | LogRecord, limit: int) -> str | None:
-    """Return why a record is rejected, by the key of a value longer than the limit; None if it is not."""
+    """Return why a record is rejected: its first text or value that exceeds the limit; None if none does."""
+    for what, value in _values(record):
+        if (size := _length(value)) > limit:
+            return f"{what} is {size} characters; the limit is {limit}"
+    return None
+
+
+def _values(record: Span | LogRecord) -> Iterator[tuple[str, Any]]:
+    """Yield the texts and values of a record, and what they are."""
+    for field in (
+        "name",
+        "status_message",
+        "trace_state",
+        "event_name",
+        "severity",
+        "scope_name",
+        "scope_version",
+    ):
+        yield f"the {field.replace('_', ' ')}", getattr(record, field, None)
+    parts = [record.attributes, record.resource]
     if isinstance(record, Span):
-        parts = [record.attributes, record.resource]
+        for event in record.events:
+            yield "the name of an event", event["name"]
         parts += [part["attributes"] for part in (*record.events, *record.links)]
     else:
-        parts = [record.attributes, record.resource, {"body": record.body}]
+        parts.append({"body": record.body})
     for part in parts:
         for key, value in part.items():
-            if (size := _length(value)) > limit:
-                return f"the value of {key[:80]!r} is {size} characters; the limit is {limit}"
-    return None
+            yield "a key", key
+            yield f"the value of {key[:80]!r}", value
 
 
 def _length(value: Any) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import signal
 import socket
@@ -16,6 +15,8 @@ import grpc
 import uvicorn
 
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.receiver.access import Access, is_loopback
+from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.grpc import server as grpc_server
 from spangrade.tracer.receiver.http import application
@@ -59,16 +60,6 @@ class Settings:
                 raise InputError(f"{path}: no such file")
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def collect(settings: Settings, ready: Callable[[str, str], None]) -> None:
     """Receive until SIGTERM or SIGINT; then finish the open requests, load the spool, and return.
 
@@ -90,6 +81,8 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
     ingest = Ingest(queue, settings.limits, counters, settings.redact)
     loader = Loader(settings.db, queue, counters, maintenance_task=settings.maintenance_task)
 
+    access = Access(settings.token, loopback=is_loopback(settings.host))
+
     def health() -> dict[str, object]:
         status = "spool full" if queue.full() else "ok" if loader.is_alive() else "loader stopped"
         return {
@@ -101,7 +94,8 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
 
     http = _Server(
         uvicorn.Config(
-            application(ingest, settings.token, health),
+            application(ingest, access, health),
+            http=limited_protocol(settings.limits),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -113,7 +107,7 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
             ssl_keyfile=settings.key,
         )
     )
-    over_grpc = grpc_server(ingest, settings.token)
+    over_grpc = grpc_server(ingest, access)
     grpc_port = _bind(over_grpc, settings)
     await over_grpc.start()
     serving = asyncio.create_task(http.serve([listener]))

@@ -28,6 +28,7 @@ from spangrade.tracer.errors import StoreError
 from spangrade.tracer.file_modes import file_mode, folder_mode
 from spangrade.tracer.store.arrow import Table
 from spangrade.tracer.store.frames import Damage, Frame, read_frames, to_frames
+from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import is_same_file, lock_file, try_lock
 from spangrade.tracer.store.store import Added, Store
 
@@ -53,7 +54,8 @@ def _log_damage(damage: DamagedSegment) -> None:
 
 def folder_of(db: Path) -> Path:
     """Return the folder of a database's spool."""
-    return db.with_name(f"{db.name}.spool")
+    file = database_file(db)
+    return file.with_name(f"{file.name}.spool")
 
 
 class Segment:

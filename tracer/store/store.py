@@ -19,6 +19,7 @@ from spangrade.tracer.file_modes import restrict_like
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import COLUMNS, Table, batches, joined, rows_of
 from spangrade.tracer.store.compact import pending, remove_copy, remove_spilled, shrink, spilled
+from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import retry_while_locked
 from spangrade.tracer.store.sql import migrations, statement
 from spangrade.tracer.store.untrusted import connect, table_problem
@@ -74,7 +75,9 @@ class Store:
         If another process has it open, wait for at most `wait_s` seconds, or until `stop` is set.
         Raises StoreLockedError if it is still open there, StoreError if it cannot be used.
         """
-        return retry_while_locked(lambda: cls._open_current(Path(path), read_only, confined), wait_s, stop)
+        return retry_while_locked(
+            lambda: cls._open_current(database_file(path), read_only, confined), wait_s, stop
+        )
 
     @classmethod
     def _open_current(cls, path: Path, read_only: bool, confined: bool) -> Self:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
@@ -24,18 +27,24 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHTTP
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from receiving import Receiver, receiver, request, start
 
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.receiver.limits import Limits, RejectedError, unzipped
-from spangrade.tracer.receiver.server import Settings, is_loopback
+from spangrade.tracer.receiver.access import Access, is_loopback
+from spangrade.tracer.receiver.limits import Limits, RejectedError, too_long, unzipped
+from spangrade.tracer.receiver.server import Settings
+from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import folder_of, waiting
 
+SHORT = Span("1" * 32, "1" * 16, None, "chat", "CLIENT", 1, 2)
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 JSON = {"Content-Type": "application/json"}
 HOLD = """
@@ -184,8 +193,68 @@ def test_a_request_that_is_refused_is_told_why(
     assert (answer.status_code, said[: len(message)]) == (code, message)
 
 
-def test_other_methods_are_refused(running: Receiver) -> None:
-    assert requests.get(running.http + "/v1/traces", timeout=20).status_code == 405
+def test_other_paths_and_methods_are_answered_with_a_status(running: Receiver) -> None:
+    wrong = requests.put(running.http + "/v1/traces", data=b"", headers=PROTOBUF, timeout=20)
+    assert (wrong.status_code, wrong.headers["Allow"]) == (405, "POST")
+    assert Status.FromString(wrong.content) == Status(code=12, message="PUT is not allowed here")
+    other = requests.post(running.http + "/v1/metrics", data=b"", headers=JSON, timeout=20)
+    assert (other.status_code, other.headers["content-type"]) == (404, "application/json")
+    assert other.json() == {
+        "code": 12,
+        "message": "no such path: expected one of /v1/traces, /v1/logs, /healthz, /metrics",
+    }
+
+
+INVALID = b"\xff\xfe"
+
+
+def with_invalid(message: ExportTraceServiceRequest | ExportLogsServiceRequest) -> bytes:
+    """Return an encoded message in which the text `??` is not UTF-8."""
+    return message.SerializeToString().replace(b"??", INVALID)
+
+
+def test_a_span_with_invalid_utf_8_is_rejected_and_the_others_are_kept(tmp_path: Path) -> None:
+    message = request(0, 4)
+    spans = message.resource_spans[0].scope_spans[0].spans
+    spans[1].name = "??"
+    spans[2].attributes.add(key="text").value.array_value.values.add(string_value="??")
+    with receiver(tmp_path / "s.duckdb") as started:
+        answer = ExportTraceServiceResponse.FromString(post(started, with_invalid(message)).content)
+        with grpc.insecure_channel(started.grpc) as channel:
+            export = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+            again = ExportTraceServiceResponse.FromString(export(with_invalid(message)))
+        started.stop()
+    assert answer == again
+    assert answer.partial_success.rejected_spans == 2
+    assert answer.partial_success.error_message == "; ".join(
+        f"resource_spans[0].scope_spans[0].spans[{number}]: the Span is not valid protobuf "
+        "(a string that is not UTF-8?)"
+        for number in (1, 2)
+    )
+    with Store.open(tmp_path / "s.duckdb", read_only=True) as store:
+        assert store.query("SELECT span_id, resource->>'$.\"service.name\"' FROM spans ORDER BY 1") == [
+            (f"{1:016x}", "shop"),
+            (f"{4:016x}", "shop"),
+        ]
+
+
+def test_a_resource_or_scope_with_invalid_utf_8_costs_no_span(tmp_path: Path) -> None:
+    message = request(0, 2)
+    message.resource_spans[0].resource.attributes.add(key="??")
+    message.resource_spans[0].scope_spans[0].scope.name = "??"
+    logs = ExportLogsServiceRequest()
+    logs.resource_logs.add().scope_logs.add().log_records.add(time_unix_nano=5, event_name="kept")
+    logs.resource_logs[0].resource.attributes.add(key="??")
+    with receiver(tmp_path / "s.duckdb") as started:
+        answer = ExportTraceServiceResponse.FromString(post(started, with_invalid(message)).content)
+        assert post(started, with_invalid(logs), "/v1/logs").ok
+        started.stop()
+    assert answer.partial_success.rejected_spans == 0
+    assert "its records are kept without a resource" in answer.partial_success.error_message
+    assert "its records are kept without a scope" in answer.partial_success.error_message
+    with Store.open(tmp_path / "s.duckdb", read_only=True) as store:
+        assert store.query("SELECT event_name FROM logs") == [("kept",)]
+    assert stored(tmp_path / "s.duckdb") == 2
 
 
 def test_a_long_value_and_a_deep_one_cost_their_span_alone(running: Receiver) -> None:
@@ -205,6 +274,30 @@ def test_a_long_value_and_a_deep_one_cost_their_span_alone(running: Receiver) ->
     said = requests.post(running.http + "/v1/traces", data=json.dumps(body), headers=JSON, timeout=20).json()
     assert said["partialSuccess"]["rejectedSpans"] == "1"
     assert "nested deeper than 100 levels" in said["partialSuccess"]["errorMessage"]
+
+
+LONG = "x" * 101
+
+
+@pytest.mark.parametrize(
+    ("what", "record"),
+    [
+        ("the name", Span("1" * 32, "1" * 16, None, LONG, "CLIENT", 1, 2)),
+        ("the status message", SHORT._replace(status_message=LONG)),
+        ("the trace state", SHORT._replace(trace_state=LONG)),
+        ("the scope name", SHORT._replace(scope_name=LONG)),
+        ("the scope version", SHORT._replace(scope_version=LONG)),
+        ("the name of an event", SHORT._replace(events=[{"name": LONG, "time_ns": 1, "attributes": {}}])),
+        ("a key", SHORT._replace(attributes={LONG: 1})),
+        ("the value of 'key'", SHORT._replace(resource={"key": LONG})),
+        ("the event name", LogRecord(None, None, 1, LONG)),
+        ("the severity", LogRecord(None, None, 1, None, LONG)),
+        ("the value of 'body'", LogRecord(None, None, 1, None, None, LONG)),
+    ],
+)
+def test_every_text_of_a_record_is_limited(what: str, record: Span | LogRecord) -> None:
+    assert too_long(record, 101) is None
+    assert too_long(record, 100) == f"{what} is 101 characters; the limit is 100"
 
 
 def test_a_token_is_asked_for_on_every_path_but_healthz(tmp_path: Path) -> None:
@@ -324,6 +417,19 @@ def test_one_receiver_has_a_spool(tmp_path: Path) -> None:
         start(tmp_path / "s.duckdb")
 
 
+def test_one_receiver_has_a_spool_by_whatever_link(tmp_path: Path) -> None:
+    db, link = tmp_path / "s.duckdb", tmp_path / "link.duckdb"
+    link.symlink_to(db)
+    with receiver(link) as started:
+        assert post(started, request(0, 1).SerializeToString()).ok
+        with pytest.raises(AssertionError, match="another receiver is writing"):
+            start(db)
+        assert started.stop() == 0
+    assert stored(db) == 1
+    assert folder_of(db).is_dir()
+    assert link.is_symlink()
+
+
 def test_the_spool_is_for_its_owner_alone(tmp_path: Path) -> None:
     with receiver(tmp_path / "s.duckdb"):
         assert folder_of(tmp_path / "s.duckdb").stat().st_mode & 0o777 == 0o700
@@ -336,6 +442,106 @@ def test_other_machines_are_let_in_with_a_token_or_when_told(host: str) -> None:
         Settings(Path("s.duckdb"), host=host).check()
     Settings(Path("s.duckdb"), host=host, token="t").check()
     Settings(Path("s.duckdb"), host=host, allow_anonymous=True).check()
+
+
+def test_a_token_is_checked_before_a_message_is_read_over_grpc(tmp_path: Path) -> None:
+    never = threading.Event()
+    with receiver(tmp_path / "s.duckdb", "--token", "tops") as guarded:
+        with grpc.insecure_channel(guarded.grpc) as channel:
+            export = channel.stream_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+            with pytest.raises(grpc.RpcError) as rejected:
+                export((b"" for _ in iter(never.wait, True)), timeout=60)  # no message is ever sent
+        never.set()
+    assert rejected.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Host": "localhost:4318"}, 200),
+        ({"Host": "[::1]:4318", "Origin": "http://localhost:3000"}, 200),
+        ({"Host": "rebound.example:4318"}, 403),
+        ({"Host": "127.0.0.1.rebound.example"}, 403),
+        ({"Host": "[broken"}, 403),
+        ({"Origin": "https://rebound.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_a_web_page_of_another_site_is_rejected_without_a_token(
+    running: Receiver, headers: dict[str, str], code: int
+) -> None:
+    answer = requests.post(running.http + "/v1/traces", data=b"", headers=PROTOBUF | headers, timeout=20)
+    assert answer.status_code == code
+    for path in ("/healthz", "/metrics"):
+        assert requests.get(running.http + path, headers=headers, timeout=20).status_code == code
+    if code == 403:
+        assert Access("token").check_page(headers) is None
+        assert requests.post(running.http + "/v1/logs", headers=headers, timeout=20).json()["code"] == 7
+
+
+def test_a_receiver_for_other_machines_is_called_by_any_name_but_not_by_pages() -> None:
+    open_to_all = Access(loopback=False)
+    open_to_all.check({"host": "spans.example:4318"})
+    with pytest.raises(RejectedError, match=r"the header Origin is \'https://pages\.example\'"):
+        open_to_all.check({"host": "spans.example:4318", "origin": "https://pages.example"})
+
+
+def test_connections_without_a_request_are_limited_and_closed(tmp_path: Path) -> None:
+    with receiver(tmp_path / "s.duckdb", "--max-connections", "2", "--header-timeout", "1") as started:
+        address = (started.http.partition("//")[2].split(":")[0], int(started.http.rpartition(":")[2]))
+        with (
+            socket.create_connection(address, 60) as silent,
+            socket.create_connection(address, 60) as slow,
+            socket.create_connection(address, 60) as third,
+        ):
+            slow.sendall(b"POST /v1/traces HTTP/1.1\r\nHost: ")
+            assert third.recv(1000).startswith(b"HTTP/1.1 503 ")
+            assert silent.recv(1) == b""  # closed, without an answer
+            assert slow.recv(1) == b""
+        with socket.create_connection(address, 60) as kept:
+            for _ in range(2):
+                kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                answer = b""
+                while not answer.endswith(b"}"):
+                    answer += kept.recv(1000)
+                assert answer.startswith(b"HTTP/1.1 200 ")
+            kept.sendall(b"GET ")
+            assert kept.recv(1) == b""
+        half_open = (started.grpc.split(":")[0], int(started.grpc.rpartition(":")[2]))
+        with socket.create_connection(half_open, 60) as silent:
+            while silent.recv(1000):  # the server's settings, then the end
+                pass
+        assert post(started, request(0, 1).SerializeToString()).status_code == 200
+
+
+def test_limits_are_settings(tmp_path: Path) -> None:
+    options = ("--max-body-mb", "1", "--max-unzipped-mb", "2", "--max-records", "3", "--max-value-mb", "1")
+    with receiver(tmp_path / "s.duckdb", *options) as started:
+        assert post(started, request(0, 3).SerializeToString()).status_code == 200
+        answers = [
+            post(started, request(0, 4).SerializeToString()),
+            post(started, bytes(2**20 + 1)),
+            post(started, gzip.compress(bytes(2**21 + 1)), Content_Encoding="gzip"),
+        ]
+        long = gzip.compress(request(0, 1, text="x" * (2**20 + 1)).SerializeToString())
+        partly = ExportTraceServiceResponse.FromString(
+            post(started, long, Content_Encoding="gzip").content
+        ).partial_success
+    assert [answer.status_code for answer in answers] == [413, 413, 413]
+    assert partly.error_message == "the value of 'text' is 1048577 characters; the limit is 1048576"
+
+
+def test_a_gzip_body_of_very_many_members_is_rejected_in_linear_time() -> None:
+    empty = gzip.compress(b"")
+    assert unzipped(empty * 999 + gzip.compress(b"a"), 1) == b"a"
+    with pytest.raises(RejectedError, match="the gzip body has more than 1000 members"):
+        unzipped(empty * 100_000, 1)
+
+
+def test_a_gzip_member_may_end_anywhere_in_a_chunk() -> None:
+    parts = [random.Random(size).randbytes(size) for size in (16_370, 1, 40_000, 16_384, 0, 7)]
+    whole = b"".join(parts)
+    assert unzipped(b"".join(map(gzip.compress, parts)), len(whole)) == whole
 
 
 def test_members_of_a_gzip_body_are_bounded_together() -> None:

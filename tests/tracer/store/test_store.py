@@ -12,9 +12,12 @@ import duckdb
 import pytest
 
 from spangrade.tracer.errors import StoreError, StoreLockedError
+from spangrade.tracer.exporter import DuckDBSpanExporter
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH, rows_of
+from spangrade.tracer.store.compact import shrink
+from spangrade.tracer.store.spool import drain, folder_of, write
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -180,6 +183,29 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_reading_what_is_not_there_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such database: import spans first"):
         Store.open(tmp_path / "none.duckdb", read_only=True)
+
+
+def test_a_link_and_its_target_are_one_database(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    target, link = tmp_path / "data" / "s.duckdb", tmp_path / "link.duckdb"
+    link.symlink_to(target)  # before there is a file
+    write(link, rows_of([span(1)]))
+    with Store.open(link) as store:
+        assert store.path == target
+        assert drain(store) == Added(1, 0, 0)
+        store.query("DELETE FROM spans")
+        shrink(store.connection, store.path)
+    assert folder_of(link) == folder_of(target) == tmp_path / "data" / "s.duckdb.spool"
+    assert DuckDBSpanExporter(link).db == target
+    assert link.is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "link.duckdb"}
+
+
+def test_links_in_a_circle_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(StoreError, match="cannot open"):
+        Store.open(tmp_path / "a")
 
 
 def test_a_path_with_a_quote_in_it_is_a_path(tmp_path: Path) -> None:

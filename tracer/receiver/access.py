@@ -1,0 +1,75 @@
+"""Who may send: clients with the token or, without one, clients that are not a web page of another site."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from grpc import StatusCode
+
+from spangrade.tracer.receiver.limits import RejectedError
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request must show: the token, if there is one."""
+
+    token: str | None = None
+    loopback: bool = True  # the receiver listens on this machine's loopback only
+
+    def check(self, headers: Mapping[str, str]) -> None:
+        """Raise RejectedError if a request with these headers (by lower-case name) is not let in."""
+        if not self.token:
+            self.check_page(headers)
+        elif not _has_token(headers.get("authorization"), self.token):
+            raise RejectedError(
+                401,
+                StatusCode.UNAUTHENTICATED,
+                "missing or wrong token: expected Authorization: Bearer TOKEN",
+            )
+
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """Raise RejectedError if a web page of another site may have sent the request.
+
+        Such a page reaches the loopback through the browser; with a name that it lets point to 127.0.0.1 (DNS
+        rebinding), even as if from the same site. A page does not know a token, so with one all are let in.
+        """
+        if self.token:
+            return
+        for header, name in (("origin", _host(headers.get("origin"))), ("host", _authority(headers))):
+            if name is not None and not is_loopback(name) and (self.loopback or header == "origin"):
+                value = headers[header][:80]
+                message = f"the header {header.title()} is {value!r}: expected this machine, or set a token"
+                raise RejectedError(403, StatusCode.PERMISSION_DENIED, message)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _has_token(header: str | None, token: str) -> bool:
+    scheme, _, given = (header or "").partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+
+
+def _authority(headers: Mapping[str, str]) -> str | None:
+    return _host(f"//{headers['host']}") if "host" in headers else None
+
+
+def _host(url: str | None) -> str | None:
+    """Return the host of a URL, "" if it has none; None without a URL."""
+    if url is None:
+        return None
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,15 @@
+"""Where a database is: one path for one file, by whatever link it is named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def database_file(path: str | Path) -> Path:
+    """Return the path of the database's file: what a symbolic link points to, else the path as it is.
+
+    Its spool, its locks and its compacted copy are beside that file.
+    """
+    path = Path(path)
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
