@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import threading
@@ -82,6 +81,7 @@ def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
     """Add the exporters whose destinations the provider does not have yet."""
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    from spangrade.tracer._at_exit import flush_at_exit
     from spangrade.tracer.exporter import SessionSpanProcessor
 
     if not any(isinstance(processor, SessionSpanProcessor) for processor in _processors(provider)):
@@ -93,7 +93,7 @@ def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
         else:
             processor = BatchSpanProcessor(exporter)
             provider.add_span_processor(processor)
-            atexit.register(processor.force_flush)  # an application's provider may not be flushed
+            flush_at_exit(processor)  # an application's provider may not be flushed
 
 
 def _provider(service_name: str | None) -> TracerProvider:

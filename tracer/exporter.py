@@ -95,7 +95,8 @@ class DuckDBSpanExporter(SpanExporter):
             retry_while_locked(lambda: self._write_once(spans), self._wait_s, self._stopped)
         except StoreLockedError:
             self._wait_s = 0.0
-            spool.write(self.db, rows_of(spans))
+            with _writing:
+                spool.write(self.db, rows_of(spans))
 
     def _write_once(self, spans: list[Span]) -> None:
         with _writing, Store.open(self.db) as store:

@@ -1,0 +1,137 @@
+"""Workers that are forked after configure() store their spans at every exit that runs any Python code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.spool import drain
+
+POOL = """
+import multiprocessing, sys
+from spangrade.tracer import configure, turn
+
+def work(number):
+    with turn(str(number)):
+        return number
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[2])
+    if sys.argv[2] == "fork":
+        configure(db=sys.argv[1])
+        pool = context.Pool(4)
+    else:
+        pool = context.Pool(4, configure, (None, sys.argv[1]))
+    with pool:
+        assert sorted(pool.imap_unordered(work, range(200))) == list(range(200))
+        if sys.argv[3] == "close":
+            pool.close()
+            pool.join()
+"""
+
+EXECUTOR = """
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from spangrade.tracer import configure, turn
+
+def work(number):
+    with turn(str(number)):
+        return number
+
+configure(db=sys.argv[1])
+with ProcessPoolExecutor(4, get_context("fork")) as executor:
+    assert list(executor.map(work, range(200))) == list(range(200))
+"""
+
+TERMINATED = """
+import multiprocessing, sys, time
+from spangrade.tracer import configure, turn
+
+def work(ready):
+    for number in range(200):
+        with turn(str(number)):
+            pass
+    ready.set()
+    while True:
+        time.sleep(60)
+
+configure(db=sys.argv[1])
+context = multiprocessing.get_context("fork")
+ready = context.Event()
+worker = context.Process(target=work, args=(ready,))
+worker.start()
+ready.wait()
+worker.terminate()
+worker.join()
+assert worker.exitcode == -15, worker.exitcode
+"""
+
+# As gunicorn does it: configured before the fork; the worker's handler of SIGTERM lets it exit.
+PRE_FORK = """
+import os, signal, sys
+from spangrade.tracer import configure, turn
+
+configure(db=sys.argv[1])
+readers = []
+children = []
+for worker in range(4):
+    reader, writer = os.pipe()
+    if child := os.fork():
+        os.close(writer)
+        children.append(child)
+        readers.append(reader)
+        continue
+    if sys.argv[2] == "handler":
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    for number in range(50 * worker, 50 * worker + 50):
+        with turn(str(number)):
+            pass
+    os.write(writer, b"1")
+    if sys.argv[2] == "handler":
+        while True:
+            signal.pause()
+    sys.exit(0)
+for reader, child in zip(readers, children):
+    assert os.read(reader, 1) == b"1"
+    if sys.argv[2] == "handler":
+        os.kill(child, signal.SIGTERM)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def stored(tmp_path: Path, script: str, *arguments: str) -> list[int]:
+    """Run a script; return the numbers of the turns that it stored."""
+    (tmp_path / "workers.py").write_text(script)
+    db = tmp_path / "s.duckdb"
+    command = [sys.executable, "-W", "ignore", str(tmp_path / "workers.py"), str(db), *arguments]
+    subprocess.run(command, check=True, timeout=300)
+    with Store.open(db) as store:
+        drain(store)
+        rows = store.query(
+            "SELECT (attributes->>'$.\"spangrade.turn.input\"')::INTEGER FROM spans ORDER BY 1"
+        )
+    return [number for (number,) in rows]
+
+
+@pytest.mark.parametrize("end", ["close", "terminate"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_pools_workers_store_their_spans(tmp_path: Path, method: str, end: str) -> None:
+    assert stored(tmp_path, POOL, method, end) == list(range(200))
+
+
+def test_an_executors_workers_store_their_spans(tmp_path: Path) -> None:
+    assert stored(tmp_path, EXECUTOR) == list(range(200))
+
+
+def test_a_terminated_worker_stores_its_spans_and_ends_by_the_signal(tmp_path: Path) -> None:
+    assert stored(tmp_path, TERMINATED) == list(range(200))
+
+
+@pytest.mark.parametrize("end", ["exit", "handler"])
+def test_workers_of_a_pre_fork_server_store_their_spans(tmp_path: Path, end: str) -> None:
+    assert stored(tmp_path, PRE_FORK, end) == list(range(200))
