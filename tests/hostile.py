@@ -95,11 +95,8 @@ def _values() -> st.SearchStrategy[Any]:
         max_leaves=6,
     )
     deep = st.builds(nested, st.sampled_from(DEPTHS), st.none() | st.sampled_from(words()))
-    return st.one_of(some, some.map(dumps), some.map(repr), deep, deep.map(_parsed))
-
-
-def _parsed(text: str) -> Any:
-    return orjson.loads(text)
+    of_wrong_type = st.sampled_from([[], [[]], ["x"], [{}], {}, {"a": {}}, 5, True])
+    return st.one_of(of_wrong_type, some, some.map(dumps), some.map(repr), deep, deep.map(orjson.loads))
 
 
 VALUES = st.deferred(_values)
@@ -117,7 +114,7 @@ def _with_part_replaced(value: Any, new: Any, random: Random) -> Any:
             return dumps(_with_part_replaced(orjson.loads(value), new, random))
         except orjson.JSONDecodeError:
             return new
-    if not isinstance(value, dict | list) or not value or random.random() < 0.1:
+    if not isinstance(value, dict | list) or not value or random.random() < 0.05:
         return new
     changed: Any = value.copy()
     place = random.choice(list(changed) if isinstance(changed, dict) else range(len(changed)))
@@ -130,7 +127,8 @@ def attributes(draw: st.DrawFn, recorded: dict[str, Any]) -> dict[str, Any]:
     """Draw attributes: recorded ones, some of them replaced in part, and others added."""
     random = draw(st.randoms(use_true_random=False))
     changed = dict(recorded)
-    for name in draw(st.lists(st.sampled_from(sorted(recorded)), max_size=4)) if recorded else ():
+    names = st.lists(st.sampled_from(sorted(recorded)), min_size=1, max_size=6) if recorded else st.just([])
+    for name in draw(names):
         changed[name] = _with_part_replaced(changed[name], draw(VALUES), random)
     changed |= draw(st.dictionaries(st.sampled_from(words()), VALUES, max_size=4))
     return stored(changed)

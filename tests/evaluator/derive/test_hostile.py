@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from hostile import EXAMPLES, logs, spans
+from hostile import EXAMPLES, logs, recorded_spans, spans, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,3 +52,30 @@ def test_no_span_is_unreadable_and_no_session_fails(
     some_spans: list[Span], some_logs: list[LogRecord]
 ) -> None:
     derived(some_spans, some_logs)
+
+
+def test_the_words_are_all_that_dialects_look_up_in_the_recordings() -> None:
+    looked_up: set[str] = set()
+
+    class Noting(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            looked_up.add(key)
+            return super().get(key, default)
+
+        def __getitem__(self, key: str) -> Any:
+            looked_up.add(key)
+            return super().__getitem__(key)
+
+        def __contains__(self, key: object) -> bool:
+            looked_up.add(str(key))
+            return super().__contains__(key)
+
+    for span in recorded_spans():
+        read(span._replace(attributes=Noting(span.attributes)))
+    assert len(looked_up) > 50
+    assert {name for name in looked_up if name not in words() and not _is_joined(name)} == set()
+
+
+def _is_joined(name: str) -> bool:
+    """Return whether a name is made of two of the words: a prefix and the rest."""
+    return any(name.startswith(word) and name[len(word) :] in words() for word in words() if word)
