@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from unicodedata import normalize
-
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
+from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.session import Session
 
 
@@ -41,9 +40,3 @@ class QuestionIndex:
         for length in range(1, len(inputs)):
             candidates += self._by_inputs.get(inputs[:length], ())
         return tuple(candidates)
-
-
-def normal_text(text: str) -> str:
-    """Return a text in Unicode NFC, stripped, with each run of white space as one space."""
-    text = " ".join(text.split())
-    return text if text.isascii() else normalize("NFC", text)

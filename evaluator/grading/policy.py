@@ -20,11 +20,13 @@ from spangrade.tracer.semconv import QUESTION_ID
 
 CONVERSATION = "conversation"  # gates every session with a golden question
 
-# The default gate of each reference of a question. Their thresholds are 1: a reference is what must happen.
+# The default gate of each reference of a question. A reference is what must happen: their thresholds are 1,
+# and 0.8 for a reply, which a judge may rate.
 REFERENCE_GATES = {
     "reference_trajectory": "trajectory_accuracy",
     "reference_tool_interactions": "tool_usage_accuracy",
     "reference_state_variables": "state_management_fidelity",
+    "reference_response": "final_response_match",
     "agents_evaluated": "agent_routing",
 }
 

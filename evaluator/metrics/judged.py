@@ -116,8 +116,14 @@ def _rubrics() -> Mapping[str, Definition]:
     return _shipped("rubrics.json")
 
 
+@cache
+def shipped_definitions() -> Mapping[str, Definition]:
+    """Return the definitions of the judged metrics that come with spangrade, by name."""
+    return _shipped("judged.json")
+
+
 def _shipped(name: str) -> dict[str, Definition]:
     return definitions_of(orjson.loads(resources.files(__package__).joinpath(name).read_bytes()), name)
 
 
-METRICS = tuple(judged(name, definition) for name, definition in _shipped("judged.json").items())
+METRICS = tuple(judged(name, definition) for name, definition in shipped_definitions().items())

@@ -22,6 +22,12 @@ def text_equal(left: str, right: str) -> bool:
     return normalize("NFC", left) == normalize("NFC", right)
 
 
+def normal_text(text: str) -> str:
+    """Return a text in Unicode NFC, stripped, with each run of white space as one space."""
+    text = " ".join(text.split())
+    return text if text.isascii() else normalize("NFC", text)
+
+
 def json_equal(left: Any, right: Any) -> bool:
     """Return whether two JSON values are equal: 1 equals 1.0, true is not 1, text is compared in NFC."""
     if isinstance(left, str):

@@ -16,7 +16,6 @@ from rich.console import Console
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion, load_golden
 from spangrade.evaluator.grading.grade import Grade, grade
-from spangrade.evaluator.grading.match_questions import normal_text
 from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import (
@@ -28,6 +27,7 @@ from spangrade.evaluator.metrics import (
     Score,
     parse_metric,
 )
+from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.reports.json import grade_json, write_results, written
 from spangrade.evaluator.reports.tables import run_tables
 from spangrade.evaluator.run import Run, ScoreRow, score_rows

@@ -20,6 +20,7 @@ from spangrade.evaluator.judge import GeminiJudge, JudgeRun, use_judge
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Score, parse_metric
 from spangrade.evaluator.metrics.definitions import definitions_of
 from spangrade.evaluator.metrics.judged import METRICS, judged
+from spangrade.evaluator.metrics.response import final_response_match
 
 MODEL = "gemini-2.5-flash"
 SESSION = session([("hi", [tool("find", {"q": "a"})])], state_variables={"n": 1})
@@ -178,3 +179,42 @@ def test_many_sessions_are_judged_at_once(gemini: GeminiStandIn) -> None:
     assert [one.session_id for one in grades] == [str(index) for index in range(60)]
     assert gemini.calls == 60
     assert gemini.busiest >= 30
+
+
+REPLIED = replace(SESSION, turns=(SESSION.turns[0]._replace(final_response="Your caf\u00e9  is\nopen."),))
+
+
+def test_an_equal_reply_passes_without_a_judge(gemini: GeminiStandIn) -> None:
+    asked = question(reference_response=" Your cafe\u0301 is open. ")
+    assert run_metric(final_response_match, REPLIED, asked) == Score(1.0, True, "as expected")
+    assert gemini.calls == 0
+
+
+@pytest.mark.parametrize(("rated", "verdict"), [(4, Verdict.PASSED), (3, Verdict.FAILED)])
+def test_another_reply_is_rated_by_the_judge_with_the_reference(
+    gemini: GeminiStandIn, rated: float, verdict: Verdict
+) -> None:
+    gemini.answer = lambda request: rating(rated)
+    dataset = GoldenDataset(golden_questions=(question(reference_response="It is open."),))
+    (graded,) = grade([REPLIED], dataset)
+    outcome = graded.outcomes["final_response_match"]
+    passed = verdict is Verdict.PASSED
+    assert outcome == Score(rated / 5, passed, "because", (), {"judge": f"gemini/{MODEL}"})
+    assert graded[2:4] == (verdict, "" if passed else "final_response_match: because")
+    assert materials(gemini)["reference"] == "It is open."
+
+
+def test_without_a_judge_another_reply_is_inconclusive_and_names_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
+        monkeypatch.delenv(name, raising=False)
+    dataset = GoldenDataset(golden_questions=(question(reference_response="It is open."),))
+    with use_judge(JudgeRun(GeminiJudge(MODEL))):
+        (graded,) = grade([REPLIED], dataset)
+    cannot = "final_response_match: reference_response cannot be compared: the last reply"
+    assert graded.verdict is Verdict.INCONCLUSIVE
+    assert graded.reason.startswith(f"{cannot} differs, and judge gemini/{MODEL}: no key; ")
+    silent = replace(SESSION, turns=(SESSION.turns[0]._replace(final_response=None),))
+    (graded,) = grade([silent], dataset)
+    assert graded[2:4] == (Verdict.INCONCLUSIVE, f"{cannot} is not recorded")
