@@ -1,4 +1,7 @@
-"""Judged metrics: the judge rates the mapped columns of a session by a definition's rubric."""
+"""Judged metrics: the judge rates the mapped columns of a session by a definition's rubric.
+
+`final_response_match` asks the judge only about a reply that differs from `reference_response`.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,26 @@ from pathlib import Path
 import orjson
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.judge import Question, default_judge, rate, rate_by
+from spangrade.evaluator.judge import (
+    JudgeBudgetExceeded,
+    JudgeUnavailable,
+    Question,
+    default_judge,
+    rate,
+    rate_by,
+)
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
-from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column
-from spangrade.evaluator.metrics.definitions import Definition, Scale, definitions_of, load_definitions
+from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column, final_response
+from spangrade.evaluator.metrics.definitions import (
+    Definition,
+    Scale,
+    Source,
+    definitions_of,
+    load_definitions,
+)
 from spangrade.evaluator.metrics.managed import ask_vertex
-from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score
+from spangrade.evaluator.metrics.matching import normal_text
+from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score, metric
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 
@@ -23,6 +40,7 @@ RUBRICS_VERSION = (
     1  # increased with every change of rubrics.json: scores by different rubrics are not comparable
 )
 _ZERO_TO_ONE = (0.0, 1.0)
+_JUDGE = "response_correctness@judge"  # of replies that differ from the reference
 
 
 def load_judged(path: Path) -> tuple[Metric, ...]:
@@ -126,4 +144,50 @@ def _shipped(name: str) -> dict[str, Definition]:
     return definitions_of(orjson.loads(resources.files(__package__).joinpath(name).read_bytes()), name)
 
 
-METRICS = tuple(judged(name, definition) for name, definition in shipped_definitions().items())
+@metric(needs="reference_response", threshold=0.8)  # 4 of 5 on the judge's scale
+def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
+    """1 if the last reply equals the reference's, else how a judge rates it by the reference."""
+    reply = final_response(session)
+    if reply is None:
+        return _not_compared("the last reply is not recorded")
+    if normal_text(reply) == normal_text(question.reference("reference_response")):
+        return Score(1.0, None, "as expected")
+    # A coroutine: only a reply that differs needs the judge's event loop.
+    return _rated(session, question)  # type: ignore[return-value]
+
+
+async def _rated(session: Session, question: GoldenQuestion) -> Outcome:
+    judge = _judge()
+    try:
+        outcome: Outcome = await judge(session, question)
+    except (JudgeUnavailable, JudgeBudgetExceeded) as error:
+        return _not_compared(f"the last reply differs, and {error}")
+    if isinstance(outcome, Inconclusive):
+        return _not_compared(f"the last reply differs, and {outcome.reason}")
+    if not isinstance(outcome, Score):
+        return outcome
+    low, high = judge.bounds
+    return outcome._replace(value=(outcome.value - low) / (high - low))
+
+
+def _not_compared(why: str) -> Inconclusive:
+    return Inconclusive(f"reference_response cannot be compared: {why}")
+
+
+@cache
+def _judge() -> Metric:
+    """Return the shipped judged metric of the last reply, with the reference among its materials."""
+    definition = shipped_definitions()[_JUDGE]
+    reference = Source(source_column="reference_data:reference_response")
+    criterion = "Does it say the same as the reference, apart from the wording?"
+    changes = {
+        "dataset_mapping": {**definition.dataset_mapping, "reference": reference},
+        "criteria": {"Reference": criterion, **definition.criteria},
+    }
+    return judged(_JUDGE, definition.model_copy(update=changes))
+
+
+METRICS = (
+    *(judged(name, definition) for name, definition in shipped_definitions().items()),
+    final_response_match,
+)

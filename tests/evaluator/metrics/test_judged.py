@@ -19,8 +19,7 @@ from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, use_judge
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Score, parse_metric
 from spangrade.evaluator.metrics.definitions import definitions_of
-from spangrade.evaluator.metrics.judged import METRICS, judged
-from spangrade.evaluator.metrics.response import final_response_match
+from spangrade.evaluator.metrics.judged import METRICS, final_response_match, judged
 
 MODEL = "gemini-2.5-flash"
 SESSION = session([("hi", [tool("find", {"q": "a"})])], state_variables={"n": 1})
