@@ -24,6 +24,7 @@ from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
+from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.run import Run
@@ -260,14 +261,16 @@ def grade_dataset(
         gates=[metric.name for metric in wanted if metric.threshold is not None],
         require_match=require_match,
     )
-    grades = grade(sessions.read(callbacks), golden.questions, wanted, without)
     callbacks.on_progress("grading")
-    for one in grades if out is None else written(grades, out):
-        run.add(one)
-    save(db, run, [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics])
-    if out is not None:
-        write_results(run, out)
-        write_reports(run, out, datetime.now(UTC))
+    with SessionFacts() as facts:
+        read = sessions.read(callbacks)
+        grades = grade(read if out is None else facts.noted(read), golden.questions, wanted, without)
+        for one in grades if out is None else written(grades, out):
+            run.add(one)
+        save(db, run, [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics])
+        if out is not None:
+            write_results(run, out)
+            write_reports(run, out, golden.questions, facts, datetime.now(UTC), wanted)
     return run
 
 

@@ -39,7 +39,7 @@ def grade(
         bool, typer.Option("--require-match", help="A session that no gate judges counts as inconclusive.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="A folder for the reports (JSON, JUnit, Markdown).")
+        Path | None, typer.Option(help="A folder for the reports (JSON, CSV, JUnit, Markdown).")
     ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:

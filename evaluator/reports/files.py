@@ -2,30 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
+from spangrade.converters.datasets.golden import GoldenDataset
+from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.reports.csv import write_csv
+from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.junit import write_junit
 from spangrade.evaluator.reports.markdown import markdown
+from spangrade.evaluator.reports.summary import (
+    Graded,
+    Means,
+    is_judged,
+    question_summary,
+    summary_head,
+    write_summary,
+)
 from spangrade.evaluator.run import Run
 from spangrade.tracer.errors import InputError
 
 
-def write_reports(run: Run, folder: Path, at: datetime) -> None:
-    """Write junit.xml and summary.md to a folder that has the run's sessions.jsonl; `at` is the run's time.
+def write_reports(
+    run: Run,
+    folder: Path,
+    dataset: GoldenDataset,
+    facts: SessionFacts,
+    at: datetime,
+    metrics: Iterable[Metric] = (),
+) -> None:
+    """Write the reports of a run to a folder that has its sessions.jsonl.
 
-    The lines of sessions.jsonl are read one by one, so that a large run is never held whole. Raises
-    InputError if a file cannot be written.
+    `facts` are those of the sessions, in the same order, `metrics` the requested ones, `at` is the run's
+    time. The sessions are read one by one, so that a large run is never held whole. Raises InputError if a
+    file cannot be written.
     """
+    file = folder / "sessions.jsonl"
     try:
-        write_junit(run, _lines(folder / "sessions.jsonl"), folder / "junit.xml", at)
+        write_junit(run, _lines(file), folder / "junit.xml", at)
         (folder / "summary.md").write_text(markdown(run), encoding="utf-8")
+        write_csv(run, _with_columns(file, dataset, facts), folder / "evaluation_results.csv")
+        _write_summary(run, file, dataset, facts, at, metrics)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _write_summary(
+    run: Run, file: Path, dataset: GoldenDataset, facts: SessionFacts, at: datetime, metrics: Iterable[Metric]
+) -> None:
+    deterministic, judged = Means(), Means()
+    places: dict[str, list[tuple[int, int]]] = {}
+    for (place, line), (fact_place, fact) in zip(_sessions(file), facts.read(), strict=True):
+        deterministic.add(fact["deterministic_metrics"])
+        judged.add({"": {name: one["value"] for name, one in line["metrics"].items() if is_judged(one)}})
+        if line["question_id"] is not None:
+            places.setdefault(line["question_id"], []).append((place, fact_place))
+    means = {key.removeprefix("."): mean for key, mean in judged.means().items()}
+    with file.open("rb") as lines:
+        questions = (
+            question_summary(question, [_graded(lines, facts, *both) for both in places.get(question.id, ())])
+            for question in dataset.golden_questions
+        )
+        head = summary_head(run, metrics, deterministic, means, at)
+        write_summary(head, questions, file.with_name("eval_summary.json"))
+
+
+def _graded(lines: BinaryIO, facts: SessionFacts, place: int, fact_place: int) -> Graded:
+    lines.seek(place)
+    return orjson.loads(lines.readline()), facts.at(fact_place)["deterministic_metrics"]
+
+
+def _with_columns(
+    file: Path, dataset: GoldenDataset, facts: SessionFacts
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield each line of sessions.jsonl with the columns of its question and its session."""
+    agents = {question.id: question.agents_evaluated for question in dataset.golden_questions}
+    each = facts.read()
+    for line in _lines(file):
+        columns = {} if line["session_id"] is None else next(each)[1]["columns"]
+        yield line, {"agents_evaluated": agents.get(line["question_id"]), **columns}
+
+
+def _sessions(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the position and the values of each line that is of a session."""
+    position = 0
+    with file.open("rb") as lines:
+        for line in lines:
+            graded = orjson.loads(line)
+            if graded["session_id"] is not None:
+                yield position, graded
+            position += len(line)
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:

@@ -9,12 +9,15 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from builders import question, session
 from junitparser import Error, Failure, JUnitXml, Skipped, TestSuite
 
+from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.metrics import Failure as Broken
 from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Score
+from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import run_json, written
 from spangrade.evaluator.reports.markdown import markdown
@@ -22,6 +25,7 @@ from spangrade.evaluator.run import Run
 from spangrade.tracer.errors import InputError
 
 AT = datetime(2026, 11, 21, 12, 30, 15, 999, UTC)
+QUESTIONS = GoldenDataset(golden_questions=tuple(question(id=f"q{n}") for n in range(1, 5)))
 LATENCY = Score(1.25, None, "1 turns")
 GRADES = [
     Grade("s1", "q1", Verdict.PASSED, "", {"recall": Score(1.0, True), "latency_metrics": LATENCY}),
@@ -106,9 +110,12 @@ Dataset `golden.json`, run `r1`, exit code 3.
 def reported(folder: Path, grades: Sequence[Grade], run: Run | None = None) -> Run:
     """Write the reports of a run with these grades, as a grading does, and return the run."""
     run = run or Run("r1", "golden.json")
-    for grade in written(grades, folder):
-        run.add(grade)
-    write_reports(run, folder, AT)
+    with SessionFacts() as facts:
+        graded = [session(session_id=one.session_id) for one in grades if one.session_id is not None]
+        assert list(facts.noted(graded)) == graded
+        for grade in written(grades, folder):
+            run.add(grade)
+        write_reports(run, folder, QUESTIONS, facts, AT)
     return run
 
 
@@ -234,4 +241,4 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     list(written(GRADES, tmp_path))
     (tmp_path / "junit.xml").mkdir()
     with pytest.raises(InputError, match="cannot be written: Is a directory"):
-        write_reports(Run(), tmp_path, AT)
+        write_reports(Run(), tmp_path, QUESTIONS, SessionFacts(), AT)

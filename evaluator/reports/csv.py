@@ -1,0 +1,77 @@
+"""A run as a CSV table: a row per session, and one per golden question that no session answers."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from spangrade.evaluator.run import Run
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.terminal import printable
+
+# A cell that begins with one of these may be run as a formula by a spreadsheet.
+_FORMULA = tuple("=+-@\t\r\n\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}\N{FULLWIDTH HYPHEN-MINUS}＠")
+
+_COLUMNS = (
+    "eval_id",
+    "session_id",
+    "agent_name",
+    "timestamp",
+    "metric.duration_sec",
+    "metric.total_tokens",
+    "metric.turn_count",
+    "metric.tool_calls",
+    "metric.tool_errors",
+    "metric.unique_tools",
+    "eval_set_result_id",
+    "question_id",
+    "agents_evaluated",
+    "user_inputs",
+    "final_response",
+    "sub_agent_trace",
+    "trace_summary",
+    "verdict",
+    "reason",
+)
+
+
+def write_csv(run: Run, rows: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], file: Path) -> None:
+    """Write a run to a CSV file; a row is a line of sessions.jsonl with the session's `columns` of facts.
+
+    `score.NAME` and `passed.NAME` are the value of a metric and whether it met its threshold. Unknown is an
+    empty cell. Text that a spreadsheet could run as a formula begins with an apostrophe.
+    """
+    measured = [f"{kind}.{name}" for name in run.metrics for kind in ("score", "passed")]
+    with file.open("w", encoding="utf-8", newline="") as out:
+        table = csv.writer(out, lineterminator="\n")
+        table.writerow(map(_cell, (*_COLUMNS, *measured)))
+        for graded, columns in rows:
+            row = {
+                **columns,
+                **_scores(graded),
+                "eval_id": graded["question_id"],
+                "eval_set_result_id": run.run_id,
+                "question_id": graded["question_id"],
+                "verdict": graded["verdict"],
+                "reason": graded["reason"],
+            }
+            table.writerow(_cell(row.get(column)) for column in (*_COLUMNS, *measured))
+
+
+def _scores(graded: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        f"{kind}.{name}": outcome[key]
+        for name, outcome in graded["metrics"].items()
+        if outcome["outcome"] == "score"
+        for kind, key in (("score", "value"), ("passed", "passed"))
+    }
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as a cell: lists and objects as JSON text, and no text that is a formula."""
+    if value is None or isinstance(value, int | float):
+        return value
+    text = value if isinstance(value, str) else dumps(value)
+    return printable(f"'{text}" if text.startswith(_FORMULA) else text)

@@ -1,0 +1,208 @@
+"""What reports show of a session beside its grade, with the keys that ADK's evaluators use.
+
+None is unknown. The facts of a run's sessions wait in a temporary file, so that they are never all in memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from operator import itemgetter
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from spangrade.evaluator.metrics.columns import (
+    final_response,
+    sub_agent_trace,
+    trace_summary,
+    user_inputs,
+)
+from spangrade.evaluator.session import Session, ToolInteraction
+from spangrade.tracer.canonical_json import dumps
+
+_EPOCH = datetime(1970, 1, 1)  # of a time in UTC without a zone, as in the views
+
+
+class SessionFacts:
+    """The facts of sessions, in the order in which they were graded, in a temporary file."""
+
+    def __init__(self) -> None:
+        self._file = TemporaryFile()  # noqa: SIM115 (closed by __exit__)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def noted(self, sessions: Iterable[Session]) -> Iterator[Session]:
+        """Yield sessions, and write down the facts of each."""
+        for session in sessions:
+            self._file.write(f"{dumps(facts(session))}\n".encode())
+            yield session
+
+    def read(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the facts of each session with their position, for `at`."""
+        self._file.seek(0)
+        position = 0
+        while line := self._file.readline():
+            yield position, orjson.loads(line)
+            position += len(line)
+
+    def at(self, position: int) -> dict[str, Any]:
+        """Return the facts at a position."""
+        self._file.seek(position)
+        facts: dict[str, Any] = orjson.loads(self._file.readline())
+        return facts
+
+
+def facts(session: Session) -> dict[str, Any]:
+    """Return the facts of a session: `columns` of the CSV, and `deterministic_metrics` of the summary."""
+    metrics = deterministic_metrics(session)
+    start = None if session.start_ns is None else _EPOCH + timedelta(microseconds=session.start_ns // 1000)
+    columns = {
+        "session_id": session.session_id,
+        "agent_name": session.agents[0] if session.agents else None,
+        "timestamp": None if start is None else start.isoformat(),
+        "metric.duration_sec": metrics["latency_metrics"]["total_latency_seconds"],
+        "metric.total_tokens": metrics["token_usage"]["total_tokens"],
+        "metric.turn_count": len(session.turns),
+        "metric.tool_calls": metrics["tool_utilization"]["total_tool_calls"],
+        "metric.tool_errors": metrics["tool_success_rate"]["failed_tool_calls"],
+        "metric.unique_tools": list(metrics["tool_utilization"]["tool_counts"]),
+        "user_inputs": user_inputs(session),
+        "final_response": final_response(session),
+        "sub_agent_trace": sub_agent_trace(session),
+        "trace_summary": trace_summary(session),
+    }
+    return {"columns": columns, "deterministic_metrics": metrics}
+
+
+def deterministic_metrics(session: Session) -> dict[str, dict[str, Any]]:
+    """Return what was measured of a session: groups of values with the keys of eval_summary.json."""
+    calls = [call for call in session.tool_interactions if not call.handoff]
+    return {**_tokens(session), "latency_metrics": _latency(session), **_tools(calls), **_activity(session)}
+
+
+def _tokens(session: Session) -> dict[str, dict[str, Any]]:
+    usage, calls = session.usage, session.llm_calls
+    known = usage.complete
+    tokens_in = usage.input_tokens if known else None
+    tokens_out = usage.output_tokens if known else None
+    cached, reasoning = usage.cached_input_tokens, usage.reasoning_tokens
+    answer = _difference(tokens_out, reasoning)
+    thinking = [call.reasoning_tokens for call in calls]
+    totals = _known([_sum(call.input_tokens, call.output_tokens) for call in calls])
+    peak = None if totals is None else max(zip(totals, calls, strict=True), key=itemgetter(0))
+    return {
+        "token_usage": {
+            "llm_calls": usage.llm_calls,
+            "models_used": None if session.models is None else list(session.models),
+            "total_tokens": _sum(tokens_in, tokens_out),
+            "prompt_tokens": tokens_in,
+            "completion_tokens": answer,
+            "cached_tokens": cached,
+            "estimated_cost_usd": session.cost_usd,
+        },
+        "cache_efficiency": {
+            "cache_hit_rate": _share(cached, tokens_in),
+            "total_cached_tokens": cached,
+            "total_fresh_prompt_tokens": _difference(tokens_in, cached),
+            "total_input_tokens": tokens_in,
+        },
+        "thinking_metrics": {
+            "reasoning_ratio": _share(reasoning, tokens_out),
+            "total_thinking_tokens": reasoning,
+            "total_candidate_tokens": answer,
+            "total_output_tokens": tokens_out,
+            "turns_with_thinking": None
+            if None in thinking
+            else len({call.turn for call in calls if call.reasoning_tokens}),
+        },
+        "context_saturation": {
+            "max_total_tokens": None if peak is None else peak[0],
+            "peak_usage_span": None if peak is None else peak[1].span_id,
+        },
+        "output_density": {
+            "average_output_tokens": _share(tokens_out, usage.llm_calls),
+            "total_output_tokens": tokens_out,
+            "llm_calls_count": usage.llm_calls,
+        },
+    }
+
+
+def _latency(session: Session) -> dict[str, Any]:
+    latency = session.latency
+    return {
+        "total_latency_seconds": latency.total_s,
+        "average_turn_latency_seconds": _share(latency.total_s, len(session.turns)),
+        "llm_latency_seconds": latency.llm_s,
+        "tool_latency_seconds": latency.tool_s,
+        "time_to_first_response_seconds": latency.first_response_s,
+    }
+
+
+def _tools(calls: Sequence[ToolInteraction]) -> dict[str, dict[str, Any]]:
+    counts = Counter(call.tool_name for call in calls)
+    known = all(call.ok is not None for call in calls)
+    failed = [call.tool_name for call in calls if call.ok is False]
+    return {
+        "tool_utilization": {
+            "total_tool_calls": len(calls),
+            "unique_tools_used": len(counts),
+            "tool_counts": dict(counts),
+        },
+        "tool_success_rate": {
+            "tool_success_rate": _share(len(calls) - len(failed), len(calls)) if known else None,
+            "total_tool_calls": len(calls),
+            "failed_tool_calls": len(failed) if known else None,
+            "failed_tools_list": failed if known else None,
+        },
+    }
+
+
+def _activity(session: Session) -> dict[str, dict[str, Any]]:
+    calls, agents, handoffs = session.llm_calls, session.agents, session.handoffs
+    chunks = _known([call.grounding_chunks for call in calls])
+    runs = _known([call.code_executions for call in calls])
+    return {
+        "grounding_utilization": {
+            "total_grounding_chunks": None if chunks is None else sum(chunks),
+            "total_grounded_responses": None if chunks is None else sum(map(bool, chunks)),
+            "total_llm_responses": len(calls),
+        },
+        "agent_handoffs": {
+            "total_handoffs": None if handoffs is None else len(handoffs),
+            "unique_agents_count": None if agents is None else len(agents),
+            "agents_invoked_list": None if agents is None else list(agents),
+        },
+        # Which operations ran is not recorded: it is known only if none did.
+        "sandbox_usage": {
+            "total_sandbox_ops": None if runs is None else sum(runs),
+            "unique_ops_used": 0 if runs is not None and not any(runs) else None,
+            "sandbox_tools_used": {} if runs is not None and not any(runs) else None,
+        },
+    }
+
+
+def _known(values: Sequence[int | None]) -> list[int] | None:
+    known = [value for value in values if value is not None]
+    return known if values and len(known) == len(values) else None
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _difference(whole: int | None, part: int | None) -> int | None:
+    return None if whole is None or part is None else whole - part
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
