@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -27,9 +27,9 @@ class Receiver(NamedTuple):
         return self.process.wait(30)
 
 
-def start(db: Path, *options: str) -> Receiver:
-    """Start a receiver on free ports of the loopback."""
-    command = [sys.executable, "-m", "spangrade", "collect", "--db", str(db)]
+def start(db: Path, *options: str, python: Sequence[str] = (sys.executable, "-m", "spangrade")) -> Receiver:
+    """Start a receiver on free ports of the loopback; `python` runs the command line."""
+    command = [*python, "collect", "--db", str(db)]
     process = subprocess.Popen(
         [*command, "--http-port", "0", "--grpc-port", "0", *options], stderr=subprocess.PIPE, text=True
     )

@@ -1,0 +1,141 @@
+"""The long run: every fault, one after another, and a table of what each came to.
+
+Run: `python tests/faults/long_run.py [--short] [--only NAME]`. Exits with 1 if anything that was
+acknowledged is missing or stored twice, or if anything else happened that must not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from faults.damage import cut_spool, flip_bits, jump_clock, truncate_database
+from faults.disk import fill_disk
+from faults.kill import kill_repeatedly
+from faults.kill_commands import kill_commands, kill_deletes
+from faults.outcome import Outcome
+from faults.soak import soak
+
+FUZZERS = Path(__file__).parents[1] / "evaluator/derive/test_fuzz.py"
+
+
+class Size(NamedTuple):
+    """How often each fault is caused, and for how long everything runs at once."""
+
+    receiver_kills: int
+    command_kills: int
+    delete_kills: int
+    flips: int
+    cuts: int
+    disk_mb: int
+    examples: int
+    soak_s: float
+
+
+FULL = Size(20, 30, 10, 100, 20, 64, 20_000, 600)
+SHORT = Size(2, 3, 1, 10, 3, 16, 200, 15)
+
+
+def kill_receiver(folder: Path, kills: int) -> Outcome:
+    """Kill a receiver under load."""
+    outcome = kill_repeatedly(folder / "s.duckdb", kills, seed=0)
+    doubled = outcome.stored if outcome.max_rows > 1 else 0
+    counted = (outcome.acknowledged, outcome.stored, outcome.missing, doubled)
+    return Outcome("kill -9 of the receiver", kills, *counted)
+
+
+def fuzz(examples: int) -> Outcome:
+    """Derive from random spans of every dialect."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", str(FUZZERS)],
+        env={**os.environ, "SPANGRADE_FUZZ_EXAMPLES": str(examples)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    problems = () if done.returncode == 0 else (done.stdout[-3000:],)
+    note = f"examples per fuzzer, {time.monotonic() - started:.0f} s: {done.stdout.strip().splitlines()[-1]}"
+    return Outcome("random spans are derived", examples, 0, 0, 0, 0, note, problems=problems)
+
+
+def steps(size: Size) -> dict[str, Callable[[Path], Outcome]]:
+    """Return the faults by name; each is caused in a folder of its own."""
+    found: dict[str, Callable[[Path], Outcome]] = {
+        "receiver": lambda folder: kill_receiver(folder, size.receiver_kills),
+        "commands": lambda folder: kill_commands(folder, size.command_kills, seed=0),
+        "delete": lambda folder: kill_deletes(folder, size.delete_kills, seed=0),
+        "flips": lambda folder: flip_bits(folder, size.flips, seed=0),
+        "cuts": lambda folder: cut_spool(folder, size.cuts, seed=0),
+        "truncate": truncate_database,
+        "clock": jump_clock,
+    }
+    if os.geteuid() == 0:
+        found["disk"] = lambda folder: fill_disk(folder, size.disk_mb)
+    else:
+        print("Not run without root: a full disk")
+    if FUZZERS.exists():
+        found["fuzz"] = lambda folder: fuzz(size.examples)
+    found["soak"] = lambda folder: soak(folder, size.soak_s)
+    return found
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Return the outcomes as a Markdown table."""
+    lines = [
+        "| fault | times | acknowledged | stored | lost | doubled | MiB at start, end | notes |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for outcome in outcomes:
+        memory = "" if outcome.memory_start is None else f"{outcome.memory_start}, {outcome.memory_end}"
+        counts = (outcome.times, outcome.acknowledged, outcome.stored, outcome.lost, outcome.doubled)
+        cells = (outcome.fault, *(f"{count:,}" for count in counts), memory, outcome.note)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the faults and print the table; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--short", action="store_true", help="a few of each fault, 15 s of everything at once"
+    )
+    parser.add_argument("--only", action="append", metavar="NAME", help="one fault, by its name")
+    options = parser.parse_args()
+    size = SHORT if options.short else FULL
+    started = time.monotonic()
+    outcomes = []
+    for name, fault in steps(size).items():
+        if options.only and name not in options.only:
+            continue
+        print(f"== {name}", flush=True)
+        with tempfile.TemporaryDirectory(prefix="spangrade-") as folder:
+            outcome = fault(Path(folder))
+        outcomes.append(outcome)
+        print(f"{'passed' if outcome.passed else 'FAILED'}: {outcome}", flush=True)
+    minutes = (time.monotonic() - started) / 60
+    form = "short form" if options.short else "full form"
+    print(
+        f"\n{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {form}, {minutes:.1f} min, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}\n\n{table(outcomes)}\n"
+    )
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    for outcome in failed:
+        print(f"FAILED: {outcome.fault}: {outcome.lost} lost, {outcome.doubled} doubled")
+        for problem in outcome.problems:
+            print(f"    {problem}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
