@@ -67,7 +67,7 @@ def fuzzing(profile: str) -> Iterator[Callable[[], Outcome]]:
     with (
         tempfile.TemporaryFile("w+") as output,
         subprocess.Popen(
-            ["nice", *command], env={**os.environ, "HYPOTHESIS_PROFILE": profile}, stdout=output
+            command, env={**os.environ, "HYPOTHESIS_PROFILE": profile}, stdout=output
         ) as process,
     ):
 
@@ -88,7 +88,7 @@ def fuzzing(profile: str) -> Iterator[Callable[[], Outcome]]:
 
 def steps(size: Size, fuzzed: Callable[[], Outcome]) -> dict[str, Callable[[Path], Outcome]]:
     """Return the faults by name; each is caused in a folder of its own."""
-    found: dict[str, Callable[[Path], Outcome]] = {
+    faults_by_name: dict[str, Callable[[Path], Outcome]] = {
         "receiver": lambda folder: kill_receiver(folder, size.receiver_kills),
         "commands": lambda folder: kill_commands(folder, size.command_kills, seed=0),
         "delete": lambda folder: kill_deletes(folder, size.delete_kills, seed=0),
@@ -98,12 +98,12 @@ def steps(size: Size, fuzzed: Callable[[], Outcome]) -> dict[str, Callable[[Path
         "clock": jump_clock,
     }
     if os.geteuid() == 0:
-        found["disk"] = lambda folder: fill_disk(folder, size.disk_mb)
+        faults_by_name["disk"] = lambda folder: fill_disk(folder, size.disk_mb)
     else:
         print("Not run without root: a full disk")
-    found["soak"] = lambda folder: soak(folder, size.soak_s)
-    found["fuzz"] = lambda _: fuzzed()
-    return found
+    faults_by_name["soak"] = lambda folder: soak(folder, size.soak_s)
+    faults_by_name["fuzz"] = lambda _: fuzzed()
+    return faults_by_name
 
 
 def table(outcomes: list[Outcome]) -> str:

@@ -2,7 +2,7 @@
 
 Run: `python tests/faults/soak.py [SECONDS]`. Each database has a receiver, three senders (one of them sends
 spans of 2020), an agent that writes its own spans, and an importer, a grader, a reader and a retention run
-(which deletes all before 2025), each of which starts again when it ends.
+(which deletes all before 2025), each of which starts again a second after it ends.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def report(lane: Lane, action: Callable[[], None]) -> None:
 
 
 def repeat(lane: Lane, action: Callable[[Lane], None], stop: threading.Event) -> None:
-    """Repeat an action until `stop`."""
-    while not stop.is_set():
+    """Repeat an action until `stop`, a second after it ended."""
+    while not stop.wait(1):
         action(lane)
 
 
@@ -146,7 +146,6 @@ def measure(lane: Lane) -> None:
     """Add the receiver's resident memory to the samples, every second."""
     status = Path(f"/proc/{lane.receiver.process.pid}/status").read_text()
     lane.memory_kib.append(int(status.split("VmRSS:")[1].split()[0]))
-    time.sleep(1)
 
 
 def finish(lane: Lane, agent: subprocess.Popen[str]) -> dict[int, int]:
