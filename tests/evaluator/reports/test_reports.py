@@ -73,7 +73,8 @@ polite is 1, beyond its threshold: rude</failure></testcase>
 <error message="broken: mine: ZeroDivisionError" type="broken">mine: ZeroDivisionError</error></testcase>
 <testcase classname="(no golden question)" name="s5"><properties>\
 <property name="verdict" value="unmatched"/></properties>\
-<skipped message="unmatched: no golden question has its user inputs" type="unmatched"/></testcase>
+<skipped message="unmatched: no golden question has its user inputs" type="unmatched">\
+no golden question has its user inputs</skipped></testcase>
 <testcase classname="q4" name="unanswered"><properties><property name="verdict" value="inconclusive"/>\
 </properties><failure message="inconclusive: no session answers it" type="inconclusive">\
 no session answers it</failure></testcase></testsuite></testsuites>"""
