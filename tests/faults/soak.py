@@ -27,7 +27,7 @@ from faults.outcome import GOLDEN, LOCKED, Outcome, run, spans_file, stored
 from receiving import Receiver, request, start
 
 SPANS = 96  # per request: whole traces of 8
-PAUSE_S = 0.25  # of a sender
+PAUSE_S = 0.5  # of a sender: with 0.25 s a busy machine refused most commands, for all waited for the file
 OLD = 2  # the sender of spans that the retention run deletes
 IN_2020_NS = 1_590_000_000 * 10**9
 AGENT = """
