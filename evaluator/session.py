@@ -206,6 +206,8 @@ class Session:
     agent_version: Annotated[
         str | None, Column("version of the first agent: `gen_ai.agent.version`, else `service.version`")
     ] = None
+    user_id: Annotated[str | None, Column("the first user: `user.id`, else `enduser.id`")] = None
+    tags: Annotated[tuple[str, ...] | None, Column("tags: `spangrade.tags` of all spans")] = None
     unreadable_spans: Annotated[
         tuple[UnreadableSpan, ...],
         Column("number of spans that could not be read; above 0, not the whole session is known"),

@@ -42,6 +42,8 @@ def checked(observation: object, span: Span) -> Observation:
     for record in (*observation.tool_calls, *observation.tool_results, *digests):
         if not isinstance(record, _RECORDS) or not all(isinstance(field, str | None) for field in record):
             raise TypeError(f"expected a record of texts, got {record!r:.80}")
+    if not all(type(tag) is str for tag in observation.tags):
+        raise TypeError("expected tags as texts")
     for time_ns, variables in observation.state:
         if type(time_ns) is not int or not isinstance(variables, Mapping):
             raise TypeError("expected state as (time in ns, variables)")
@@ -62,5 +64,5 @@ def _json_texts(observation: Observation) -> Iterator[str]:
 
 def _texts(observation: Observation) -> Iterator[str]:
     records: tuple[tuple[Any, ...], ...] = (observation, *observation.tool_calls, *observation.tool_results)
-    for record in (*records, observation.digests or ()):
+    for record in (*records, observation.digests or (), observation.tags):
         yield from (field for field in record if isinstance(field, str))

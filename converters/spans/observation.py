@@ -53,6 +53,7 @@ class Observation(NamedTuple):
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
+    - `user_id`, `tags`: of the session.
     - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
     - `unreadable`: the dialect that could not read the span, and its error in one line.
     """
@@ -93,4 +94,6 @@ class Observation(NamedTuple):
     timed: bool = True
     sampled: bool = False
     agent_version: str | None = None
+    user_id: str | None = None
+    tags: tuple[str, ...] = ()
     unreadable: tuple[str, str] | None = None

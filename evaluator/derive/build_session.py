@@ -66,6 +66,8 @@ def build_session(
         missing_spans=missing_spans(tree),
         sampled=any(o.sampled for o in tree.ordered),
         agent_version=_agent_version(tree),
+        user_id=next((o.user_id for o in tree.ordered if o.user_id), None),
+        tags=tuple(dict.fromkeys(tag for o in tree.ordered for tag in o.tags)) or None,
         unreadable_spans=tuple(
             UnreadableSpan(*o.unreadable, o.trace_id, o.span_id) for o in tree.ordered if o.unreadable
         ),

@@ -13,7 +13,7 @@ from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import Exchange, code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.values import count, json_text, parse_json, text
+from spangrade.converters.spans.values import count, json_text, parse_json, text, texts
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -108,6 +108,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         agent=agent,
         agent_version=text(attributes.get(semconv.AGENT_VERSION))
         or text(span.resource.get(semconv.SERVICE_VERSION)),
+        user_id=text(_first(attributes, (semconv.USER_ID, "enduser.id"))),
+        tags=tuple(texts(attributes.get(semconv.TAGS))),
         conversation_id=conversation_id,
         question_id=text(attributes.get(semconv.QUESTION_ID)),
         user_input=text(attributes.get(semconv.TURN_INPUT)) or exchange.user_input,

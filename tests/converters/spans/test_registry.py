@@ -109,6 +109,7 @@ def read(span, logs):
         (RETURNS.format(returned="read._replace(tool_calls=(ToolCall('a', 1, None),))"), "TypeError: "),
         (RETURNS.format(returned="read._replace(digests=Digests(1, 2, 3))"), "TypeError: expected a record"),
         (RETURNS.format(returned="read._replace(state=(('x', {}),))"), "TypeError: expected state"),
+        (RETURNS.format(returned="read._replace(tags=(['a'],))"), "TypeError: expected tags as texts"),
         (RETURNS.format(returned="read._replace(call_id='\\ud800')"), "UnicodeEncodeError: "),
     ],
 )  # fmt: skip

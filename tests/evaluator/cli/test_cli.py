@@ -114,6 +114,8 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "missing_spans",
         "sampled",
         "agent_version",
+        "user_id",
+        "tags",
         "unreadable_spans",
         "assembly_error",
     ]

@@ -310,3 +310,17 @@ def test_the_version_of_the_first_agent_is_the_sessions(
     ]
     (session,) = derived([*spans], tmp_path / "s.duckdb")
     assert session.agent_version == version
+
+
+def test_a_session_has_the_user_and_the_tags_that_its_spans_record(tmp_path: Path) -> None:
+    spans = [
+        agent("a", 1, None, "shop", 0, 1, **{"user.id": "u-1", "spangrade.tags": ["beta", "vip"]}),
+        agent("a", 2, None, "shop", 2, 3, **{"user.id": "u-2", "spangrade.tags": ["beta", "slow"]}),
+    ]
+    (session,) = derived([*spans], tmp_path / "s.duckdb")
+    assert (session.user_id, session.tags) == ("u-1", ("beta", "vip", "slow"))
+
+
+def test_a_session_without_a_user_and_tags_has_none(tmp_path: Path) -> None:
+    (session,) = derived([agent("a", 1, None, "shop", 0, 1)], tmp_path / "s.duckdb")
+    assert (session.user_id, session.tags) == (None, None)
