@@ -269,13 +269,15 @@ class Database:
         sessions: str | Sequence[str] = (),
         *,
         before: str | datetime | None = None,
+        by_arrival: bool = False,
         user: str | None = None,
         dry_run: bool = False,
     ) -> Deleted:
         """Delete sessions for good, with their spans, logs and scores; the file becomes smaller.
 
         They are those of the ids `sessions`, those that ended `before` a time (a `datetime`, a text such as
-        `2026-01-31`, or an age such as `30d`), and those in which `user` is named. With `dry_run` they are
+        `2026-01-31`, or an age such as `30d`), and those in which `user` is named. With `by_arrival`,
+        sessions of which a part arrived after that time stay, however old they are. With `dry_run` they are
         only counted. Raises InputError for an unknown id, or if nothing says what to delete.
         """
         if not sessions and before is None and user is None:
@@ -286,6 +288,7 @@ class Database:
             self.path,
             sessions=[sessions] if isinstance(sessions, str) else sessions,
             before_ns=None if before is None else deletion.parse_time(before),
+            by_arrival=by_arrival,
             user=user,
             dry_run=dry_run,
             wait_s=pipeline.WAIT_S,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ import typer
 from spangrade.evaluator.cli.options import Db
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.terminal import log_to_terminal, print_line, warn
+
+_log = logging.getLogger("spangrade")
 
 
 def collect(
@@ -51,7 +54,8 @@ def collect(
         float, typer.Option(min=0.1, help="How long a body may take to arrive, in seconds.")
     ] = 30.0,
     retention: Annotated[
-        str | None, typer.Option(metavar="30d", help="Delete sessions that ended longer ago, once a day.")
+        str | None,
+        typer.Option(metavar="30d", help="Delete sessions that ended and arrived longer ago, once a day."),
     ] = None,
     redact: Annotated[
         str | None,
@@ -111,12 +115,17 @@ def collect(
 
 
 def _deletion(age: str) -> Callable[[Path], None]:
-    """Return a function that deletes older sessions, in a process of its own: it derives them first."""
+    """Return a function that logs how much is older, then deletes it, in processes of their own.
+
+    They derive sessions first. Age counts from the arrival too: an import of old recordings is kept.
+    """
 
     def delete(db: Path) -> None:
         command = [sys.executable, "-m", "spangrade", "delete", "--db", str(db), "--before", age]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (our own)
-        if done.returncode:
-            raise StoreError(f"retention: {done.stderr.strip()}")
+        for options in (["--by-arrival", "--dry-run"], ["--by-arrival"]):
+            done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)  # noqa: S603 (our own)
+            if done.returncode:
+                raise StoreError(f"retention: {done.stderr.strip()}")
+            _log.warning("retention of %s: %s", age, done.stdout.strip())
 
     return delete

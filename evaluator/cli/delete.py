@@ -17,13 +17,18 @@ def delete(
     before: Annotated[
         str | None, typer.Option(metavar="TIME", help="Sessions that ended before 2026-01-31, or 30d ago.")
     ] = None,
+    by_arrival: Annotated[
+        bool, typer.Option("--by-arrival", help="With --before: keep what arrived since, however old it is.")
+    ] = False,
     user: Annotated[str | None, typer.Option(help="Sessions in which this user.id is named.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing, only count.")] = False,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Delete sessions for good: spans, logs, what is derived, scores; the file becomes smaller."""
     with database(db) as opened:
-        deleted = opened.delete(session or (), before=before, user=user, dry_run=dry_run)
+        deleted = opened.delete(
+            session or (), before=before, by_arrival=by_arrival, user=user, dry_run=dry_run
+        )
     if format is Format.JSON:
         print_json(deleted._asdict())
         return

@@ -22,8 +22,9 @@ _SPANS = "trace_id IN (FROM traces_to_delete)"
 # A log without a trace and a session is deleted by its own time.
 _LOGS = """trace_id IN (FROM traces_to_delete) OR trace_id IS NULL AND (
     attributes->>'$."gen_ai.conversation.id"' IN (FROM to_delete)
-    OR attributes->>'$."gen_ai.conversation.id"' IS NULL AND time_ns < $before)"""
+    OR attributes->>'$."gen_ai.conversation.id"' IS NULL AND time_ns < $before AND seq < $first_kept)"""
 
+_ALL = 2**63 - 1
 _GROWING = (".open", ".part")  # segments of the spool that another process still writes
 _SEAL_WAIT_S = 20.0  # a receiver seals its segment every second
 
@@ -50,6 +51,7 @@ def delete(
     *,
     sessions: Sequence[str] = (),
     before_ns: int | None = None,
+    by_arrival: bool = False,
     user: str | None = None,
     dry_run: bool = False,
     wait_s: float = 0.0,
@@ -59,8 +61,9 @@ def delete(
     A session is deleted whole or not at all. A span that arrives for it later is new; one that a receiver has
     acknowledged before is not, even if it is not in the database yet. Files of the spool that could not be
     loaded are deleted too; with `before_ns` only those that are older. With `dry_run` nothing is deleted,
-    only counted. If the process is killed, the next one that opens the database for writing finishes the
-    work.
+    only counted. With `by_arrival`, sessions that ended before `before_ns` stay if a part of them arrived
+    after it (to the hour), such as an import of old recordings. If the process is killed, the next one that
+    opens the database for writing finishes the work.
 
     Raises InputError for a session that does not exist, StoreLockedError if another process has the database
     or its spool open for longer than `wait_s`, StoreError if the file cannot be replaced by a smaller one.
@@ -70,8 +73,10 @@ def delete(
     with Store.open(db, wait_s=wait_s) as store:
         _load_spool(store, all_of_it=bool(sessions) or user is not None)
         _derive(store)
-        _select(store, sessions, before_ns, user)
-        before = {"before": before_ns or 0}
+        before = {"before": before_ns or 0, "first_kept": _ALL}
+        if by_arrival and before_ns is not None:
+            before["first_kept"] = store.first_arrival_after(before_ns)
+        _select(store, sessions, before if before_ns is not None else None, user)
         rejected = _rejected(store.path, None if sessions or user is not None else before_ns)
         deleted = Deleted(
             sessions=_count(store, "derived.sessions WHERE session_id IN (FROM to_delete)"),
@@ -151,7 +156,7 @@ def check_age(text: str) -> str:
     return text
 
 
-def _select(store: Store, sessions: Sequence[str], before_ns: int | None, user: str | None) -> None:
+def _select(store: Store, sessions: Sequence[str], before: dict[str, int] | None, user: str | None) -> None:
     """Create the temporary tables `to_delete`, of session ids, and `traces_to_delete`."""
     store.query("CREATE TEMP TABLE to_delete (session_id VARCHAR)")
     if sessions:
@@ -167,8 +172,8 @@ def _select(store: Store, sessions: Sequence[str], before_ns: int | None, user: 
             "INSERT INTO to_delete FROM traces",
             traces=arrow_column("session_id", [trace_id for trace_id, _ in underived]),
         )
-    if before_ns is not None:
-        store.query(statement("sessions_before", "spangrade.evaluator.maintenance"), {"before": before_ns})
+    if before is not None:
+        store.query(statement("sessions_before", "spangrade.evaluator.maintenance"), before)
     if user is not None:
         store.query(statement("sessions_of_user", "spangrade.evaluator.maintenance"), {"user": user})
     store.query("CREATE OR REPLACE TEMP TABLE to_delete AS SELECT DISTINCT session_id FROM to_delete")

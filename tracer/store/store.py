@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from spangrade.tracer.store.sql import migrations, statement
 from spangrade.tracer.store.untrusted import connect, table_problem
 
 _log = logging.getLogger("spangrade")
+_MARK_EVERY_S = 3600.0
 _TIMES = {"spans": "start_ns", "logs": "time_ns"}
 _KEYS = {
     "spans": "trace_id, span_id",
@@ -54,6 +56,7 @@ class Store:
         self._inode = _inode(path)
         self._log = Path(f"{path.resolve()}.wal")
         self._lock = threading.RLock()
+        self._next_mark_s = float("-inf")
 
     @classmethod
     def open(
@@ -148,6 +151,7 @@ class Store:
         """Write rows made by `rows_of`: all of them or, if it raises StoreError, none."""
         try:
             with self._lock, self.transaction():
+                self._mark_arrival()
                 spans = self._insert("spans", tables.get("spans", ()))
                 logs = self._insert("logs", tables.get("logs", ()))
         except duckdb.Error as error:
@@ -155,13 +159,25 @@ class Store:
         given = sum(len(rows) for parts in tables.values() for rows in parts)
         return Added(spans, logs, given - spans - logs)
 
+    def _mark_arrival(self) -> None:
+        """Record when the next records arrive, to the hour."""
+        if time.monotonic() >= self._next_mark_s:
+            self.query(statement("arrivals"))
+            self.query(statement("mark_arrival"), {"now": time.time_ns()})
+            self._next_mark_s = time.monotonic() + _MARK_EVERY_S
+
+    def first_arrival_after(self, time_ns: int) -> int:
+        """Return the `seq` of the first record that may have arrived after a time."""
+        self.query(statement("arrivals"))
+        return int(self.query(statement("first_arrival_after"), {"time": time_ns})[0][0])
+
     def _insert(self, table: Table, parts: Sequence[na.Array]) -> int:
         if not parts:
             return 0
         rows = joined(parts)
-        time = _TIMES[table]
+        column = _TIMES[table]
         ((first, last, distinct),) = self.query(
-            f"SELECT min({time}), max({time}), count(DISTINCT ({_KEYS[table]})) FROM incoming",  # noqa: S608 (our own names)
+            f"SELECT min({column}), max({column}), count(DISTINCT ({_KEYS[table]})) FROM incoming",  # noqa: S608 (our own names)
             incoming=rows,
         )
         if len(parts) > 1 and distinct < len(rows):  # two parts share a record: the second must see the first

@@ -248,7 +248,47 @@ def test_times_are_dates_or_ages() -> None:
         parse_time("soon")
 
 
+def arrived_days_ago(db: Path, days: int) -> None:
+    """Let what is in a database have arrived some days ago."""
+    with Store.open(db) as store:
+        store.query(
+            "INSERT INTO arrivals "
+            "SELECT max(seq) + 1, $then FROM (SELECT seq FROM spans UNION SELECT seq FROM logs)",
+            {"then": time.time_ns() - days * DAY_NS},
+        )
+        store.query("DELETE FROM arrivals WHERE time_ns > $then", {"then": time.time_ns() - DAY_NS})
+
+
+def test_old_recordings_that_arrived_lately_are_kept_by_arrival(db: Path) -> None:
+    before_ns = time.time_ns() - 30 * DAY_NS
+    kept = delete(db, before_ns=before_ns, by_arrival=True)
+    assert (kept.sessions, kept.spans, kept.logs) == (0, 0, 0)
+    arrived_days_ago(db, 31)
+    with Store.open(db) as store:
+        store.add([turn("imported", 12), turn("long", 13)])
+    assert delete(db, before_ns=before_ns, by_arrival=True).sessions == 3
+    with Store.open(db, read_only=True) as store:
+        left = store.query(
+            "SELECT DISTINCT attributes->>'$.\"gen_ai.conversation.id\"' FROM spans ORDER BY 1"
+        )
+    assert left == [("imported",), ("long",)]
+    assert delete(db, before_ns=before_ns).sessions == 2
+
+
+def test_a_database_without_marks_of_arrival_keeps_everything_by_arrival(db: Path) -> None:
+    with Store.open(db) as store:
+        store.query("DROP TABLE arrivals")
+    assert delete(db, before_ns=time.time_ns(), by_arrival=True).sessions == 0
+
+
+def test_a_clock_that_was_set_back_makes_nothing_older(db: Path) -> None:
+    with Store.open(db) as store:
+        store.query("INSERT INTO arrivals VALUES (1000000, 0)")
+        assert store.first_arrival_after(time.time_ns() - DAY_NS) == 0
+
+
 def test_a_receiver_deletes_what_is_older_than_it_keeps(db: Path) -> None:
+    arrived_days_ago(db, 31)
     inode = db.stat().st_ino
     fresh = request(0, 1)
     fresh.resource_spans[0].scope_spans[0].spans[0].end_time_unix_nano = time.time_ns()
@@ -260,5 +300,8 @@ def test_a_receiver_deletes_what_is_older_than_it_keeps(db: Path) -> None:
         while db.stat().st_ino == inode and time.monotonic() < give_up_s:
             time.sleep(0.1)
         assert started.stop() == 0
+        logged = started.process.stderr.read()
+    assert "retention of 30d: 4 sessions: " in logged
+    assert logged.index(f" would be deleted from {db}") < logged.index(f" deleted from {db}, which is ")
     with Store.open(db, read_only=True) as store:
         assert store.query("SELECT name FROM spans") == [("chat",)]
