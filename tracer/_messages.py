@@ -29,9 +29,7 @@ def plain(value: object) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         try:
-            value = dump(
-                warnings=False
-            )  # pydantic warns about what structured output adds to a client's model
+            value = dump(warnings=False)  # pydantic warns about what a client adds for structured output
         except TypeError:  # another `model_dump`
             value = dump()
     return json_value(value)
@@ -93,7 +91,7 @@ def _message(message: Part, role: str) -> Part:
     if _is_object(message.get("function_call")):  # OpenAI's, before it had `tool_calls`
         read.append(tool_call(message["function_call"]))
     read += [tool_call(call) for call in requested] if isinstance(requested, list) else []
-    if role in {"tool", "function"} and any(part["type"] == "text" for part in read):
+    if role in {"tool", "function"} and any(part.get("type") == "text" for part in read):
         call_id = message.get("tool_call_id") or message.get("id")
         result = {"type": "tool_call_response", "id": call_id, "name": message.get("name")}
         read = [{**_present(result), "response": _joined(content)}]

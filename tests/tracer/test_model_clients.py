@@ -414,13 +414,27 @@ PNG = {"type": "blob", "mime_type": "image/png", "modality": "image", "content":
                 }
             ],
         ),
+        (
+            [{"role": "tool", "content": [{"toolResult": {"toolUseId": "1", "content": []}}]}],
+            [{"role": "tool", "parts": [{"toolResult": {"toolUseId": "1", "content": []}}]}],
+        ),
         ({"role": "user", "content": "What is this?"}, [{"role": "user", "parts": [QUESTION]}]),
         (
             [{"role": "user", "parts": [QUESTION, PNG]}, {"role": "assistant", "parts": [call("1")]}],
             [{"role": "user", "parts": [QUESTION, PNG]}, {"role": "assistant", "parts": [call("1")]}],
         ),
     ],
-    ids=["openai", "anthropic", "gemini", "responses", "a-part", "texts", "a-message", "conventions"],
+    ids=[
+        "openai",
+        "anthropic",
+        "gemini",
+        "responses",
+        "a-part",
+        "texts",
+        "bedrock",
+        "a-message",
+        "conventions",
+    ],
 )
 def test_messages_of_a_client_are_recorded_as_the_conventions_have_them(recorded, messages, expected):
     with tracer.llm_call("m") as llm:
