@@ -35,7 +35,7 @@ NOT_A_COMPARISON = (CONVERSATION, REFERENCE_GATES["agents_evaluated"])
 # The default gates that pass whatever happened if their reference is an empty list or object.
 EMPTY_IS_NOTHING = ("tool_usage_accuracy", "state_management_fidelity")
 
-# Measured for every session.
+# Measured for every session, with a question that has the reference if it needs one.
 REPORTED = (
     "token_usage",
     "latency_metrics",
@@ -49,6 +49,7 @@ REPORTED = (
     "output_density",
     "sandbox_usage",
     "cost",
+    "response_match",
 )
 
 
@@ -117,7 +118,8 @@ class MetricPlan:
             if gate.name == CONVERSATION
             or (gate.needs not in replaced and question.reference(gate.needs or "") is not None)
         ]
-        return (*gates, *self.requested, *self.reported)
+        reported = [m for m in self.reported if m.needs is None or question.reference(m.needs) is not None]
+        return (*gates, *self.requested, *reported)
 
     def decide(
         self,

@@ -33,6 +33,7 @@ from spangrade.evaluator.metrics.definitions import (
 from spangrade.evaluator.metrics.managed import ask_vertex
 from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score, metric
+from spangrade.evaluator.metrics.response import response_match
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 
@@ -190,4 +191,5 @@ def _judge() -> Metric:
 METRICS = (
     *(judged(name, definition) for name, definition in shipped_definitions().items()),
     final_response_match,
+    response_match,
 )

@@ -191,3 +191,11 @@ def test_broken_comes_before_failed_before_inconclusive_before_passed(present: t
         assert graded(said(), FIT, gates).verdict is present[0]
         assert graded(said("bye"), FIT, gates).verdict is present[0]
         assert exit_code(order) == EXITS[present[0]]
+
+
+def test_a_requested_gate_on_the_words_of_the_reply_replaces_its_comparison() -> None:
+    asked = question(reference_response="ok then")  # the reply is "ok"
+    one = graded(said(), asked, [parse_metric("response_match>=0.6")])
+    assert one[2:4] == (Verdict.PASSED, "")
+    assert "final_response_match" not in one.outcomes
+    assert "response_match" not in graded(said(), FIT).outcomes  # without the reference it is not reported

@@ -191,6 +191,8 @@ def test_our_own_files_are_definitions() -> None:
         "tool_usage_accuracy@judge",
         "state_management_fidelity@judge",
         "response_correctness@judge",
+        "final_response_match",
+        "response_match",
     ]
     for name in sorted(MANAGED):
         metric = judged(name, definitions_of(managed(name.lower() + "_v1"), "m.json")["m"])

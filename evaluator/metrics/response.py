@@ -1,0 +1,36 @@
+"""The metric of the words of the last reply, compared with those of `reference_response`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from unicodedata import normalize
+
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.metrics.columns import final_response
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
+from spangrade.evaluator.metrics.stem import stem
+from spangrade.evaluator.session import Session
+
+_TOKEN = re.compile(r"[^\W_]+")
+_LONGEST_UNSTEMMED = 3  # letters, as in rouge-score
+
+
+@metric(needs="reference_response")
+def response_match(session: Session, question: GoldenQuestion) -> Outcome:
+    """ROUGE-1 F score of the last reply and the reference's: the words that both have."""
+    reply = final_response(session)
+    if reply is None:
+        return Inconclusive("the last reply is not recorded")
+    actual, expected = _words(reply), _words(question.reference("reference_response"))
+    if not actual or not expected:
+        return Inconclusive(f"the {'reference' if actual else 'last reply'} has no words")
+    shared = (actual & expected).total()
+    reason = f"{shared} words of {actual.total()} in the reply and {expected.total()} in the reference"
+    return Score(2 * shared / (actual.total() + expected.total()), None, reason)
+
+
+def _words(text: str) -> Counter[str]:
+    """Return the words of a text: runs of letters and digits in NFC and lower case, English ones as stems."""
+    tokens = _TOKEN.findall(normalize("NFC", text).lower())
+    return Counter(stem(t) if len(t) > _LONGEST_UNSTEMMED and t.isascii() else t for t in tokens)
