@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -110,7 +111,7 @@ class MetricTotals:
         gated = self.passed + self.failed
         return {
             "scores": len(ordered),
-            "mean": sum(ordered) / len(ordered) if ordered else None,
+            "mean": math.fsum(ordered) / len(ordered) if ordered else None,
             "p50": nearest_rank(ordered, 0.5),
             "p95": nearest_rank(ordered, 0.95),
             "pass_rate": self.passed / gated if gated else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -63,7 +64,7 @@ def total_cost(llm_calls: Iterable[LLMCall]) -> tuple[float | None, str | None]:
             costs.append(call.cost_usd)
     if unpriced or not costs:
         return None, ", ".join(sorted(unpriced)) or None
-    return sum(costs), None
+    return math.fsum(costs), None  # the same in any order and on every version of Python
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from spangrade.converters.spans.observation import Observation
@@ -62,7 +63,7 @@ def latency(
     """
     own = _own_intervals(tree)
     turn_times = [turn.latency_s for turn in turns if turn.latency_s is not None]
-    total_s = round(sum(turn_times), 6) if len(turn_times) == len(turns) else None
+    total_s = round(math.fsum(turn_times), 6) if len(turn_times) == len(turns) else None
     llm_timed = bool(own["llm"]) and all(call.latency_s is not None for call in llm_calls)
     tools_timed = all(tool.latency_s is not None for tool in tool_interactions)
     rest_s = None if total_s is None else total_s - length_s(own["llm"] + own["tool"])

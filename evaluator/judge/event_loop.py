@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import functools
 import threading
-from concurrent.futures import Future
 
 _starting = threading.Lock()
 
@@ -23,20 +22,28 @@ def own_loop() -> asyncio.AbstractEventLoop:
 
 @functools.cache
 def _start_loop() -> asyncio.AbstractEventLoop:
-    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-
-    async def until_exit() -> None:
-        at_exit = asyncio.Event()
-        started.set_result((asyncio.get_running_loop(), at_exit))
-        await at_exit.wait()
-
-    thread = threading.Thread(target=asyncio.run, args=(until_exit(),), name="spangrade-judge", daemon=True)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=_run, args=(loop,), name="spangrade-judge", daemon=True)
     thread.start()
-    loop, at_exit = started.result()
 
     @atexit.register
     def stop() -> None:
-        loop.call_soon_threadsafe(at_exit.set)
+        loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
     return loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then cancel its tasks.
+
+    asyncio.run would also shut the loop's executor down, in a new thread, which Python 3.12 does not start at
+    exit any more. The executor's threads are joined at exit in any case.
+    """
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from operator import itemgetter
 
@@ -36,7 +37,7 @@ def token_usage(session: Session) -> Outcome:
 def cost(session: Session) -> Outcome:
     """The cost of the model calls in US dollars, each at its model's price at that time."""
     if session.cost_usd is None:
-        known = sum(call.cost_usd for call in session.llm_calls if call.cost_usd is not None)
+        known = math.fsum(call.cost_usd for call in session.llm_calls if call.cost_usd is not None)
         return Inconclusive(session.cost_unknown or "the cost is not known", known)
     return Score(session.cost_usd, None, f"{len(session.llm_calls)} model calls")
 

@@ -82,7 +82,8 @@ def test_the_captured_simulations_are_graded_as_they_are(
     spangrade: Spangrade, tmp_path: Path, name: str
 ) -> None:
     done = spangrade("grade", SIMULATION / name, "--db", tmp_path / "s.duckdb")
-    assert (done.code, done.err, done.out[-1]) == (0, [], "5 sessions: 5 passed")
+    # Neither file has references.
+    assert (done.code, done.err, done.out[-1]) == (4, [], "5 sessions: 5 inconclusive")
 
 
 @captured
