@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import pkgutil
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import islice
@@ -32,6 +33,7 @@ EXAMPLES = 20_000 if settings.get_current_profile_name() == "long" else 200
 TRACE_IDS = ("a" * 32, "b" * 32)
 SPAN_IDS = tuple(f"{number:016x}" for number in range(1, 9))
 TIMES = (0, 1, 2, 10**9, 1_795_249_385_221_200_381, 2**63 - 1)
+_JSON = "(JSON)"
 DEPTHS = (99, 100, 101, 253, 254, 255, 300, 950, 1_000, 1_024)
 
 
@@ -119,6 +121,35 @@ def _with_part_replaced(value: Any, new: Any, random: Random) -> Any:
     changed: Any = value.copy()
     place = random.choice(list(changed) if isinstance(changed, dict) else range(len(changed)))
     changed[place] = _with_part_replaced(changed[place], new, random)
+    return changed
+
+
+def places(value: Any) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path to each part of a value; `_JSON` in it is the value of a JSON text."""
+    yield ()
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            inside: Iterable[tuple[Any, Any]] = [(_JSON, orjson.loads(value))]
+        except orjson.JSONDecodeError:
+            return
+    elif isinstance(value, dict):
+        inside = value.items()
+    else:
+        inside = enumerate(value) if isinstance(value, list) else ()
+    for step, part in inside:
+        for path in places(part):
+            yield (step, *path)
+
+
+def with_place(value: Any, path: Sequence[str | int], new: Any) -> Any:
+    """Return a value with the part at a path replaced."""
+    if not path:
+        return new
+    step, *rest = path
+    if step == _JSON:
+        return dumps(with_place(orjson.loads(value), rest, new))
+    changed = value.copy()
+    changed[step] = with_place(value[step], rest, new)
     return changed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hostile import EXAMPLES, logs, recorded_spans, spans, words
+from hostile import EXAMPLES, logs, places, recorded_spans, spans, with_place, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +52,18 @@ def test_no_span_is_unreadable_and_no_session_fails(
     some_spans: list[Span], some_logs: list[LogRecord]
 ) -> None:
     derived(some_spans, some_logs)
+
+
+def test_each_place_of_the_recordings_may_hold_a_value_of_another_type() -> None:
+    tried: set[tuple[object, ...]] = set()
+    for span in recorded_spans():
+        for path in places(span.attributes):
+            place = (span.scope_name, *("[]" if isinstance(step, int) else step for step in path))
+            if path and place not in tried:
+                tried.add(place)
+                for new in (["x"], {"a": {}}, 5):
+                    read(span._replace(attributes=with_place(span.attributes, path, new)))
+    assert len(tried) > 1_000
 
 
 def test_the_words_are_all_that_dialects_look_up_in_the_recordings() -> None:
