@@ -37,9 +37,9 @@ def write_reports(
 ) -> None:
     """Write the reports of a run to a folder that has its sessions.jsonl.
 
-    `facts` are those of the sessions, in the same order, `metrics` the requested ones, `at` is the run's
-    time. The sessions are read one by one, so that a large run is never held whole. Raises InputError if a
-    file cannot be written.
+    `facts` are those of the sessions, in the order of their grades, `metrics` the requested ones, `at` is the
+    run's time. The sessions are read one by one, so that a large run is never held whole. Raises InputError
+    if a file cannot be written.
     """
     file = folder / "sessions.jsonl"
     try:
@@ -56,7 +56,9 @@ def _write_summary(
 ) -> None:
     deterministic, judged = Means(), Means()
     places: dict[str, list[tuple[int, int]]] = {}
-    for (place, line), (fact_place, fact) in zip(_sessions(file), facts.read(), strict=True):
+    each = facts.read()
+    for place, line in _sessions(file):
+        fact_place, fact = _next_of(line, each)
         deterministic.add(fact["deterministic_metrics"])
         judged.add({"": {name: one["value"] for name, one in line["metrics"].items() if is_judged(one)}})
         if line["question_id"] is not None:
@@ -83,8 +85,15 @@ def _with_columns(
     agents = {question.id: question.agents_evaluated for question in dataset.golden_questions}
     each = facts.read()
     for line in _lines(file):
-        columns = {} if line["session_id"] is None else next(each)[1]["columns"]
+        columns = {} if line["session_id"] is None else _next_of(line, each)[1]["columns"]
         yield line, {"agents_evaluated": agents.get(line["question_id"]), **columns}
+
+
+def _next_of(
+    line: Mapping[str, Any], facts: Iterator[tuple[int, dict[str, Any]]]
+) -> tuple[int, dict[str, Any]]:
+    """Return the facts of a graded session, past those of sessions that were read and not graded."""
+    return next(one for one in facts if one[1]["columns"]["session_id"] == line["session_id"])
 
 
 def _sessions(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

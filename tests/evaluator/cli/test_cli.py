@@ -83,6 +83,15 @@ def test_only_the_sessions_of_the_spans_given_are_graded(graded: Path, tmp_path:
     )  # the other questions are unanswered
 
 
+def test_the_json_of_a_grading_names_the_run_and_every_session(graded: Path) -> None:
+    printed = answer("grade", GOLDEN, cwd=graded)
+    runs = answer("sql", "SELECT run_id FROM runs", cwd=graded)
+    assert {"run_id": printed["run_id"]} in runs
+    assert {(one["session_id"], one["verdict"], one["reason"]) for one in printed["grades"]} == {
+        (f"conversation-{number}", "passed", "") for number in range(1, 5)
+    }
+
+
 def test_a_gate_that_is_missed_fails_with_exit_1(graded: Path) -> None:
     done = spangrade("grade", GOLDEN, "--metric", "tool_success_rate>=1", cwd=graded)
     assert done.returncode == 1

@@ -66,8 +66,9 @@ def graded(folder: Path) -> Run:
         Grade(None, "q2", Verdict.INCONCLUSIVE, "no session answers it", {}),
     ]
     run = Run("r1", "golden.json")
+    read = [recorded("s1", 100), recorded("not graded", 7), recorded("@s2", 200, "a\x00\nb")]
     with SessionFacts() as facts:
-        for _ in facts.noted([recorded("s1", 100), recorded("@s2", 200, "a\x00\nb"), recorded("s3", 300)]):
+        for _ in facts.noted([*read, recorded("s3", 300)]):
             pass
         for one in written(grades, folder):
             run.add(one)
