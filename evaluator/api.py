@@ -18,6 +18,7 @@ from spangrade.evaluator.derive import load, rebuild, update
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.grading.policy import dropped_references
+from spangrade.evaluator.grading.selection import Selection
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
 from spangrade.evaluator.maintenance.lint import Finding, lint
@@ -173,6 +174,10 @@ class Database:
         spans: StrPath | Iterable[StrPath] = (),
         metrics: str | Metric | Iterable[str | Metric] = (),
         metrics_files: StrPath | Iterable[StrPath] = (),
+        sessions: str | Iterable[str] = (),
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
+        latest_per_question: bool = False,
         no_reference: str | Iterable[str] = (),
         no_references: bool = False,
         require_match: bool = False,
@@ -182,7 +187,9 @@ class Database:
 
         `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, or a simulation's
         CSV or JSONL. The sessions graded are those of `spans` (files, imported first), of the folder, or of
-        the simulation; with none of these, all that are stored.
+        the simulation; with none of these, all that are stored. Of these are chosen the ids `sessions`, those
+        that started from `since` on and before `until` (see `delete` for the form of a time), and with
+        `latest_per_question` the last of each question. Raises InputError for an id that is not among them.
 
         `metrics` are names, with a threshold (`"tool_recall>=0.9"`) gates, or `Metric`s; those of
         `metrics_files` (.json, .sql, .py) come on top. The references of a question are gates too, each
@@ -199,6 +206,12 @@ class Database:
             spans=_paths(spans),
             metrics=[metrics] if isinstance(metrics, str | Metric) else list(metrics),
             metrics_files=_paths(metrics_files),
+            selection=Selection(
+                (sessions,) if isinstance(sessions, str) else tuple(sessions),
+                None if since is None else deletion.parse_time(since),
+                None if until is None else deletion.parse_time(until),
+                latest_per_question,
+            ),
             without=dropped_references(
                 [no_reference] if isinstance(no_reference, str) else list(no_reference), every=no_references
             ),

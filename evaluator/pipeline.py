@@ -21,6 +21,7 @@ import duckdb
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
 from spangrade.evaluator.grading.grade import grade
+from spangrade.evaluator.grading.selection import ALL, Selection
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
@@ -211,6 +212,7 @@ def grade_dataset(
     spans: Sequence[Path] = (),
     metrics: Sequence[str | Metric] = (),
     metrics_files: Sequence[Path] = (),
+    selection: Selection = ALL,
     without: Collection[str] = (),
     require_match: bool = False,
     out: Path | None = None,
@@ -219,9 +221,9 @@ def grade_dataset(
     """Grade sessions of a database against a dataset, save the scores, and return the run.
 
     With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
-    graded; with a dataset that brings its own sessions, those; else all stored sessions. The references named
-    in `without` are not gates; with `require_match` an unmatched session counts as inconclusive. In the
-    folder `out` the reports are written (docs/reports.md).
+    graded; with a dataset that brings its own sessions, those; else all stored sessions. The `selection` of
+    them is graded. The references named in `without` are not gates; with `require_match` an unmatched session
+    counts as inconclusive. In the folder `out` the reports are written (docs/reports.md).
     """
     recordings = list(spans)
     if dataset.is_dir():
@@ -249,6 +251,12 @@ def grade_dataset(
             drain(store)
             update(store)
         sessions = SessionReader(store, only)
+    if selection != ALL:
+        only = selection.ids(sessions.read(callbacks), golden.questions)
+        if unknown := [session_id for session_id in selection.session_ids if session_id not in only]:
+            raise InputError(f"{db}: no session {unknown[0]!r} to grade: `spangrade sessions` lists them")
+        with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
+            sessions = SessionReader(store, only)
     if queries := [metric.function for metric in wanted if isinstance(metric.function, Query)]:
         with Store.open(db, confined=True, wait_s=RUN_WAIT_S) as store:
             for query in queries:

@@ -28,6 +28,18 @@ def grade(
         typer.Option(metavar="NAME[>=T]", help="A metric to grade by; with a threshold it is a gate."),
     ] = None,
     metrics_file: MetricsFiles = None,
+    session: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Grade this session; repeat it for more.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only sessions since 2026-01-31, or of the last 30d.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only sessions that started before this time.")
+    ] = None,
+    latest_per_question: Annotated[
+        bool, typer.Option("--latest-per-question", help="Of sessions with one question only the last.")
+    ] = False,
     no_reference: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A reference of the questions that is not a gate."),
@@ -53,6 +65,10 @@ def grade(
             spans=spans or (),
             metrics=metric or (),
             metrics_files=metrics_file or (),
+            sessions=session or (),
+            since=since,
+            until=until,
+            latest_per_question=latest_per_question,
             no_reference=no_reference or (),
             no_references=no_references,
             require_match=require_match,
