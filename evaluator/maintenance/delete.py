@@ -170,7 +170,7 @@ def _select(store: Store, sessions: Sequence[str], before: dict[str, int] | None
             raise InputError(f"{store.path}: no session {unknown[0]!r}: `spangrade sessions` lists them")
         store.query(
             "INSERT INTO to_delete FROM traces",
-            traces=arrow_column("session_id", [trace_id for trace_id, _ in underived]),
+            traces=arrow_column("session_id", [session_id for session_id, _ in underived]),
         )
     if before is not None:
         store.query(statement("sessions_before", "spangrade.evaluator.maintenance"), before)

@@ -141,6 +141,16 @@ def test_a_session_that_cannot_be_derived_is_deleted(db: Path) -> None:
         assert store.query("SELECT count(*) FROM spans") == [(4,)]
 
 
+def test_spans_that_make_no_session_are_deleted_by_their_conversation(db: Path) -> None:
+    unreadable = {"gen_ai.operation.name": [{"a": []}], "gen_ai.conversation.id": "bad"}
+    with Store.open(db) as store:
+        store.add([turn("bad", 20)._replace(name="n", attributes=unreadable)])
+    assert delete(db, sessions=["bad"])[:2] == (0, 1)
+    with Store.open(db, read_only=True) as store:
+        assert store.query("SELECT count(*) FROM spans WHERE name = 'n'") == [(0,)]
+        assert store.query("SELECT count(*) FROM spans") == [(6,)]
+
+
 def test_what_a_dead_process_spilled_to_disk_is_removed(db: Path) -> None:
     spilled = db.with_name(f"{db.name}.tmp") / "duckdb_temp_storage_DEFAULT-0.tmp"
     spilled.parent.mkdir()
