@@ -118,6 +118,8 @@ def _part(part: Any) -> Part | None:
     if kind == "reasoning" and not isinstance(part.get("content"), str):  # an item of OpenAI's Responses
         summary = _joined(part.get("summary"))
         return {"type": "reasoning", "content": summary} if isinstance(summary, str) and summary else None
+    if kind == "tool_call_response":
+        return part  # of the conventions; a result of null is a result
     if kind == "tool_call" and "function" not in part:
         return _present(part)
     if kind in _CALLS:
