@@ -6,7 +6,19 @@ from collections.abc import Mapping
 from typing import assert_type
 
 import spangrade
-from spangrade import Database, Failure, Inconclusive, Metric, Outcome, Rows, Run, Score, Session, metric
+from spangrade import (
+    Database,
+    Failure,
+    Inconclusive,
+    Metric,
+    NotApplicable,
+    Outcome,
+    Rows,
+    Run,
+    Score,
+    Session,
+    metric,
+)
 
 
 @metric(threshold=5, unit="turns", higher_is_better=False)
@@ -18,7 +30,7 @@ def of_an_outcome(outcome: Outcome) -> float | None:
     match outcome:
         case Score(value):
             return value
-        case Inconclusive() | Failure():
+        case Inconclusive() | NotApplicable() | Failure():
             return None
 
 
