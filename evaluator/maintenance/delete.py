@@ -15,7 +15,7 @@ from spangrade.tracer.errors import InputError, StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.compact import mark_pending, shrink
-from spangrade.tracer.store.spool import drain, folder_of
+from spangrade.tracer.store.spool import drain, spool_files
 from spangrade.tracer.store.sql import statement
 
 _SPANS = "trace_id IN (FROM traces_to_delete)"
@@ -106,7 +106,7 @@ def _load_spool(store: Store, *, all_of_it: bool) -> None:
     Raises StoreLockedError if it is not sealed in time.
     """
     drain(store)
-    growing = [file for file in folder_of(store.path).glob("*") if file.suffix in _GROWING]
+    growing = spool_files(store.path, *_GROWING)
     if not (all_of_it and growing):
         return
     give_up_s = time.monotonic() + _SEAL_WAIT_S
@@ -127,7 +127,8 @@ def _derive(store: Store) -> None:
 
 def _rejected(db: Path, before_ns: int | None) -> list[Path]:
     """Return the files of the spool that could not be loaded and were last written before a time."""
-    files = [file for file in folder_of(db).glob("[0-9]*") if file.suffix not in (*_GROWING, ".spool")]
+    segments = [file for file in spool_files(db, "") if file.name[0].isdigit()]
+    files = [file for file in segments if file.suffix not in (*_GROWING, ".spool")]
     return [file for file in files if before_ns is None or file.stat().st_mtime_ns < before_ns]
 
 

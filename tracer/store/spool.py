@@ -137,7 +137,20 @@ def write(db: Path, tables: Mapping[Table, na.Array]) -> None:
 def waiting(db: Path) -> list[Path]:
     """Return the sealed segments of a database's spool, oldest first; seal the abandoned ones before."""
     recover(db)
-    return sorted(folder_of(db).glob("*.spool"))
+    return spool_files(db, ".spool")
+
+
+def spool_files(db: Path, *endings: str) -> list[Path]:
+    """Return the files of a database's spool with one of these endings, oldest first.
+
+    The list is empty without a spool, and for a user who may not read it. Raises OSError if it cannot be read
+    for another reason, such as too many open files: `Path.glob` of Python 3.12 returns nothing then.
+    """
+    try:
+        files = list(folder_of(db).iterdir())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    return sorted(file for file in files if file.name.endswith(endings))
 
 
 def recover(db: Path) -> None:
@@ -147,8 +160,7 @@ def recover(db: Path) -> None:
     """
     if os.name != "posix":
         return  # only there a lock shows whether a process lives
-    folder = folder_of(db)
-    for segment in sorted([*folder.glob("*.open"), *folder.glob("*.part")]):
+    for segment in spool_files(db, ".open", ".part"):
         with suppress(OSError):  # another process was faster, or the file system is read-only
             _recover(segment)
 
