@@ -23,7 +23,7 @@ MAX_BYTES = 10**9  # of the result, which is kept in memory beside what DuckDB n
 
 # DuckDB's own limit does not cover what one function allocates for one huge value.
 _ALLOCATED_BYTES = 4 * 2**30
-# What DuckDB cannot interrupt (one call of a function over a huge value) may run on for so long.
+# What DuckDB cannot interrupt (one call of a function over a huge value) may exceed its limit by this much.
 GRACE_S = 5.0
 _INTERRUPT_EVERY_S = 0.05  # an interrupt that comes before the query starts has no effect
 
