@@ -74,7 +74,8 @@ class GeminiStandIn:
     """`answer` makes the model's text of a request; the rest is set by a test at any time.
 
     `failures` are status codes to answer first, one a request. `body`, where set, is sent as it is in place
-    of a response. `usage` None leaves the token counts out.
+    of a response. `usage` None leaves the token counts out. `models` are those that it has; None: all, and it
+    does not answer which.
     """
 
     url: str = ""
@@ -82,6 +83,8 @@ class GeminiStandIn:
     failures: list[int] = field(default_factory=list)
     body: bytes | None = None
     usage: dict[str, int] | None = field(default_factory=lambda: dict(USAGE))
+    models: set[str] | None = None
+    checks: list[str] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     busiest: int = 0
     _under_way: int = 0
@@ -135,6 +138,8 @@ class GeminiStandIn:
             if self._barrier is not None:
                 self._barrier.wait()
             self._open.wait(PATIENCE_S)
+            if self.models is not None and (missing := self._missing_model(request)):
+                return missing
             if failure:
                 error = {"code": failure, "message": f"stand-in fails with {failure}", "status": "FAILED"}
                 return failure, json.dumps({"error": error}).encode()
@@ -144,6 +149,21 @@ class GeminiStandIn:
         finally:
             with self._changed:
                 self._under_way -= 1
+
+    def _missing_model(self, request: Request) -> tuple[int, bytes] | None:
+        named = request.body.get("model") or re.search(r"/models/([^:/]+)", request.path)[1]
+        return None if named in self.models else self.respond_about(f"/models/{named}")
+
+    def respond_about(self, path: str) -> tuple[int, bytes]:
+        """Answer a GET, which asks for a model."""
+        self.checks.append(path)
+        model = path.rpartition("/")[2].partition("?")[0]
+        if self.models is None:
+            return 404, json.dumps({"detail": f"Not Found: {path}"}).encode()
+        if model in self.models:
+            return 200, json.dumps({"id": model, "name": f"models/{model}", "type": "model"}).encode()
+        message = f"models/{model} is not found: the model '{model}' does not exist"
+        return 404, json.dumps({"error": {"code": 404, "message": message, "status": "NOT_FOUND"}}).encode()
 
     def _response(self, request: Request) -> dict[str, Any]:
         text = self.answer(request)
@@ -171,7 +191,12 @@ def gemini_standin() -> Iterator[GeminiStandIn]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            status, content = standin.respond(Request(self.path, headers, body))
+            self._send(*standin.respond(Request(self.path, headers, body)))
+
+        def do_GET(self) -> None:
+            self._send(*standin.respond_about(self.path))
+
+        def _send(self, status: int, content: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from typing import Annotated
 
@@ -37,6 +38,10 @@ _CRITERION: dict[Task, str] = {
     "satisfies": "Statement",
     "rate": "Instruction",
 }
+
+
+# Local models put their JSON into a code block, whatever they are asked for.
+_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
 
 
 class Decision(BaseModel):
@@ -92,7 +97,7 @@ def _message(question: Question, fence: str) -> str:
 
 
 def read_answer(question: Question, text: str | None, judge: str) -> Verdict:
-    """Return the verdict in a model's text.
+    """Return the verdict in a model's text: JSON, alone or as the only thing in a Markdown code block.
 
     Raises:
         JudgeError: the text does not have the requested structure.
@@ -101,8 +106,9 @@ def read_answer(question: Question, text: str | None, judge: str) -> Verdict:
         raise JudgeError(
             f"judge {judge}: the answer is empty, expected {answer_type(question).__name__} as JSON"
         )
+    fenced = _FENCED.fullmatch(text)
     try:
-        answer = answer_type(question).model_validate_json(text, strict=True)
+        answer = answer_type(question).model_validate_json(fenced[1] if fenced else text, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "answer"

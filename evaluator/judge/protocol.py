@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from spangrade.tracer.errors import ExitCode, SpangradeError
+from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
+
+CHECK_TIMEOUT_S = 5  # for the check of a model, without retries
 
 Task = Literal["same_meaning", "satisfies", "rate"]
 
@@ -25,6 +27,10 @@ class JudgeError(SpangradeError):
 
 class JudgeBudgetExceeded(JudgeError):  # noqa: N818 (the name says what happened)
     """The budget of the run does not allow another call."""
+
+
+class UnknownJudgeModel(InputError):  # noqa: N818 (the name says what is wrong)
+    """The judge's provider does not have the model: nothing can be judged until it is corrected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +78,27 @@ class Judge(Protocol):
 
         Raises:
             JudgeUnavailable: there is no key.
+            UnknownJudgeModel: the provider answers that it does not have the model.
             JudgeError: the call failed, or its answer is not valid.
         """
         ...
+
+
+@runtime_checkable
+class ModelCheck(Protocol):
+    """What a judge may have besides: it asks its provider for the model, which costs nothing."""
+
+    async def check_model(self) -> None:
+        """Raise UnknownJudgeModel if the provider answers that it does not have the model.
+
+        Any other error is not an answer to that: it is left to the first question.
+        """
+        ...
+
+
+def rejects_model(status: int | None, message: str, model: str) -> bool:
+    """Return whether an HTTP error says that a model is unknown, rather than an address or a path."""
+    return status == 404 and (model in message or "model_not_found" in message)
 
 
 def same_meaning(actual: str, expected: str) -> Question:

@@ -20,6 +20,7 @@ from spangrade.evaluator.judge.protocol import (
     JudgeBudgetExceeded,
     JudgeError,
     JudgeUnavailable,
+    ModelCheck,
     Question,
     Verdict,
 )
@@ -43,6 +44,30 @@ class Spent:
     input_tokens: int | None = 0
     output_tokens: int | None = 0
     cost_usd: float | None = 0.0
+
+    def __str__(self) -> str:
+        """Return it in one line: `2 calls, 6 cache hits, 2000 tokens in, 200 out, $0.001100`."""
+        tokens = [
+            "unknown" if count is None else str(count) for count in (self.input_tokens, self.output_tokens)
+        ]
+        cost = "cost unknown" if self.cost_usd is None else f"${self.cost_usd:.6f}"
+        return (
+            f"{self.calls} call{'' if self.calls == 1 else 's'}, "
+            f"{self.cache_hits} cache hit{'' if self.cache_hits == 1 else 's'}, "
+            f"{tokens[0]} tokens in, {tokens[1]} out, {cost}"
+        )
+
+
+def total_spent(parts: Iterable[Spent]) -> Spent:
+    """Return the sum; what is unknown in any part is unknown in it."""
+    parts = list(parts)
+    return Spent(
+        sum(part.calls for part in parts),
+        sum(part.cache_hits for part in parts),
+        _sum(part.input_tokens for part in parts),
+        _sum(part.output_tokens for part in parts),
+        _sum(part.cost_usd for part in parts),
+    )
 
 
 class JudgeRun:
@@ -87,11 +112,21 @@ class JudgeRun:
         """The usage until now."""
         return self._spent
 
+    def check_model(self) -> None:
+        """Ask the provider, if it can say so, whether it has the judge's model; this costs nothing.
+
+        Raises UnknownJudgeModel if it does not. Without a key, or if the provider cannot be reached, nothing
+        is raised: the first question tells.
+        """
+        if isinstance(self._judge, ModelCheck):
+            asyncio.run_coroutine_threadsafe(self._judge.check_model(), own_loop()).result()
+
     async def ask(self, question: Question) -> Verdict:
         """Return the verdict, `cached` if it was known.
 
         Raises:
             JudgeUnavailable: the judge has no key.
+            UnknownJudgeModel: the provider does not have the model.
             JudgeBudgetExceeded: the budget does not allow another call.
             JudgeError: the judge broke.
             StoreError: the cache cannot be used.

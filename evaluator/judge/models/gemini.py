@@ -12,7 +12,15 @@ from genai_prices import Usage
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.evaluator.judge.price import price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
-from spangrade.evaluator.judge.protocol import JudgeError, JudgeUnavailable, Question, Verdict
+from spangrade.evaluator.judge.protocol import (
+    CHECK_TIMEOUT_S,
+    JudgeError,
+    JudgeUnavailable,
+    Question,
+    UnknownJudgeModel,
+    Verdict,
+    rejects_model,
+)
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -55,11 +63,34 @@ class GeminiJudge:
         except GoogleAuthError as error:
             raise JudgeUnavailable(f"judge {self.name}: no credentials: {error}") from error
         except errors.APIError as error:
-            raise JudgeError(f"judge {self.name}: {error.code} {error.status}: {error.message}") from error
+            text = f"judge {self.name}: {error.code} {error.status}: {error.message}"
+            if rejects_model(error.code, str(error.message), self.model):
+                raise UnknownJudgeModel(text) from error
+            raise JudgeError(text) from error
         except _transport_errors() as error:
             message = " ".join(str(error).split())
             raise JudgeError(f"judge {self.name}: {type(error).__name__}: {message:.200}") from error
         return self._verdict(question, response)
+
+    async def check_model(self) -> None:
+        """Raise UnknownJudgeModel if Gemini does not have the model; see `ModelCheck`."""
+        from google.auth.exceptions import GoogleAuthError
+        from google.genai import errors, types
+
+        once = types.HttpOptions(
+            timeout=CHECK_TIMEOUT_S * 1000, retry_options=types.HttpRetryOptions(attempts=1)
+        )
+        try:
+            await self._client.aio.models.get(
+                model=self.model, config=types.GetModelConfig(http_options=once)
+            )
+        except errors.APIError as error:
+            if rejects_model(error.code, str(error.message), self.model):
+                raise UnknownJudgeModel(f"judge {self.name}: {error.code}: {error.message}") from error
+        except (JudgeUnavailable, GoogleAuthError):
+            pass
+        except _transport_errors():
+            pass
 
     @functools.cached_property
     def _client(self) -> Client:

@@ -12,7 +12,15 @@ from pydantic import BaseModel, Field, ValidationError
 
 from spangrade.evaluator.judge.price import price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
-from spangrade.evaluator.judge.protocol import JudgeError, JudgeUnavailable, Question, Verdict
+from spangrade.evaluator.judge.protocol import (
+    CHECK_TIMEOUT_S,
+    JudgeError,
+    JudgeUnavailable,
+    Question,
+    UnknownJudgeModel,
+    Verdict,
+    rejects_model,
+)
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -50,10 +58,31 @@ class OpenAICompatibleJudge:
                 },
             )
         except APIStatusError as error:
-            raise JudgeError(f"judge {self.name}: {error.status_code}: {error.message}") from error
+            text = f"judge {self.name}: {error.status_code}: {error.message}"
+            if rejects_model(error.status_code, error.message, self.model):
+                raise UnknownJudgeModel(text) from error
+            raise JudgeError(text) from error
         except (OpenAIError, ValueError) as error:  # ValueError: a body that is not the API's
             raise JudgeError(f"judge {self.name}: {type(error).__name__}: {error}") from error
         return self._verdict(question, completion)
+
+    async def check_model(self) -> None:
+        """Raise UnknownJudgeModel if the server does not have the model; see `ModelCheck`."""
+        try:
+            client = self._client.with_options(timeout=CHECK_TIMEOUT_S, max_retries=0)
+        except JudgeUnavailable:
+            return
+        from openai import APIStatusError, OpenAIError
+
+        try:
+            await client.models.retrieve(self.model)
+        except APIStatusError as error:
+            # A server without this path may answer with the path, which ends with the model's name.
+            message = error.message.replace(f"/models/{self.model}", "")
+            if rejects_model(error.status_code, message, self.model):
+                raise UnknownJudgeModel(f"judge {self.name}: {error.status_code}: {error.message}") from error
+        except (OpenAIError, ValueError):
+            pass
 
     @functools.cached_property
     def _client(self) -> AsyncOpenAI:

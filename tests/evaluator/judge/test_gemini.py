@@ -12,6 +12,7 @@ from spangrade.evaluator.judge import (
     JudgeRun,
     JudgeUnavailable,
     Spent,
+    UnknownJudgeModel,
     Verdict,
     rate,
     same_meaning,
@@ -89,7 +90,8 @@ def test_a_rating_needs_two_scores():
         '{"reason": "r", "passed": "true"}',
         '{"reason": "r", "passed": 1}',
         '{"reason": "r", "passed": true, "score": 7}',
-        '```json\n{"reason": "r", "passed": true}\n```',
+        'Yes:\n```json\n{"reason": "r", "passed": true}\n```',
+        '```json\n{"reason": "r", "passed": true}\n``` and ```json\n{"reason": "r", "passed": true}\n```',
         '{"reason": "r", "passed": true} {"reason": "r", "passed": true}',
         '{"reason": "r", "passed": tr',
     ],
@@ -236,3 +238,32 @@ async def test_any_text_can_be_asked_about_and_kept(gemini, tmp_path, text):
     run = JudgeRun(judge_of(gemini), cache=tmp_path / "cache.sqlite")
     assert (await run.ask(same_meaning(text, "Hello"))).passed
     assert gemini.requests[0].actual == text.replace("\ud800", "?")
+
+
+# --- models
+
+
+def test_an_unknown_model_is_reported_before_it_is_asked(gemini):
+    gemini.models = {MODEL}
+    JudgeRun(judge_of(gemini)).check_model()
+    with pytest.raises(
+        UnknownJudgeModel, match=r"^judge gemini/nope: 404: models/nope is not found"
+    ) as unknown:
+        JudgeRun(judge_of(gemini, "nope")).check_model()
+    assert unknown.value.exit_code is ExitCode.BAD_INPUT
+    assert gemini.calls == 0
+
+
+def test_a_model_that_cannot_be_checked_is_not_unknown(gemini, monkeypatch):
+    JudgeRun(judge_of(gemini)).check_model()  # the server does not answer which models it has
+    options = gemini.http_options(attempts=1)
+    options.base_url = "http://127.0.0.1:1"
+    JudgeRun(GeminiJudge(MODEL, http_options=options)).check_model()
+    monkeypatch.delenv("GEMINI_API_KEY")
+    JudgeRun(judge_of(gemini)).check_model()
+
+
+async def test_an_unknown_model_is_not_an_outage(gemini):
+    gemini.models = {MODEL}
+    with pytest.raises(UnknownJudgeModel, match="nope"):
+        await JudgeRun(judge_of(gemini, "nope")).ask(QUESTION)

@@ -7,8 +7,10 @@ from gemini_standin import QUESTION, decision, gemini_standin
 
 from spangrade.evaluator.judge import (
     JudgeError,
+    JudgeRun,
     JudgeUnavailable,
     OpenAICompatibleJudge,
+    UnknownJudgeModel,
     Verdict,
 )
 
@@ -70,3 +72,21 @@ async def test_a_status_of_a_local_server_is_told(openai_server):
 async def test_openai_itself_needs_a_key(openai_server):
     with pytest.raises(JudgeUnavailable, match="set OPENAI_API_KEY"):
         await OpenAICompatibleJudge("gpt-5-mini").ask(QUESTION)
+
+
+@pytest.mark.parametrize("fence", ["```json\n{}\n```", "```\n{}\n```\n", "  ```JSON  \n{}\n ```"])
+async def test_json_in_a_code_block_is_read(openai_server, fence):
+    openai_server.body = _completion(fence.replace("{}", decision(True, "both greet", 1.0)))
+    judge = OpenAICompatibleJudge("qwen", base_url=openai_server.url)
+    assert await judge.ask(QUESTION) == Verdict(True, 1.0, "both greet", 1000, 100)
+
+
+async def test_an_unknown_model_of_a_server_is_reported_before_it_is_asked_and_when_it_is(openai_server):
+    run = JudgeRun(OpenAICompatibleJudge("qwen", base_url=openai_server.url))
+    run.check_model()  # a server that has no such path
+    openai_server.models = {"llama"}
+    with pytest.raises(UnknownJudgeModel, match="the model 'qwen' does not exist"):
+        run.check_model()
+    with pytest.raises(UnknownJudgeModel, match="the model 'qwen' does not exist"):
+        await run.ask(QUESTION)
+    assert openai_server.calls == 1

@@ -1,0 +1,51 @@
+"""The options of a judge that the command line, the API and pytest share."""
+
+import pytest
+from gemini_standin import MODEL, decision
+
+from spangrade.evaluator.judge import JudgeOptions, Spent, judge_run, same_meaning, total_spent
+from spangrade.tracer.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"votes": 2}, "--judge-votes must be odd, so that there is a majority, found 2"),
+        ({"max_calls": -1}, "--judge-max-calls must be 0 or more, found -1"),
+        ({"max_cost_usd": float("nan")}, "--judge-max-cost must be 0 or more, found nan"),
+        ({"threshold": 1.5}, "--judge-threshold must be from 0 to 1, found 1.5"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        JudgeOptions(**options)
+
+
+def test_processes_share_a_budget_equally():
+    options = JudgeOptions("m", max_calls=5, max_cost_usd=1.0, votes=3)
+    assert [options.share(index, 2) for index in range(2)] == [
+        JudgeOptions("m", max_calls=3, max_cost_usd=0.5, votes=3),
+        JudgeOptions("m", max_calls=2, max_cost_usd=0.5, votes=3),
+    ]
+    assert JudgeOptions("m").share(0, 2) == JudgeOptions("m")
+
+
+def test_a_provider_that_is_not_installed_is_refused_before_anything_is_asked():
+    with pytest.raises(InputError, match="judge 'nobody/x': no provider 'nobody' is installed"):
+        judge_run(JudgeOptions("nobody/x"))
+
+
+async def test_a_judge_with_options_keeps_to_them(gemini, monkeypatch, tmp_path):
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
+    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "judge.sqlite"))
+    gemini.answer = lambda request: decision(True, "alike", 0.6)
+    run = judge_run(JudgeOptions(MODEL, max_calls=6, votes=3, threshold=0.7))
+    verdict = await run.ask(same_meaning("Hi", "Hello"))
+    assert (verdict.passed, verdict.reason) == (False, "alike (3 of 3 votes) (score 0.6 is below 0.7)")
+    assert str(run.spent) == "3 calls, 0 cache hits, 3000 tokens in, 300 out, $0.001650"
+
+
+def test_what_processes_spent_adds_up_and_stays_unknown():
+    parts = [Spent(1, 2, 10, 20, 0.5), Spent(2, 0, 1, None, None)]
+    assert total_spent(parts) == Spent(3, 2, 11, None, None)
+    assert str(total_spent(parts)) == "3 calls, 2 cache hits, 11 tokens in, unknown out, cost unknown"
