@@ -7,7 +7,7 @@ so that agents and other processes can write in between. The command line is a t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, rebuild, update
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.session_from import set_session_from
+from spangrade.evaluator.grading.metadata import Where, parse_where
 from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.grading.selection import Selection
 from spangrade.evaluator.maintenance import delete as deletion
@@ -178,6 +179,9 @@ class Database:
         since: str | datetime | None = None,
         until: str | datetime | None = None,
         latest_per_question: bool = False,
+        answers: Mapping[str, str] | None = None,
+        where: str | None = None,
+        group_by: str | None = None,
         no_reference: str | Iterable[str] = (),
         no_references: bool = False,
         require_match: bool = False,
@@ -190,6 +194,9 @@ class Database:
         the simulation; with none of these, all that are stored. Of these are chosen the ids `sessions`, those
         that started from `since` on and before `until` (see `delete` for the form of a time), and with
         `latest_per_question` the last of each question. Raises InputError for an id that is not among them.
+        `where` (`"metadata.topic = refund and metadata.priority != 2"`) chooses golden questions, and the
+        sessions that may answer them; `group_by` (`"metadata.topic"`) counts the results by group. `answers`
+        maps ids of sessions to those of the questions that they answer, whatever their spans record.
 
         `metrics` are names, with a threshold (`"tool_recall>=0.9"`) gates, or `Metric`s; those of
         `metrics_files` (.json, .sql, .py) come on top. The references of a question are gates too, each
@@ -211,7 +218,10 @@ class Database:
                 None if since is None else deletion.parse_time(since),
                 None if until is None else deletion.parse_time(until),
                 latest_per_question,
+                Where() if where is None else parse_where(where),
             ),
+            answers=answers or {},
+            group_by=group_by,
             without=dropped_references(
                 [no_reference] if isinstance(no_reference, str) else list(no_reference), every=no_references
             ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +21,8 @@ import duckdb
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
 from spangrade.evaluator.grading.grade import grade
+from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
+from spangrade.evaluator.grading.metadata import groups_of
 from spangrade.evaluator.grading.selection import ALL, Selection
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import requested
@@ -169,6 +171,7 @@ class SessionReader:
         if low is not None:
             self._ranges.append((low, batch))
         self._ranges.reverse()
+        self.ids = frozenset(self._unread)
         self._first = self._next_batch(store)
 
     def read(self, callbacks: Callbacks = DEFAULT, *, wait_s: float = RUN_WAIT_S) -> Iterator[Session]:
@@ -213,8 +216,10 @@ def grade_dataset(
     metrics: Sequence[str | Metric] = (),
     metrics_files: Sequence[Path] = (),
     selection: Selection = ALL,
+    answers: Mapping[str, str] = NO_ANSWERS,
     without: Collection[str] = (),
     require_match: bool = False,
+    group_by: str | None = None,
     out: Path | None = None,
     callbacks: Callbacks = DEFAULT,
 ) -> Run:
@@ -222,8 +227,10 @@ def grade_dataset(
 
     With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
     graded; with a dataset that brings its own sessions, those; else all stored sessions. The `selection` of
-    them is graded. The references named in `without` are not gates; with `require_match` an unmatched session
-    counts as inconclusive. In the folder `out` the reports are written (docs/reports.md).
+    them is graded. `answers` maps ids of sessions to those of the golden questions that they answer, whatever
+    the spans record. The references named in `without` are not gates; with `require_match` an unmatched
+    session counts as inconclusive. `group_by`, as in `metadata.topic`, groups the results. The reports
+    are written in the folder `out` (docs/reports.md).
     """
     recordings = list(spans)
     if dataset.is_dir():
@@ -236,6 +243,9 @@ def grade_dataset(
     for problem in golden.problems:
         callbacks.on_problem(problem)
     incomplete = any(problem.dropped for problem in golden.problems)
+    check_answers(answers, golden.questions)
+    groups = None if group_by is None else groups_of(group_by, golden.questions)
+    questions = selection.where.chosen(golden.questions)
 
     with Store.open(db, wait_s=WAIT_S) as store:
         only: set[str] | None = None
@@ -251,8 +261,11 @@ def grade_dataset(
             drain(store)
             update(store)
         sessions = SessionReader(store, only)
+        if answers.keys() - sessions.ids:
+            missing = min(answers.keys() - sessions.ids)
+            raise InputError(f"--question: no session {missing!r} to grade: `spangrade sessions` lists them")
     if selection != ALL:
-        only = selection.ids(sessions.read(callbacks), golden.questions)
+        only = selection.ids(sessions.read(callbacks), golden.questions, answers)
         if unknown := [session_id for session_id in selection.session_ids if session_id not in only]:
             raise InputError(f"{db}: no session {unknown[0]!r} to grade: `spangrade sessions` lists them")
         with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
@@ -268,17 +281,25 @@ def grade_dataset(
         incomplete=incomplete,
         gates=[metric.name for metric in wanted if metric.threshold is not None],
         require_match=require_match,
+        groups=groups,
     )
     callbacks.on_progress("grading")
     with SessionFacts() as facts:
         read = sessions.read(callbacks)
-        grades = grade(read if out is None else facts.noted(read), golden.questions, wanted, without)
+        grades = grade(
+            read if out is None else facts.noted(read),
+            golden.questions,
+            wanted,
+            without,
+            answers,
+            {question.id for question in questions.golden_questions},
+        )
         for one in grades if out is None else written(grades, out):
             run.add(one)
         save(db, run, [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics])
         if out is not None:
             write_results(run, out)
-            write_reports(run, out, golden.questions, facts, datetime.now(UTC), wanted)
+            write_reports(run, out, questions, facts, datetime.now(UTC), wanted)
     return run
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import nanoarrow as na
 
 from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.metadata import Groups
 from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
@@ -126,7 +127,8 @@ class Run:
 
     `run_id` names it in the tables `runs` and `scores` of the database. `metrics` has each metric's totals by
     name. `incomplete` says that some of the dataset or of the recorded spans could not be read. `gates` are
-    the names of the requested gates; with `require_match` an unmatched session counts as inconclusive.
+    the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
+    `groups` the results are also counted by group.
     """
 
     def __init__(
@@ -137,6 +139,7 @@ class Run:
         incomplete: bool = False,
         gates: Iterable[str] = (),
         require_match: bool = False,
+        groups: Groups | None = None,
     ) -> None:
         self.run_id = run_id
         self.dataset = dataset
@@ -147,12 +150,17 @@ class Run:
         self._metrics: dict[str, MetricTotals] = {}
         self._counts: Counter[Verdict] = Counter()
         self._unanswered: list[str] = []
+        self._groups = groups
+        self._by_group: dict[str, Counter[str]] = {}
         self._rows: list[ScoreRow] = []
         self._chunks: list[na.Array] = []
 
     def add(self, grade: Grade) -> None:
         """Count one grade."""
         self.sessions.append(SessionVerdict(*grade[:4]))
+        if self._groups is not None:
+            counted_as = "unanswered_questions" if grade.session_id is None else grade.verdict.value
+            self._by_group.setdefault(self._groups.of(grade.question_id), Counter())[counted_as] += 1
         if grade.session_id is None:
             self._unanswered.append(grade.question_id or "")
         else:
@@ -192,6 +200,23 @@ class Run:
         return tuple(self._unanswered)
 
     @property
+    def group_by(self) -> str | None:
+        """What the results are grouped by, as in `metadata.topic`; None if they are not."""
+        return None if self._groups is None else self._groups.by
+
+    @property
+    def groups(self) -> Mapping[str, Mapping[str, int]]:
+        """The number of sessions, of each verdict and of unanswered questions of each group, by name."""
+        return {
+            name: {
+                "sessions": counts.total() - counts["unanswered_questions"],
+                **{verdict.value: counts[verdict.value] for verdict in Verdict},
+                "unanswered_questions": counts["unanswered_questions"],
+            }
+            for name, counts in sorted(self._by_group.items())
+        }
+
+    @property
     def exit_code(self) -> ExitCode:
         """What `spangrade grade` exits with; 2 if some of the input could not be read."""
         if self.incomplete:
@@ -222,8 +247,13 @@ class Run:
             "unanswered_questions": self._unanswered,
             "unapplied_gates": list(self.unapplied_gates),
             "exit_code": int(self.exit_code),
+            **self.groups_json(),
             "metrics": {name: totals.to_json() for name, totals in self.metrics.items()},
         }
+
+    def groups_json(self) -> dict[str, Any]:
+        """Return the results by group as JSON values: `group_by` and `groups`; nothing if not grouped."""
+        return {} if self._groups is None else {"group_by": self._groups.by, "groups": self.groups}
 
     def __str__(self) -> str:
         """Return the totals in one line: `3 sessions: 2 passed, 1 failed; 1 golden question unanswered`."""

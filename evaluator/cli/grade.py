@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, MetricsFiles, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, MetricsFiles, OutputFormat, answers_of
 from spangrade.evaluator.cli.output import database, print_json, show
 
 
@@ -40,6 +40,20 @@ def grade(
     latest_per_question: Annotated[
         bool, typer.Option("--latest-per-question", help="Of sessions with one question only the last.")
     ] = False,
+    question: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SESSION=ID", help="The golden question that a session answers; repeatable."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION", help="Only questions for which it holds: 'metadata.topic = refund and …'."
+        ),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(metavar="metadata.KEY", help="Count the results by a key of the questions."),
+    ] = None,
     no_reference: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A reference of the questions that is not a gate."),
@@ -69,6 +83,9 @@ def grade(
             since=since,
             until=until,
             latest_per_question=latest_per_question,
+            answers=answers_of(question or ()),
+            where=where,
+            group_by=group_by,
             no_reference=no_reference or (),
             no_references=no_references,
             require_match=require_match,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from spangrade.tracer.errors import InputError
 
 
 class Format(StrEnum):
@@ -31,4 +34,22 @@ MetricsFiles = Annotated[
         help="Metrics of your own: definitions.json, a query.sql, module.py.",
     ),
 ]
+
+
+def answers_of(pairs: Iterable[str]) -> dict[str, str]:
+    """Return the golden question (its id) of each session that `SESSION=ID` texts name.
+
+    Raises InputError for a text of another form, and for two questions of one session.
+    """
+    answers: dict[str, str] = {}
+    for pair in pairs:
+        session_id, equals, question_id = pair.rpartition("=")
+        if not equals or not session_id or not question_id:
+            raise InputError(f"--question: expected SESSION=ID, found {pair!r}")
+        if answers.setdefault(session_id, question_id) != question_id:
+            both = f"{answers[session_id]} and {question_id}"
+            raise InputError(f"--question {session_id}: two questions, {both}; expected one")
+    return answers
+
+
 SessionId = Annotated[str, typer.Argument(help="A session's id, or the beginning of one.")]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading import policy
-from spangrade.evaluator.grading.match_questions import QuestionIndex
-from spangrade.evaluator.grading.policy import CONVERSATION, MetricPlan, Verdict
+from spangrade.evaluator.grading.match_questions import (
+    NO_ANSWERS,
+    QuestionIndex,
+    least_answered,
+)
+from spangrade.evaluator.grading.policy import CONVERSATION, Decision, MetricPlan, Verdict
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, load_metrics
 from spangrade.evaluator.session import Session
 
 # Sessions that may wait for their judge while later ones are started. A judge is asked 40 questions at once.
 MAX_PENDING = 64
+# Of a session whose user inputs are those of several questions: it is graded against each.
+MAX_ATTEMPTS = 8
 
 
 class Grade(NamedTuple):
@@ -32,16 +38,28 @@ class Grade(NamedTuple):
     outcomes: dict[str, Outcome]
 
 
+class _Attempt(NamedTuple):
+    """A golden question that a session is compared with, None for none, and the metrics that run on it."""
+
+    question: GoldenQuestion | None
+    metrics: tuple[tuple[Metric, Started], ...]
+
+
 class _Pending(NamedTuple):
-    """A session, the golden questions that it may answer, and the metrics that run on it."""
+    """A session, the golden questions that it may answer, and what it is compared with."""
 
     session: Session
     candidates: tuple[GoldenQuestion, ...]
-    metrics: tuple[tuple[Metric, Started], ...]
+    attempts: tuple[_Attempt, ...]
 
     @property
     def futures(self) -> list[Future[Outcome]]:
-        return [started for _, started in self.metrics if isinstance(started, Future)]
+        return [
+            started
+            for attempt in self.attempts
+            for _, started in attempt.metrics
+            if isinstance(started, Future)
+        ]
 
 
 def grade(
@@ -49,33 +67,54 @@ def grade(
     dataset: GoldenDataset,
     requested: Iterable[Metric] = (),
     without: Collection[str] = (),
+    answers: Mapping[str, str] = NO_ANSWERS,
+    selected: Collection[str] | None = None,
 ) -> Iterator[Grade]:
     """Yield a grade for each session, in order, then one for each golden question without a session.
 
     `policy` says which metrics run beside the `requested` ones, which of them are gates, and what the
-    verdicts mean. The references named in `without` are no gates.
+    verdicts mean. The references named in `without` are no gates. `answers` maps sessions to the questions
+    that they answer (ids). With `selected`, only questions with these ids are reported if no session answers
+    them.
+
+    Questions that expect the same share their sessions evenly: a session that may answer any of them is
+    graded as an answer to the first of those that the fewest sessions answer.
     """
     plan = MetricPlan.of(requested, load_metrics(), without)
-    questions = QuestionIndex(dataset)
+    questions = QuestionIndex(dataset, answers)
     answered: set[str] = set()
+    sessions_of = Counter(answers.values())
     doubtful: set[str] = set()
+
+    def attempt(session: Session, question: GoldenQuestion | None) -> _Attempt:
+        started = tuple(
+            (metric, policy.excluded(metric, session, question) or start(metric, session, question))
+            for metric in plan.metrics_for(session, question)
+        )
+        return _Attempt(question, started)
 
     def pending() -> Iterator[_Pending]:
         for session in sessions:
             candidates = questions.find(session)
-            question = candidates[0] if len(candidates) == 1 else None
-            (doubtful if question is None else answered).update(found.id for found in candidates)
-            metrics = plan.metrics_for(session, question)
-            started = tuple(
-                (metric, policy.excluded(metric, session, question) or start(metric, session, question))
-                for metric in metrics
-            )
-            yield _Pending(session, candidates, started)
+            groups = questions.expectations(candidates)
+            if len(groups) == 1:
+                question = least_answered(groups[0], sessions_of)
+                answered.add(question.id)
+                sessions_of[question.id] += session.session_id not in answers
+                yield _Pending(session, (question,), (attempt(session, question),))
+                continue
+            doubtful.update(found.id for found in candidates)
+            whole = all(len(found.user_inputs) == len(session.turns) for found in candidates)
+            if candidates and whole and len(groups) <= MAX_ATTEMPTS:
+                attempts = tuple(attempt(session, group[0]) for group in groups)
+            else:
+                attempts = (attempt(session, None),)
+            yield _Pending(session, candidates, attempts)
 
     for one in _resolvable(pending()):
         yield _resolved(one, plan)
     for question in dataset.golden_questions:
-        if question.id not in answered:
+        if question.id not in answered and (selected is None or question.id in selected):
             verdict, reason = policy.unanswered(doubtful=question.id in doubtful)
             yield Grade(None, question.id, verdict, reason, {CONVERSATION: Inconclusive(reason)})
 
@@ -97,11 +136,29 @@ def _resolvable(pending: Iterable[_Pending]) -> Iterator[_Pending]:
 
 
 def _resolved(pending: _Pending, plan: MetricPlan) -> Grade:
-    session, candidates, _ = pending
-    results = [(metric, resolve(metric, started)) for metric, started in pending.metrics]
-    verdict, reason = plan.decide(session, candidates, results)
+    session, candidates, attempts = pending
+    grades = [_attempted(session, candidates, attempt, plan) for attempt in attempts]
+    if len(grades) == 1:
+        return grades[0]
+    decisions = {grade.question_id or "": Decision(grade.verdict, grade.reason) for grade in grades}
+    decision = policy.agreed(candidates, decisions)
+    outcomes = {
+        name: outcome
+        for name, outcome in grades[0].outcomes.items()
+        if all(grade.outcomes.get(name) == outcome for grade in grades)
+    }
+    if decision.verdict is Verdict.INCONCLUSIVE:
+        outcomes = {CONVERSATION: Inconclusive(decision.reason), **outcomes}
+    return Grade(session.session_id, None, *decision, outcomes)
+
+
+def _attempted(
+    session: Session, candidates: tuple[GoldenQuestion, ...], attempt: _Attempt, plan: MetricPlan
+) -> Grade:
+    question = attempt.question
+    results = [(metric, resolve(metric, started)) for metric, started in attempt.metrics]
+    verdict, reason = plan.decide(session, candidates if question is None else (question,), results)
     outcomes = {metric.name: outcome for metric, outcome in results}
-    if len(candidates) > 1:
+    if question is None and candidates:
         outcomes = {CONVERSATION: Inconclusive(policy.ambiguous(candidates).reason), **outcomes}
-    question_id = candidates[0].id if len(candidates) == 1 else None
-    return Grade(session.session_id, question_id, verdict, reason, outcomes)
+    return Grade(session.session_id, None if question is None else question.id, verdict, reason, outcomes)

@@ -197,8 +197,30 @@ def dropped_references(names: Iterable[str], *, every: bool = False) -> frozense
 def ambiguous(candidates: Iterable[GoldenQuestion]) -> Decision:
     """Return the decision on a session that may answer any of several golden questions."""
     names = ", ".join(question.id for question in candidates)
-    reason = f"it may answer any of the golden questions {names}; {QUESTION_ID} on its spans would tell"
+    reason = (
+        f"it may answer any of the golden questions {names}; "
+        f"--question SESSION=ID or {QUESTION_ID} on its spans says which"
+    )
     return Decision(Verdict.INCONCLUSIVE, reason)
+
+
+def agreed(candidates: Sequence[GoldenQuestion], decisions: Mapping[str, Decision]) -> Decision:
+    """Return the decision on a session that has the user inputs of several golden questions.
+
+    `decisions` are those that it gets as an answer to each of the questions, by id, of which there are two or
+    more. It has passed or failed if it does so whichever it answers; else it is inconclusive.
+    """
+    verdicts = {decision.verdict for decision in decisions.values()}
+    first = next(iter(decisions.values()))
+    if Verdict.BROKEN in verdicts:
+        return next(decision for decision in decisions.values() if decision.verdict is Verdict.BROKEN)
+    if set(decisions.values()) == {first}:
+        return first
+    each = [f"as {name} {decision.verdict}: {decision.reason}" for name, decision in decisions.items()]
+    if verdicts == {Verdict.FAILED}:
+        return Decision(Verdict.FAILED, f"whichever question it answers; {'; '.join(each)}")
+    reasons = [text.removesuffix(": ") for text in each]
+    return Decision(Verdict.INCONCLUSIVE, f"{ambiguous(candidates).reason}; {'; '.join(reasons)}")
 
 
 def unanswered(*, doubtful: bool) -> Decision:

@@ -16,6 +16,7 @@ from spangrade.tracer.terminal import printable
 # At most these many, of so many characters: well below GitHub's 65,536 characters in a comment.
 MAX_SESSIONS = 50
 MAX_METRICS = 50
+MAX_GROUPS = 50
 MAX_REASON = 400
 MAX_NAME = 100
 
@@ -47,6 +48,9 @@ def _lines(run: Run) -> Iterator[str]:
         yield from map(_session_line, islice(_not_passed(run), MAX_SESSIONS))
         if not_passed > MAX_SESSIONS:
             yield f"- and {not_passed - MAX_SESSIONS} more"
+    if run.group_by is not None:
+        yield from ("", f"### By {_code(run.group_by)}", "")
+        yield from _groups_table(run)
     if run.metrics:
         yield from ("", "### Metrics", "")
         yield from _metrics_table(run)
@@ -73,6 +77,16 @@ def _metrics_table(run: Run) -> Iterator[str]:
         yield f"| {_code(name)} | {' | '.join(values)} |"
     if len(run.metrics) > MAX_METRICS:
         yield f"\nand {len(run.metrics) - MAX_METRICS} more metrics"
+
+
+def _groups_table(run: Run) -> Iterator[str]:
+    columns = list(next(iter(run.groups.values()), {}))
+    yield f"| group | {' | '.join(column.replace('_', ' ') for column in columns)} |"
+    yield f"|---|{'---:|' * len(columns)}"
+    for name, counts in islice(run.groups.items(), MAX_GROUPS):
+        yield f"| {_code(name)} | {' | '.join(map(str, counts.values()))} |"
+    if len(run.groups) > MAX_GROUPS:
+        yield f"\nand {len(run.groups) - MAX_GROUPS} more groups"
 
 
 def _code(text: str, limit: int = MAX_NAME) -> str:

@@ -56,6 +56,7 @@ def summary_head(
                 for name, mean in judged.items()
             },
             "verdicts": {verdict.value: number for verdict, number in run.verdicts.items()},
+            **run.groups_json(),
             "metrics": {name: totals.to_json() for name, totals in run.metrics.items()},
         },
     }

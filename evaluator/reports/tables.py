@@ -63,6 +63,9 @@ def run_tables(run: Run) -> RenderableType:
     for verdict, sessions in by_verdict.items():
         if len(sessions) > MAX_LISTED:
             parts.append(Text(f"and {len(sessions) - MAX_LISTED} more {verdict}"))
+    if run.group_by is not None:
+        rows = [{run.group_by: name, **counts} for name, counts in run.groups.items()]
+        parts.append(table(rows, list(rows[0]) if rows else []))
     if run.metrics:
         parts.append(_metrics_table(run))
     return Group(*parts, cell(str(run)))

@@ -173,15 +173,70 @@ def test_each_session_of_a_question_is_graded() -> None:
     ]
 
 
-def test_a_session_that_may_answer_several_questions_is_inconclusive() -> None:
-    questions = [question("hi", id="qa"), question("hi", id="qb")]
-    reason = "it may answer any of the golden questions qa, qb; spangrade.question_id on its spans would tell"
+def test_a_session_is_inconclusive_if_its_verdict_depends_on_which_question_it_answers() -> None:
+    questions = [question("hi", id="qa", trajectory=SHOP), question("hi", id="qb", trajectory=["cashier"])]
+    missing = "trajectory_accuracy: missing: cashier; not expected: shop"
+    reason = (
+        "it may answer any of the golden questions qa, qb; --question SESSION=ID or spangrade.question_id on "
+        f"its spans says which; as qa passed; as qb failed: {missing}"
+    )
     unanswered = "no session answers it for certain: others begin alike"
     assert verdicts([said("hi")], questions) == [
         ("s1", None, Verdict.INCONCLUSIVE, reason),
         (None, "qa", Verdict.INCONCLUSIVE, unanswered),
         (None, "qb", Verdict.INCONCLUSIVE, unanswered),
     ]
+
+
+def test_a_session_that_gets_one_verdict_whichever_question_it_answers_has_it() -> None:
+    one, other = [tool("find", {"q": "a"})], [tool("pay", {"n": 1})]
+    questions = [
+        question("hi", id="qa", tools=[("find", {"q": "a"})]),
+        question("hi", id="qb", tools=["pay"]),
+    ]
+    failed, passed = graded(
+        [session([("hi", ())]), session([("hi", [*one, *other])], session_id="s2")], questions
+    )[:2]
+    assert (failed.question_id, failed.verdict, failed.reason) == (
+        None,
+        Verdict.FAILED,
+        (
+            'whichever question it answers; as qa failed: tool_usage_accuracy: missing: find{"q":"a"}; '
+            "as qb failed: tool_usage_accuracy: missing: pay"
+        ),
+    )
+    assert (passed.question_id, passed.verdict, passed.reason) == (None, Verdict.PASSED, "")
+    assert passed.outcomes["conversation"] == Score(1.0, True, "as expected")
+
+
+def test_questions_that_expect_the_same_share_their_sessions() -> None:
+    questions = [question("hi ", id=name, trajectory=SHOP) for name in ("qa", "qb", "qc")]
+    sessions = [said("hi", session_id=f"s{number}") for number in range(4)]
+    assert verdicts(sessions[:2], questions) == [
+        ("s0", "qa", Verdict.PASSED, ""),
+        ("s1", "qb", Verdict.PASSED, ""),
+        (None, "qc", Verdict.INCONCLUSIVE, "no session answers it"),
+    ]
+    assert [one[1] for one in verdicts(sessions, questions)] == ["qa", "qb", "qc", "qa"]
+
+
+def test_a_session_answers_the_question_that_its_user_names() -> None:
+    questions = [question("hi", id="qa", trajectory=SHOP), question("hi", id="qb", trajectory=["cashier"])]
+    sessions = [said("hi"), said("bye", session_id="s2", question_id="qb")]
+    dataset = GoldenDataset(golden_questions=tuple(questions))
+    grades = grade(sessions, dataset, answers={"s1": "qa", "s2": "qa"})
+    assert [one[:3] for one in grades] == [
+        ("s1", "qa", Verdict.PASSED),
+        ("s2", "qa", Verdict.PASSED),
+        (None, "qb", Verdict.INCONCLUSIVE),
+    ]
+    equal = [question("hi", id=name, trajectory=SHOP) for name in ("qa", "qb")]
+    shared = grade(
+        [said("hi"), said("hi", session_id="s2")],
+        GoldenDataset(golden_questions=tuple(equal)),
+        answers={"s2": "qa"},
+    )
+    assert [one[:2] for one in shared] == [("s1", "qb"), ("s2", "qa")]
 
 
 def test_a_session_that_stopped_early_failed() -> None:

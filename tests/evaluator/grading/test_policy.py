@@ -158,7 +158,7 @@ def test_requested_gates_that_need_no_reference_judge_sessions_without_a_questio
     assert graded(stray, FIT, [recall])[2:4] == unmatched
     assert graded(stray, FIT, [gate("own", Score(0), agents=("cashier",))])[2:4] == unmatched
     assert graded(stray, FIT, [parse_metric("latency_metrics<=5")])[2:4] == (Verdict.PASSED, "")
-    either = [question(id="qa"), question(id="qb")]
+    either = [question(id="qa"), question(id="qb", tone="kind")]
     assert graded(said(), either, [limit])[:4] == judged[:4]
 
 

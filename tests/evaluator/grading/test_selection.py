@@ -10,6 +10,7 @@ from paths import SAMPLE
 
 import spangrade
 from spangrade.converters.datasets.golden import GoldenDataset
+from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.selection import ALL, Selection
 from spangrade.tracer.errors import InputError
 
@@ -40,6 +41,23 @@ SESSIONS = [
 def test_conditions_choose_sessions(selection: Selection, expected: set[str]) -> None:
     assert selection.ids(SESSIONS, DATASET) == expected
     assert selection.ids(SESSIONS[::-1], DATASET) == expected
+
+
+def test_of_questions_that_expect_the_same_as_many_of_the_latest_sessions_are_graded() -> None:
+    dataset = GoldenDataset(golden_questions=(question("a", id="qa"), question("a", id="qb")))
+    sessions = [session([("a", ())], session_id=str(start), start_ns=start) for start in (3, 1, 2)]
+    assert Selection(latest_per_question=True).ids(sessions, dataset) == {"2", "3"}
+
+
+def test_conditions_on_metadata_choose_the_sessions_that_may_answer_a_question() -> None:
+    dataset = GoldenDataset(
+        golden_questions=tuple(
+            question(text, id=name).model_copy(update={"metadata": {"topic": topic}})
+            for text, name, topic in (("a", "qa", "x"), ("b", "qb", "y"), ("b", "qc", "z"))
+        )
+    )
+    assert Selection(where=parse_where("metadata.topic = x")).ids(SESSIONS, dataset) == {"old", "new"}
+    assert Selection(where=parse_where("metadata.topic = z")).ids(SESSIONS, dataset) == {"other"}
 
 
 def test_a_run_grades_the_sessions_that_are_chosen(tmp_path: Path) -> None:
