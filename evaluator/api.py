@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import append
 from spangrade.evaluator import pipeline
-from spangrade.evaluator.derive import load, rebuild, update
+from spangrade.evaluator.derive import load, not_understood, rebuild, update
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.grading.metadata import Where, parse_where
@@ -60,7 +60,8 @@ class Imported(NamedTuple):
     """How much was imported. `sessions` are those in the database, `new_sessions` those of them that are new.
 
     `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could
-    not be read.
+    not be read. `not_understood` is, by scope, the number of spans in the database that look like an agent's
+    and that no dialect understood.
     """
 
     db: str
@@ -71,6 +72,7 @@ class Imported(NamedTuple):
     new_sessions: int
     records_lost: int
     files_lost: int
+    not_understood: Mapping[str, int]
 
     @property
     def exit_code(self) -> ExitCode:
@@ -131,12 +133,14 @@ class Database:
         *,
         strict: bool = False,
         session_from: Sequence[str] | None = None,
+        ignore_scopes: Sequence[str] | None = None,
     ) -> Imported:
         """Import recorded spans and logs, and derive sessions from them.
 
         What cannot be read is reported and left out; with `strict` nothing is imported then, and InputError
         is raised. `session_from` names span or resource attributes that hold the session's id, before any
-        other; the database remembers them, `[]` forgets them.
+        other; spans of the scopes `ignore_scopes` do not count as not understood. The database remembers
+        both, `[]` forgets them.
         """
         files = _paths(paths)
         if strict:
@@ -145,8 +149,11 @@ class Database:
             before = _sessions(store)
             if session_from is not None:
                 set_session_from(store, session_from)
+            if ignore_scopes is not None:
+                not_understood.set_ignored_scopes(store, ignore_scopes)
             intake = pipeline.import_files(store, files, self._callbacks)
             sessions = _sessions(store)
+            scopes = not_understood.by_scope(store)
         return Imported(
             str(self.path),
             *intake.added,
@@ -154,6 +161,7 @@ class Database:
             new_sessions=sessions - before,
             records_lost=intake.records_lost,
             files_lost=intake.files_lost,
+            not_understood=scopes,
         )
 
     def derive(self, *, all: bool = False) -> int:  # noqa: A002 (`spangrade derive --all`)
@@ -246,6 +254,11 @@ class Database:
         """
         with up_to_date(self.path, self._callbacks) as store:
             return Rows.of(store.connection.sql(f"{SESSIONS.select} ORDER BY started_at, session_id"))
+
+    def not_understood(self) -> dict[str, int]:
+        """Return how many spans look like an agent's and were not understood by any dialect, by scope."""
+        with up_to_date(self.path, self._callbacks) as store:
+            return not_understood.by_scope(store)
 
     def session(self, session_id: str) -> Session:
         """Return the session of an id, or of an unambiguous beginning of one.

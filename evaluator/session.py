@@ -212,6 +212,13 @@ class Session:
         tuple[UnreadableSpan, ...],
         Column("number of spans that could not be read; above 0, not the whole session is known"),
     ] = ()
+    not_understood: Annotated[
+        int,
+        Column(
+            "number of spans that look like an agent's and that no dialect understood; above 0, not the "
+            "whole session is known, and totals are unknown"
+        ),
+    ] = 0
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None

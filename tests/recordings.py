@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from paths import RECORDED
+from paths import RECORDED, RECORDED_MORE
 
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
@@ -16,7 +16,8 @@ from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store import Store
 
-NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
+FOLDERS = (RECORDED, RECORDED_MORE)
+NAMES = sorted({path.name.partition(".")[0] for folder in FOLDERS for path in folder.glob("*.otlp.jsonl")})
 TURNS = [
     (
         "Hi, I'm customer C-1001. What is in my cart?",
@@ -34,14 +35,14 @@ TURNS = [
 TRACE_ID, SPAN_ID, PARENT_ID = "a" * 32, "c" * 16, "b" * 16
 
 
+def paths(name: str) -> list[Path]:
+    """Return the files of a recording: its spans, and its logs if there are any."""
+    return sorted(path for folder in FOLDERS for path in folder.glob(f"{name}.*otlp.jsonl"))
+
+
 def records(name: str) -> list[Span | LogRecord]:
     """Return the spans and logs of a recording."""
-    return [
-        record
-        for path in sorted(RECORDED.glob(f"{name}.*otlp.jsonl"))
-        for record in read(path)
-        if not isinstance(record, Problem)
-    ]
+    return [record for path in paths(name) for record in read(path) if not isinstance(record, Problem)]
 
 
 def sessions(records: Iterable[Span | LogRecord], db: Path) -> list[Session]:

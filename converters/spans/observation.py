@@ -56,6 +56,7 @@ class Observation(NamedTuple):
     - `user_id`, `tags`: of the session.
     - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
     - `unreadable`: the dialect that could not read the span, and its error in one line.
+    - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind.
     """
 
     kind: Kind
@@ -97,3 +98,4 @@ class Observation(NamedTuple):
     user_id: str | None = None
     tags: tuple[str, ...] = ()
     unreadable: tuple[str, str] | None = None
+    not_understood: str | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Protocol, runtime_checkable
 
+from spangrade.converters.spans.agent_spans import looks_like_an_agents
 from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.observation import Observation
 from spangrade.tracer.canonical_json import json_value
@@ -14,13 +15,15 @@ from spangrade.tracer.plugins import plugins
 from spangrade.tracer.span import LogRecord, Span
 
 GROUP = "spangrade.dialects"
-# Dialects of other packages come before these, in the order of their names. OpenInference comes before
-# Pydantic AI because its instrumentation adds to that framework's own spans; Traceloop before the OpenAI
-# Agents SDK because its spans have the same scope.
+# Dialects of other packages come before these, in the order of their names. Vercel comes before
+# OpenInference, whose processor adds to that SDK's own spans; OpenInference before Pydantic AI because its
+# instrumentation adds to that framework's own spans; Traceloop before the OpenAI Agents SDK because its spans
+# have the same scope.
 ORDER = (
     "adk",
     "langchain",
     "logfire",
+    "vercel",
     "openinference",
     "pydantic-ai",
     "strands",
@@ -76,11 +79,13 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
     for span in spans:
         name = FALLBACK
         try:
-            for name, dialect, is_ours in tried:  # noqa: B007 (where reading fails)
+            for name, dialect, is_ours in tried:
                 if dialect.claims(span):
                     observation = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
                     if not is_ours:
                         observation = checked(observation, span)
+                    if observation.kind == "other" and name == FALLBACK and looks_like_an_agents(span):
+                        observation = observation._replace(not_understood=span.scope_name or "")
                     break
         except Exception as error:  # noqa: BLE001 (third-party code: the dialects of other packages)
             observation = _unreadable(span, name, error)

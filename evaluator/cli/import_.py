@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json
+from spangrade.evaluator.cli.output import database, print_json, warn_not_understood
 from spangrade.tracer.terminal import print_line, warn
 
 
@@ -24,15 +24,27 @@ def import_(
             'remembers it; "" forgets it.',
         ),
     ] = None,
+    ignore_scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCOPE",
+            help="Do not report spans of this instrumentation scope as not understood. The database "
+            'remembers it; "" forgets it.',
+        ),
+    ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Import recorded spans and logs, and derive sessions from them.
 
     What can be read is kept, what cannot is listed, and the exit code is then 2.
     """
-    attributes = None if session_from is None else [name for name in session_from if name]
     with database(db) as opened:
-        imported = opened.import_files(paths, strict=strict, session_from=attributes)
+        imported = opened.import_files(
+            paths,
+            strict=strict,
+            session_from=_named(session_from),
+            ignore_scopes=_named(ignore_scope),
+        )
     if format is Format.JSON:
         print_json(imported._asdict())
     else:
@@ -42,4 +54,10 @@ def import_(
         )
     if imported.records_lost:
         warn(f"not read: {imported.records_lost} of the records; the rest is imported")
+    warn_not_understood(imported.not_understood)
     raise typer.Exit(imported.exit_code)
+
+
+def _named(names: list[str] | None) -> list[str] | None:
+    """Return the names that are not empty; None if the option is not given."""
+    return None if names is None else [name for name in names if name]

@@ -46,6 +46,15 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> No
     show(table(rows, columns))
 
 
+def warn_not_understood(spans_by_scope: Mapping[str, int]) -> None:
+    """Warn of spans that look like an agent's and that no dialect understood, given their number by scope."""
+    for scope, number in spans_by_scope.items():
+        spans = f"{number} {'span' if number == 1 else 'spans'}"
+        where = f"of scope `{scope}`" if scope else "without a scope"
+        was = "was" if number == 1 else "were"
+        warn(f"{spans} {where} {was} not understood; what helps: spangrade lint")
+
+
 @contextmanager
 def database(path: Path | None) -> Iterator[Database]:
     """Give a database whose problems are listed on standard error, and whose progress is shown there."""

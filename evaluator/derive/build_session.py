@@ -12,6 +12,7 @@ from spangrade.evaluator.derive.cost import price, total_cost
 from spangrade.evaluator.derive.duplicates import merge_duplicates
 from spangrade.evaluator.derive.errors import errors
 from spangrade.evaluator.derive.handoffs import handoffs
+from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import latency, seconds
 from spangrade.evaluator.derive.tool_calls import tool_interaction, tool_observations
@@ -45,7 +46,7 @@ def build_session(
         for position, (turn, o) in enumerate(_in_start_order(groups, "llm"), 1)
     )
     cost_usd, cost_unknown = total_cost(llm_calls)
-    return Session(
+    session = Session(
         session_id=session_id,
         session_id_source=session_id_source,
         question_id=next((o.question_id for o in tree.ordered if o.question_id), None),
@@ -71,7 +72,9 @@ def build_session(
         unreadable_spans=tuple(
             UnreadableSpan(*o.unreadable, o.trace_id, o.span_id) for o in tree.ordered if o.unreadable
         ),
+        not_understood=len(spans_not_understood(tree)),
     )
+    return with_unknowns(session)
 
 
 def session_of(

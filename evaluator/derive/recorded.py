@@ -10,6 +10,7 @@ from duckdb import DuckDBPyConnection
 
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
+from spangrade.evaluator.derive.not_understood import ignored_scopes
 from spangrade.evaluator.derive.session_from import session_from, session_id_of, with_session_ids
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
@@ -33,10 +34,12 @@ def observations_of(store: Store, traces: Sequence[TraceRange]) -> dict[str, lis
         return {}
     logs = _logs(store, traces)
     by_trace: dict[str, list[Observation]] = {trace.trace_id: [] for trace in traces}
-    attributes = session_from(store)
+    attributes, ignored = session_from(store), ignored_scopes(store)
     session_ids: dict[str, dict[str, str]] = {}
     for spans in _spans(store, traces):
         for observation in observe(spans, logs):
+            if observation.not_understood in ignored:
+                observation = observation._replace(not_understood=None)
             by_trace[observation.trace_id].append(observation)
         for span in spans if attributes else ():
             if session_id := session_id_of(span, attributes):

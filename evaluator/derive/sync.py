@@ -15,6 +15,7 @@ from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.build_session import session_of
 from spangrade.evaluator.derive.fingerprint import fingerprint
 from spangrade.evaluator.derive.link_traces import link_traces, position_of
+from spangrade.evaluator.derive.not_understood import counted
 from spangrade.evaluator.derive.recorded import TraceRange, logged_state, observations_of, sessions_with_logs
 from spangrade.evaluator.derive.schema import TABLES, comment_statements, create_statements
 from spangrade.evaluator.derive.session_rows import Row, rows_of
@@ -39,6 +40,7 @@ _ARROW_TYPES = {name: table.arrow_types for name, table in TABLES.items()} | {
         "request": _TEXT,
     },
     "digests": {"session_id": _TEXT, "trace_id": _TEXT, "start_ns": _INTEGER, "digest": _TEXT},
+    "not_understood": {"session_id": _TEXT, "trace_id": _TEXT, "scope": _TEXT, "spans": _INTEGER},
 }
 _COLUMNS = {"progress": {"fingerprint": "VARCHAR", "seq": "BIGINT"}} | {
     name: sql_types(types) for name, types in _ARROW_TYPES.items()
@@ -103,7 +105,7 @@ def _create(store: Store) -> None:
     with store.transaction():
         store.query("DROP SCHEMA IF EXISTS derived CASCADE")
         store.query("CREATE SCHEMA derived")
-        for name in ("progress", "traces", "digests"):
+        for name in ("progress", "traces", "digests", "not_understood"):
             store.query(_sql(name))
         store.query(";\n".join(create_statements()))
         store.query(_sql("state_variables"))
@@ -172,8 +174,13 @@ def _derive(store: Store, new_traces: Sequence[TraceRange], logged: set[str]) ->
         for session_id, observations in by_session.items()
     ]
     traces, digests = _trace_rows(trace_ranges, session_by_trace, by_trace)
+    other_rows = {
+        "traces": traces,
+        "digests": digests,
+        "not_understood": list(counted(by_trace, session_by_trace)),
+    }
     replaces = bool(known) or bool(others)
-    _write(store, sessions, traces, digests, affected_sessions if replaces else set())
+    _write(store, sessions, other_rows, affected_sessions if replaces else set())
     return set(by_session)
 
 
@@ -219,13 +226,12 @@ def _known_traces(store: Store, values: Sequence[str], column: str) -> list[tupl
 def _write(
     store: Store,
     sessions: Sequence[Session],
-    traces: Sequence[Row],
-    digests: Sequence[Row],
+    other_rows: dict[str, list[Row]],
     replaced: set[str],
 ) -> None:
-    """Write sessions and the rows of their traces in place of the `replaced` sessions (ids)."""
+    """Write sessions and the rows of their traces, by table, in place of the `replaced` sessions (ids)."""
     batch = (_scalar(store, "SELECT max(batch) FROM derived.sessions") or 0) + 1
-    rows = rows_of(sessions, batch) | {"traces": list(traces), "digests": list(digests)}
+    rows = rows_of(sessions, batch) | other_rows
     with store.transaction():
         for table, new in rows.items():
             if replaced:

@@ -176,6 +176,8 @@ def why_incomplete(session: Session) -> str | None:
         return f"the session could not be assembled: {session.assembly_error}"
     if unreadable := len(session.unreadable_spans):
         return f"{unreadable} {'span' if unreadable == 1 else 'spans'} could not be read"
+    if unknown := session.not_understood:
+        return f"{unknown} {'span was' if unknown == 1 else 'spans were'} not understood by any dialect"
     if missing := session.missing_spans:
         return f"{missing} {'span is' if missing == 1 else 'spans are'} missing from the recording"
     return "traces were sampled: some of the session may have been dropped" if session.sampled else None

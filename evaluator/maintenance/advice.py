@@ -24,10 +24,12 @@ _CONTENT = {
     "pydantic-ai": "set InstrumentationSettings(include_content=True)",
     "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",
     "agent_framework": "set ENABLE_SENSITIVE_DATA=true",
+    "vercel": "do not set recordInputs or recordOutputs to false in experimental_telemetry",
     "spangrade": f"unset {CAPTURE_CONTENT_VARIABLE}=NO_CONTENT",
 }
 _CONVERSATION = {
     "openinference": "wrap the agent in using_session(session_id=…)",
+    "vercel": "pass the id as experimental_telemetry.metadata.sessionId",
     "strands": 'give the agent trace_attributes={"session.id": …}',
 }
 
@@ -44,6 +46,12 @@ def conversation(span: Span | None) -> str:
         f"{own or 'put gen_ai.conversation.id on the spans'}, or name the attribute that holds the "
         "conversation's id: spangrade import --session-from ATTRIBUTE"
     )
+
+
+def not_understood(scope: str) -> str:
+    """Return what to do about spans of a scope that no dialect understood."""
+    ours = "if an agent recorded them: update spangrade, or write a dialect for them (docs/dialects.md)"
+    return f"{ours}; if not: spangrade import --ignore-scope {scope}" if scope else ours
 
 
 def dialect_of(span: Span) -> str:

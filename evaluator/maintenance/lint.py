@@ -10,7 +10,7 @@ from typing import NamedTuple
 import nanoarrow as na
 import orjson
 
-from spangrade.evaluator.derive import load
+from spangrade.evaluator.derive import load, not_understood
 from spangrade.evaluator.maintenance import advice
 from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
 from spangrade.evaluator.session import Session, UnreadableSpan
@@ -115,6 +115,11 @@ def lint(store: Store, session_id: str | None = None) -> Iterator[Finding]:
             for gap in gaps[session.session_id]:
                 names = tuple(name for name in gap.metrics if name in unmeasured)
                 yield Finding(gap.code, session.session_id, gap.what, gap.number, names, _advice(gap, spans))
+    for of_session, scope, spans_of_scope in not_understood.by_session(store, session_id):
+        where = f"of scope `{scope}`" if scope else "without a scope"
+        what = f"spans {where} that no dialect understood"
+        help_ = advice.not_understood(scope)
+        yield Finding("not_understood", of_session, what, spans_of_scope, tuple(metrics), help_)
 
 
 def _unmeasured(session: Session, metrics: Mapping[str, Metric]) -> set[str]:
@@ -125,6 +130,7 @@ def _unmeasured(session: Session, metrics: Mapping[str, Metric]) -> set[str]:
         if session.missing_spans
         or session.sampled
         or session.unreadable_spans
+        or session.not_understood
         or session.assembly_error
         or metric.needs is not None
         or (name in _REPORTED and isinstance(metric(session), Inconclusive))

@@ -1,7 +1,8 @@
 """One scenario through the frameworks that people run: every fact of a recording is derived, and no other.
 
-The facts were written down independently of any deriver (`fixtures/frameworks/expected.json`): null is what
-the recording cannot tell, `accept` lists further right values of a path.
+The facts were written down independently of any deriver (`expected.json` in `fixtures/frameworks` and
+`fixtures/frameworks_more`): null is what the recording cannot tell, `accept` lists further right values of a
+path.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paths import RECORDED
+from recordings import FOLDERS, NAMES, paths
 
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.pipeline import import_files
 from spangrade.evaluator.reports.json import session_json
 from spangrade.tracer.store import Store
 
-EXPECTED: dict[str, dict[str, Any]] = json.loads((RECORDED / "expected.json").read_bytes())
+EXPECTED: dict[str, dict[str, Any]] = {
+    name: facts
+    for folder in FOLDERS
+    for name, facts in json.loads((folder / "expected.json").read_bytes()).items()
+    if name in NAMES
+}
 TOOL_FACTS = ("tool_name", "input_arguments", "output", "ok", "call_id", "turn")
 USAGE_FACTS = ("llm_calls", "input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
 
@@ -28,7 +34,7 @@ USAGE_FACTS = ("llm_calls", "input_tokens", "output_tokens", "cached_input_token
 def derived(name: str, db: Path) -> dict[str, Any]:
     """What `show` prints of a recording's sessions, taken together where no id joins them."""
     with Store.open(db) as store:
-        import_files(store, sorted(RECORDED.glob(f"{name}.*otlp.jsonl")))
+        import_files(store, paths(name))
         shown = [json.loads(json.dumps(session_json(session))) for session in load(store)]
     shown.sort(
         key=lambda session: session["session_id_source"] == "trace" and session["turns"][0]["trace_ids"]

@@ -1,0 +1,106 @@
+"""Spans that look like an agent's and that no dialect understood: their number, and what they leave open.
+
+They are counted by scope, also in traces without a session. A scope that is not of interest is ignored: which
+ones is a setting of the database.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.span_tree import Tree
+from spangrade.evaluator.session import Latency, Session, Usage
+from spangrade.tracer.store import Store
+
+_CALLS = frozenset({"llm", "tool"})
+
+
+def spans_not_understood(tree: Tree) -> list[Observation]:
+    """Return the spans of a tree that look like an agent's, have no known kind, and may record more.
+
+    One that only holds understood spans together is not among them, nor is one inside a call that is
+    understood.
+    """
+    candidates = [o for o in tree.ordered if o.not_understood is not None]
+    if not candidates:
+        return []
+    holding: set[tuple[str, str]] = set()
+    for observation in tree.ordered:
+        ancestor = None if observation.kind == "other" else tree.parent(observation)
+        while ancestor is not None and (ancestor.trace_id, ancestor.span_id) not in holding:
+            holding.add((ancestor.trace_id, ancestor.span_id))
+            ancestor = tree.parent(ancestor)
+    return [
+        o
+        for o in candidates
+        if (o.trace_id, o.span_id) not in holding
+        and ((above := tree.nearest(o)) is None or above.kind not in _CALLS)
+    ]
+
+
+def with_unknowns(session: Session) -> Session:
+    """Return a session in which everything is unknown that spans which were not understood may change."""
+    if not session.not_understood:
+        return session
+    return replace(
+        session,
+        handoffs=session.handoffs or None,
+        usage=Usage(),
+        models=None,
+        cost_usd=None,
+        cost_unknown=None,
+        latency=Latency(total_s=session.latency.total_s),
+    )
+
+
+def counted(
+    by_trace: Mapping[str, Sequence[Observation]], session_by_trace: Mapping[str, str]
+) -> Iterator[tuple[str, str, str, int]]:
+    """Yield the rows of `derived.not_understood`: (session id, trace id, scope, spans)."""
+    for trace_id, session_id in session_by_trace.items():
+        observations = by_trace.get(trace_id, ())
+        if any(o.not_understood is not None for o in observations):
+            scopes = Counter(o.not_understood or "" for o in spans_not_understood(Tree(observations)))
+            for scope, spans in sorted(scopes.items()):
+                yield session_id, trace_id, scope, spans
+
+
+def by_scope(store: Store) -> dict[str, int]:
+    """Return how many spans of each scope were not understood, the most first; "" is no scope."""
+    query = "SELECT scope, sum(spans)::BIGINT FROM derived.not_understood GROUP BY scope ORDER BY 2 DESC, 1"
+    return dict(store.query(query))
+
+
+def by_session(store: Store, session_id: str | None) -> list[tuple[str, str, int]]:
+    """Return (session id, scope, spans) of all sessions, or of one.
+
+    A trace that is not a session stands under its own id.
+    """
+    query = (
+        "SELECT session_id, scope, sum(spans)::BIGINT FROM derived.not_understood "
+        "WHERE $session IS NULL OR session_id = $session GROUP BY ALL ORDER BY ALL"
+    )
+    return store.query(query, {"session": session_id})
+
+
+def ignored_scopes(store: Store) -> frozenset[str]:
+    """Return the scopes whose spans are not counted."""
+    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'ignored_scopes'"):
+        return frozenset()
+    return frozenset(scope for (scope,) in store.query("SELECT scope FROM ignored_scopes"))
+
+
+def set_ignored_scopes(store: Store, scopes: Iterable[str]) -> None:
+    """Set the scopes whose spans are not counted; if they change, all is derived again."""
+    names = frozenset(scopes)
+    if names == ignored_scopes(store):
+        return
+    with store.transaction():
+        store.query("CREATE OR REPLACE TABLE ignored_scopes (scope VARCHAR NOT NULL)")
+        for name in sorted(names):
+            store.query("INSERT INTO ignored_scopes VALUES ($name)", {"name": name})
+        if store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived'"):
+            store.query("DELETE FROM derived.progress")

@@ -1,0 +1,7 @@
+-- Spans that look like an agent's and that no dialect understood, also of traces that are not a session.
+CREATE TABLE derived.not_understood (
+    session_id  VARCHAR NOT NULL,
+    trace_id    VARCHAR NOT NULL,
+    scope       VARCHAR NOT NULL,  -- of the instrumentation, '' without one
+    spans       BIGINT NOT NULL
+)
