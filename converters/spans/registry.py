@@ -29,6 +29,10 @@ ORDER = (
     "strands",
     "traceloop",
     "openai-agents",
+    "genkit",
+    "haystack",
+    "langfuse",
+    "mlflow",
 )
 FALLBACK = "genai"
 _OURS = frozenset({*ORDER, FALLBACK})

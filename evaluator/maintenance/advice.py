@@ -24,11 +24,16 @@ _CONTENT = {
     "pydantic-ai": "set InstrumentationSettings(include_content=True)",
     "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",
     "agent_framework": "set ENABLE_SENSITIVE_DATA=true",
+    "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
+    "langfuse": "set input and output on the observations, and do not set "
+    "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=false",
+    "mlflow": "record with mlflow.autolog() or @mlflow.trace, which keep inputs and outputs",
     "vercel": "do not set recordInputs or recordOutputs to false in experimental_telemetry",
     "spangrade": f"unset {CAPTURE_CONTENT_VARIABLE}=NO_CONTENT",
 }
 _CONVERSATION = {
     "openinference": "wrap the agent in using_session(session_id=…)",
+    "langfuse": "set the session with propagate_attributes(session_id=…), or update_trace(session_id=…)",
     "vercel": "pass the id as experimental_telemetry.metadata.sessionId",
     "strands": 'give the agent trace_attributes={"session.id": …}',
 }

@@ -12,7 +12,8 @@ from typing import Any
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import count, json_object, objects
+from spangrade.converters.spans.provider_values import tokens
+from spangrade.converters.spans.values import json_object, objects
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -35,7 +36,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     elif "combined_chunk_content" in response:
         attributes.setdefault(semconv.OUTPUT_MESSAGES, response["combined_chunk_content"])
     usage = json_object(response.get("usage") or attributes.get("gen_ai.usage.raw"))
-    observation = genai.read_attributes(span, attributes)._replace(**_tokens(usage))
+    observation = genai.read_attributes(span, attributes)._replace(**tokens(usage))
     is_log = attributes.get("logfire.span_type") == "log"
     if request.get("stream") and not is_log and not observation.failed:
         return observation._replace(kind="other")  # the log records the same call, with its response
@@ -55,30 +56,3 @@ def _unwrapped(message: Mapping[str, Any]) -> dict[str, Any]:
             call = {**call, "function": {**function, "arguments": arguments["input"]}}
         calls.append(call)
     return {**message, "tool_calls": calls}
-
-
-def _tokens(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the token counts that a provider's own usage has, as the conventions count them."""
-    read, written = (count(usage.get(f"cache_{name}_input_tokens")) for name in ("read", "creation"))
-    if read is not None or written is not None:  # Anthropic's, where the input leaves out what was cached
-        uncached = count(usage.get("input_tokens"))
-        tokens = {
-            "input_tokens": None if uncached is None else uncached + (read or 0) + (written or 0),
-            "output_tokens": count(usage.get("output_tokens")),
-            "cached_input_tokens": read,
-            "cache_write_tokens": written,
-        }
-    else:
-        inputs = _details(usage, "prompt", "input")
-        outputs = _details(usage, "completion", "output")
-        tokens = {
-            "input_tokens": count(usage.get("prompt_tokens", usage.get("input_tokens"))),
-            "output_tokens": count(usage.get("completion_tokens", usage.get("output_tokens"))),
-            "cached_input_tokens": count(inputs.get("cached_tokens")),
-            "reasoning_tokens": count(outputs.get("reasoning_tokens")),
-        }
-    return {name: number for name, number in tokens.items() if number is not None}
-
-
-def _details(usage: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    return next((d for name in names if (d := json_object(usage.get(f"{name}_tokens_details")))), {})

@@ -33,8 +33,8 @@ def test_every_dialect_of_ours_has_its_place_in_the_order() -> None:
 
 
 def test_the_documentation_has_the_order() -> None:
-    page = (ROOT / "docs" / "dialects.md").read_text(encoding="utf-8")
-    assert f"2. spangrade's own: {', '.join(f'`{name}`' for name in ORDER)};\n3. `{FALLBACK}`" in page
+    page = " ".join((ROOT / "docs" / "dialects.md").read_text(encoding="utf-8").split())
+    assert f"2. spangrade's own: {', '.join(f'`{name}`' for name in ORDER)}; 3. `{FALLBACK}`" in page
 
 
 @pytest.mark.parametrize(
