@@ -203,6 +203,10 @@ class Session:
         int, Column("missing parents of recorded spans; above 0, not the whole session is recorded")
     ] = 0
     sampled: Annotated[bool, Column("whether traces of the session may have been sampled out")] = False
+    sample_ratio: Annotated[
+        float | None,
+        Column("share of the conversations that `configure(sample=…)` records; unknown if it is not used"),
+    ] = None
     agent_version: Annotated[
         str | None, Column("version of the first agent: `gen_ai.agent.version`, else `service.version`")
     ] = None

@@ -129,10 +129,16 @@ class Session:
             self._scope.leave()
 
 
+def current_session(context: Context | None = None) -> Session | None:
+    """Return the session that is open in `context` (the current one by default), None outside a session."""
+    session = otel.get_value(_SESSION, context)
+    return session if isinstance(session, Session) else None
+
+
 def session_attributes(context: Context | None = None, *, root: bool) -> dict[str, str | tuple[str, ...]]:
     """Return a span's attributes from the session in `context`: id and version; for roots, all of them."""
-    session = otel.get_value(_SESSION, context)
-    if not isinstance(session, Session):
+    session = current_session(context)
+    if session is None:
         return {}
     attributes = {
         semconv.CONVERSATION_ID: session.conversation_id,

@@ -33,6 +33,7 @@ def configure(
     endpoint: str | None = None,
     capture_content: bool | None = None,
     redact: str | Redaction | None = None,
+    sample: float | None = None,
 ) -> TracerProvider:
     """Send spans to `db`, to the OTLP `endpoint`, or to both, and return the tracer provider.
 
@@ -46,8 +47,16 @@ def configure(
     "hash", or a Redaction; by default $SPANGRADE_REDACT) applies to the database: redact the spans of an
     endpoint in its receiver.
 
-    Raises InputError for an unknown protocol or redaction, or a provider that cannot be extended.
+    `sample` is the share of the conversations to record, from 0 to 1: whole conversations, chosen by a hash
+    of their ids, for all exporters of the provider. It takes precedence over OTEL_TRACES_SAMPLER. A sampler
+    that the application has set stays in force; what it drops is written in the tracestate of the spans, and
+    grading takes their sessions for incomplete.
+
+    Raises InputError for an unknown protocol or redaction, a `sample` outside its range, or a provider that
+    cannot be extended.
     """
+    if sample is not None and not (isinstance(sample, int | float) and 0 <= sample <= 1):
+        raise InputError(f"sample is {sample!r}: expected a share of the conversations, from 0 to 1")
     # Imported here to keep `import spangrade.tracer` fast in a process that only reads.
     from spangrade.tracer._content import set_content_capture
 
@@ -56,7 +65,7 @@ def configure(
     with _configuring:
         disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
         exporters = [] if disabled else _exporters(db, endpoint, redact)
-        provider = _provider(service_name)
+        provider = _provider(service_name, sample)
         if exporters:
             _extend(provider, exporters)
     return provider
@@ -96,30 +105,36 @@ def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
             flush_at_exit(processor)  # an application's provider may not be flushed
 
 
-def _provider(service_name: str | None) -> TracerProvider:
-    """Return the application's provider; set one if there is none."""
+def _provider(service_name: str | None, sample: float | None) -> TracerProvider:
+    """Return the application's provider, with our sampling; set one if there is none."""
     from opentelemetry import trace
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider
 
+    from spangrade.tracer.sampling import ConversationSampler, set_sampling
+
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider):
         named = {SERVICE_NAME: service_name} if service_name else {}
-        provider = TracerProvider(
-            resource=Resource.create(named)
-        )  # reads OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME
+        # Without a sampler the SDK reads OTEL_TRACES_SAMPLER; the resource reads OTEL_RESOURCE_ATTRIBUTES and
+        # OTEL_SERVICE_NAME.
+        sampler = None if sample is None else ConversationSampler(sample)
+        provider = TracerProvider(sampler, Resource.create(named))
+        set_sampling(provider, sample)
         trace.set_tracer_provider(provider)
-    elif not isinstance(provider, TracerProvider):
+        return provider
+    if not isinstance(provider, TracerProvider):
         raise InputError(
             f"the tracer provider is a {type(provider).__name__}, which accepts no span processors: "
             "set an opentelemetry.sdk.trace.TracerProvider, or none, before configure()"
         )
-    elif service_name and service_name != (present := provider.resource.attributes.get(SERVICE_NAME)):
+    if service_name and service_name != (present := provider.resource.attributes.get(SERVICE_NAME)):
         _log.warning(
             "the application's tracer provider keeps its service name %r: %r is not used",
             present,
             service_name,
         )
+    set_sampling(provider, sample)
     return provider
 
 

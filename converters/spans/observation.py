@@ -54,6 +54,8 @@ class Observation(NamedTuple):
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
     - `user_id`, `tags`: of the session.
+    - `sampled`: whether other traces of the conversation may have been dropped; `sample_ratio`: the share of
+      the conversations that are recorded, if its own is recorded whole.
     - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
     - `unreadable`: the dialect that could not read the span, and its error in one line.
     - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind.
@@ -94,6 +96,7 @@ class Observation(NamedTuple):
     digests: Digests | None = None
     timed: bool = True
     sampled: bool = False
+    sample_ratio: float | None = None
     agent_version: str | None = None
     user_id: str | None = None
     tags: tuple[str, ...] = ()

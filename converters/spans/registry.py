@@ -38,7 +38,9 @@ FALLBACK = "genai"
 _OURS = frozenset({*ORDER, FALLBACK})
 
 # https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
-_SAMPLED = re.compile(r"(^|,)\s*ot=([^,]*;)?th:0*[1-9a-f]")
+# The other two are the tracer's (tracer/sampling.py).
+_SAMPLED = re.compile(r"(^|,)\s*(ot=([^,]*;)?th:0*[1-9a-f]|spangrade=partial)")
+_SAMPLE_RATIO = re.compile(r"(?:^|,)\s*spangrade=conversation:(0\.\d+|[01]|[1-9](?:\.\d+)?e-\d+)\s*(?:,|$)")
 
 
 @runtime_checkable
@@ -93,9 +95,17 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
                     break
         except Exception as error:  # noqa: BLE001 (third-party code: the dialects of other packages)
             observation = _unreadable(span, name, error)
-        sampled = span.trace_state is not None and _SAMPLED.search(span.trace_state)
-        observations.append(observation._replace(sampled=True) if sampled else observation)
+        observations.append(
+            _with_sampling(observation, span.trace_state) if span.trace_state else observation
+        )
     return observations
+
+
+def _with_sampling(observation: Observation, trace_state: str) -> Observation:
+    ratio = _SAMPLE_RATIO.search(trace_state)
+    return observation._replace(
+        sampled=_SAMPLED.search(trace_state) is not None, sample_ratio=float(ratio[1]) if ratio else None
+    )
 
 
 def _unreadable(span: Span, dialect: str, error: Exception) -> Observation:

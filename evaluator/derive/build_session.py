@@ -46,6 +46,8 @@ def build_session(
         for position, (turn, o) in enumerate(_in_start_order(groups, "llm"), 1)
     )
     cost_usd, cost_unknown = total_cost(llm_calls)
+    # A caller's span may be sampled by its trace, and the conversation in it whole.
+    ratios = {o.trace_id: o.sample_ratio for o in tree.ordered if o.sample_ratio is not None}
     session = Session(
         session_id=session_id,
         session_id_source=session_id_source,
@@ -65,7 +67,8 @@ def build_session(
         latency=latency(tree, turns, groups[0].calls if groups else (), llm_calls, tool_interactions),
         errors=errors(tree, tool_interactions),
         missing_spans=missing_spans(tree),
-        sampled=any(o.sampled for o in tree.ordered),
+        sampled=any(o.sampled and o.trace_id not in ratios for o in tree.ordered),
+        sample_ratio=min(ratios.values(), default=None),
         agent_version=_agent_version(tree),
         user_id=next((o.user_id for o in tree.ordered if o.user_id), None),
         tags=tuple(dict.fromkeys(tag for o in tree.ordered for tag in o.tags)) or None,

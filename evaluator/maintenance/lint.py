@@ -84,7 +84,7 @@ _ADVICE = {
     "clock_skew": "synchronise the clocks of the recording machines (NTP)",
     "not_recorded": "correct the call that the spans' attribute spangrade.not_recorded names; "
     'the logger "spangrade" gives the reason',
-    "sampled": "sample all traces of the conversations that are graded",
+    "sampled": "sample whole conversations, by configure(sample=RATIO), instead of traces",
     "no_state": "record it: spangrade.set_state(), or a spangrade.state event on any span",
     "unknown_price": "record gen_ai.response.model as the provider names it, or update genai-prices",
     "no_tokens": "record gen_ai.usage.input_tokens and gen_ai.usage.output_tokens; for streamed answers "
@@ -214,8 +214,8 @@ def _span_gaps(counts: _SpanCounts, metrics: Iterable[str], s: Session) -> Itera
         yield _Gap("no_duration", "turns without a recorded duration", 1, untimed)
     if counts.skewed:
         yield _Gap("clock_skew", "spans that start before their parent or end after it", counts.skewed)
-    if counts.sampled:
-        what = "traces sampled with a probability: others of the conversation may have been dropped"
+    if counts.sampled and s.sampled:
+        what = "traces sampled one by one: others of the conversation may have been dropped"
         yield _Gap("sampled", what, counts.sampled, tuple(metrics))
     if counts.with_losses:
         what = "spans with something that the tracer could not record"

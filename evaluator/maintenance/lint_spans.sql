@@ -13,7 +13,7 @@ SELECT
     ) AS skewed,
     -- https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
     count(DISTINCT spans.trace_id) FILTER (
-        regexp_matches(spans.trace_state, '(^|,)\s*ot=([^,]*;)?th:0*[1-9a-f]')
+        regexp_matches(spans.trace_state, '(^|,)\s*(ot=([^,]*;)?th:0*[1-9a-f]|spangrade=partial)')
     ) AS sampled,
     count(*) FILTER (spans.attributes->>'$."spangrade.not_recorded"' IS NOT NULL) AS with_losses
 FROM spans

@@ -122,6 +122,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "errors",
         "missing_spans",
         "sampled",
+        "sample_ratio",
         "agent_version",
         "user_id",
         "tags",

@@ -285,11 +285,24 @@ def test_order_portions_and_repeats_make_no_difference(
 
 
 @pytest.mark.parametrize(
-    ("state", "sampled"), [("ot=th:c", True), ("a=b,ot=p:8;th:08", True), ("ot=th:0", False), ("a=b", False)]
+    ("state", "sampled", "ratio"),
+    [
+        ("ot=th:c", True, None),
+        ("a=b,ot=p:8;th:08", True, None),
+        ("ot=th:0", False, None),
+        ("a=b", False, None),
+        ("a=b,spangrade=partial", True, None),
+        ("spangrade=conversation:0.25,a=b", False, 0.25),
+        ("a=b, spangrade=conversation:5e-05", False, 5e-05),
+        ("spangrade=conversation:9,a=b", False, None),
+        ("xspangrade=partial", False, None),
+    ],
 )
-def test_a_session_whose_traces_were_sampled_is_marked(state: str, sampled: bool, tmp_path: Path) -> None:
+def test_a_session_whose_traces_were_sampled_is_marked(
+    state: str, sampled: bool, ratio: float | None, tmp_path: Path
+) -> None:
     (session,) = derived([agent("a", 1, None, "x", 0, 1)._replace(trace_state=state)], tmp_path / "s.duckdb")
-    assert session.sampled is sampled
+    assert (session.sampled, session.sample_ratio) == (sampled, ratio)
 
 
 @pytest.mark.parametrize(

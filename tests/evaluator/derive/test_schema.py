@@ -54,6 +54,7 @@ WHOLE = builders.session(
     errors=(Error("tool look", None, "t1", "look"),),
     missing_spans=1,
     sampled=True,
+    sample_ratio=0.25,
     unreadable_spans=(UnreadableSpan("acme", "KeyError", "t1", "look"),),
     assembly_error="KeyError",
 )
