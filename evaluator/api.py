@@ -20,6 +20,7 @@ from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.grading.metadata import Where, parse_where
 from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.grading.selection import Selection
+from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
 from spangrade.evaluator.maintenance.lint import Finding, lint
@@ -138,20 +139,21 @@ class Database:
         """Import recorded spans and logs, and derive sessions from them.
 
         What cannot be read is reported and left out; with `strict` nothing is imported then, and InputError
-        is raised. `session_from` names span or resource attributes that hold the session's id, before any
-        other; spans of the scopes `ignore_scopes` do not count as not understood. The database remembers
-        both, `[]` forgets them.
+        is raised. It is raised too if nothing can be read and there is no such database yet. `session_from`
+        names span or resource attributes that hold the session's id, before any other; spans of the scopes
+        `ignore_scopes` do not count as not understood. The database remembers both, `[]` forgets them.
         """
         files = _paths(paths)
         if strict:
             pipeline.check_files(files, self._callbacks)
+        intake, records = pipeline.start_import(self.path, files, self._callbacks)
         with Store.open(self.path, wait_s=pipeline.WAIT_S) as store:
             before = _sessions(store)
             if session_from is not None:
                 set_session_from(store, session_from)
             if ignore_scopes is not None:
                 not_understood.set_ignored_scopes(store, ignore_scopes)
-            intake = pipeline.import_files(store, files, self._callbacks)
+            pipeline.import_records(store, intake, records, self._callbacks)
             sessions = _sessions(store)
             scopes = not_understood.by_scope(store)
         return Imported(
@@ -186,6 +188,7 @@ class Database:
         sessions: str | Iterable[str] = (),
         since: str | datetime | None = None,
         until: str | datetime | None = None,
+        last_import: bool = False,
         latest_per_question: bool = False,
         answers: Mapping[str, str] | None = None,
         where: str | None = None,
@@ -193,15 +196,21 @@ class Database:
         no_reference: str | Iterable[str] = (),
         no_references: bool = False,
         require_match: bool = False,
+        judge_model: str | None = None,
+        judge_max_calls: int | None = None,
+        judge_max_cost: float | None = None,
+        judge_votes: int = 1,
+        judge_threshold: float | None = None,
         out: StrPath | None = None,
     ) -> Run:
         """Grade sessions against a dataset, save the scores in the database, and return the run.
 
         `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, or a simulation's
         CSV or JSONL. The sessions graded are those of `spans` (files, imported first), of the folder, or of
-        the simulation; with none of these, all that are stored. Of these are chosen the ids `sessions`, those
-        that started from `since` on and before `until` (see `delete` for the form of a time), and with
-        `latest_per_question` the last of each question. Raises InputError for an id that is not among them.
+        the simulation; with none of these, all that are stored or, with `last_import`, those of the files
+        that were imported last. Of these are chosen the ids `sessions`, those that started from `since` on
+        and before `until` (see `delete` for the form of a time), and with `latest_per_question` the last of
+        each question. Raises InputError for an id that is not among them.
         `where` (`"metadata.topic = refund and metadata.priority != 2"`) chooses golden questions, and the
         sessions that may answer them; `group_by` (`"metadata.topic"`) counts the results by group. `answers`
         maps ids of sessions to those of the questions that they answer, whatever their spans record.
@@ -209,8 +218,15 @@ class Database:
         `metrics` are names, with a threshold (`"tool_recall>=0.9"`) gates, or `Metric`s; those of
         `metrics_files` (.json, .sql, .py) come on top. The references of a question are gates too, each
         unless a requested gate reads it, or `no_reference` names it; with `no_references` none is. With
-        `require_match` a session that no gate judges counts as inconclusive. The reports
-        are written in the folder `out` (docs/reports.md).
+        `require_match` a session that no gate judges counts as inconclusive. The reports are written in the
+        folder `out` (docs/reports.md).
+
+        The judge is `judge_model` (`provider/model`), else that of `use_judge`, else that of
+        SPANGRADE_JUDGE_MODEL; it is asked at most `judge_max_calls` times and until `judge_max_cost` USD are
+        spent, `judge_votes` times about each question (an odd number). From `judge_threshold` on, on a scale
+        from 0 to 1, a reply that it rates meets `reference_response` (0.8), and its yes counts. `run.judge`
+        is what it was asked and cost. Raises InputError for a provider that is not installed, and for a model
+        that its provider does not have.
 
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none.
@@ -230,10 +246,14 @@ class Database:
             ),
             answers=answers or {},
             group_by=group_by,
+            last_import=last_import,
             without=dropped_references(
                 [no_reference] if isinstance(no_reference, str) else list(no_reference), every=no_references
             ),
             require_match=require_match,
+            judge_options=JudgeOptions(
+                judge_model, judge_max_calls, judge_max_cost, judge_votes, judge_threshold
+            ),
             out=None if out is None else Path(out),
             callbacks=self._callbacks,
         )

@@ -11,8 +11,9 @@ import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,19 +21,23 @@ import duckdb
 
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
-from spangrade.evaluator.grading.grade import grade
+from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
 from spangrade.evaluator.grading.metadata import groups_of
 from spangrade.evaluator.grading.selection import ALL, Selection
+from spangrade.evaluator.judge.choice import use_judge_of_run
+from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
+from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
+from spangrade.evaluator.judge.run import Spent, spent_since
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import write_results, written
-from spangrade.evaluator.run import Run
+from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.errors import InputError, OldSchemaError, StoreError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store import Added, Store
@@ -79,7 +84,7 @@ def up_to_date(
     With `confined` it is open for a query of someone else. Raises StoreLockedError if another process has it
     open for longer than `wait_s`.
     """
-    with Store.open(db, read_only=True, confined=confined, wait_s=wait_s) as store:
+    with _open_to_read(db, confined, wait_s) as store:
         if not (stale(store) or waiting(db)):
             yield store
             return
@@ -89,6 +94,15 @@ def up_to_date(
         update(store)
     with Store.open(db, read_only=True, confined=confined, wait_s=wait_s) as store:
         yield store
+
+
+def _open_to_read(db: Path, confined: bool, wait_s: float) -> Store:
+    """Open a database for reading; one of an earlier version is upgraded first."""
+    try:
+        return Store.open(db, read_only=True, confined=confined, wait_s=wait_s)
+    except OldSchemaError:
+        Store.open(db, wait_s=wait_s).close()
+        return Store.open(db, read_only=True, confined=confined, wait_s=wait_s)
 
 
 @dataclass(slots=True)
@@ -133,14 +147,37 @@ def check_files(paths: Iterable[Path], callbacks: Callbacks = DEFAULT) -> None:
         raise InputError("nothing imported: --strict, and not everything could be read")
 
 
-def import_files(store: Store, paths: Iterable[Path], callbacks: Callbacks = DEFAULT) -> Intake:
-    """Store the records of files and derive their sessions."""
-    intake = Intake()
+def start_import(
+    db: Path, paths: Iterable[Path], callbacks: Callbacks = DEFAULT
+) -> tuple[Intake, Iterator[Span | LogRecord]]:
+    """Return the intake of files, and their records for `import_records`.
+
+    Raises InputError if nothing in them can be read and the database does not exist: it is not created then.
+    """
     callbacks.on_progress("importing")
-    intake.added = store.add(intake.records(paths, callbacks.on_problem))
+    intake = Intake()
+    records = intake.records(paths, callbacks.on_problem)
+    if db.exists():
+        return intake, records
+    first = list(islice(records, 1))
+    if not first and intake.incomplete:
+        raise InputError(f"{db}: not created, because nothing could be imported")
+    return intake, chain(first, records)
+
+
+def import_records(
+    store: Store, intake: Intake, records: Iterable[Span | LogRecord], callbacks: Callbacks = DEFAULT
+) -> None:
+    """Store the records of an intake, and derive their sessions."""
+    intake.added = store.add(records)
+    if intake.traces:
+        with store.transaction():
+            store.query("DELETE FROM last_import")
+            store.query(
+                "INSERT INTO last_import FROM traces", traces=arrow_column("trace_id", sorted(intake.traces))
+            )
     callbacks.on_progress("deriving sessions")
     update(store)
-    return intake
 
 
 class SessionReader:
@@ -216,30 +253,40 @@ def grade_dataset(
     metrics: Sequence[str | Metric] = (),
     metrics_files: Sequence[Path] = (),
     selection: Selection = ALL,
+    last_import: bool = False,
     answers: Mapping[str, str] = NO_ANSWERS,
     without: Collection[str] = (),
     require_match: bool = False,
     group_by: str | None = None,
+    judge_options: JudgeOptions = JUDGE_DEFAULTS,
     out: Path | None = None,
     callbacks: Callbacks = DEFAULT,
 ) -> Run:
     """Grade sessions of a database against a dataset, save the scores, and return the run.
 
     With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
-    graded; with a dataset that brings its own sessions, those; else all stored sessions. The `selection` of
-    them is graded. `answers` maps ids of sessions to those of the golden questions that they answer, whatever
-    the spans record. The references named in `without` are not gates; with `require_match` an unmatched
-    session counts as inconclusive. `group_by`, as in `metadata.topic`, groups the results. The reports
-    are written in the folder `out` (docs/reports.md).
+    graded; with a dataset that brings its own sessions, those; else all stored sessions or, with
+    `last_import`, those of the files that were imported last. The `selection` of them is graded. `answers`
+    maps ids of sessions to those of the golden questions that they answer, whatever the spans record. The
+    references named in `without` are not gates; with `require_match` an unmatched session counts as
+    inconclusive. `group_by`, as in `metadata.topic`, groups the results. The reports are written in the
+    folder `out` (docs/reports.md).
+
+    The database is created only if the dataset brings its sessions, or spans are imported.
     """
+    judge = judge_of_run(judge_options)
+    spent_before = judge.spent
     recordings = list(spans)
     if dataset.is_dir():
         dataset, beside = find_dataset(dataset)
         recordings = recordings or beside
     golden = read_dataset(dataset)
-    if recordings and golden.spans is not None:
-        raise InputError(f"{dataset}: it brings its own sessions; expected no --spans")
+    if golden.spans is not None and (recordings or last_import):
+        option = "--spans" if recordings else "--last-import"
+        raise InputError(f"{dataset}: it brings its own sessions; expected no {option}")
     wanted = requested_metrics(metrics, metrics_files)
+    if judge_options.names_model and may_ask_judge(golden.questions, wanted, without):
+        judge.check_model()
     for problem in golden.problems:
         callbacks.on_problem(problem)
     incomplete = any(problem.dropped for problem in golden.problems)
@@ -247,10 +294,14 @@ def grade_dataset(
     groups = None if group_by is None else groups_of(group_by, golden.questions)
     questions = selection.where.chosen(golden.questions)
 
+    if recordings:
+        intake, records = start_import(db, recordings, callbacks)
+    elif golden.spans is None and not db.exists():
+        raise StoreError(f"{db}: no such database: import spans first, or name another with --db")
     with Store.open(db, wait_s=WAIT_S) as store:
         only: set[str] | None = None
         if recordings:
-            intake = import_files(store, recordings, callbacks)
+            import_records(store, intake, records, callbacks)
             incomplete |= intake.incomplete
             only = _sessions_of(store, intake.traces)
         elif golden.spans is not None:
@@ -260,6 +311,7 @@ def grade_dataset(
         else:
             drain(store)
             update(store)
+            only = _sessions_of_last_import(store) if last_import else None
         sessions = SessionReader(store, only)
         if answers.keys() - sessions.ids:
             missing = min(answers.keys() - sessions.ids)
@@ -284,7 +336,7 @@ def grade_dataset(
         groups=groups,
     )
     callbacks.on_progress("grading")
-    with SessionFacts() as facts:
+    with SessionFacts() as facts, use_judge_of_run(judge):
         read = sessions.read(callbacks)
         grades = grade(
             read if out is None else facts.noted(read),
@@ -293,9 +345,11 @@ def grade_dataset(
             without,
             answers,
             {question.id for question in questions.golden_questions},
+            judge_options.threshold,
         )
         for one in grades if out is None else written(grades, out):
             run.add(one)
+        run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
         save(db, run, [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics])
         if out is not None:
             write_results(run, out)
@@ -329,10 +383,10 @@ def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
 
     Raises StoreError if they cannot be written.
     """
+    judge, spent = run.judge or (None, Spent())
     with Store.open(db, wait_s=RUN_WAIT_S) as store:
         try:
             with store.transaction():
-                store.query(statement("scores", "spangrade.evaluator.grading"))
                 for chunk in run.chunks:
                     store.query(
                         "INSERT INTO scores BY NAME SELECT $run_id AS run_id, * FROM incoming",
@@ -340,8 +394,15 @@ def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
                         incoming=chunk,
                     )
                 store.query(
-                    "INSERT INTO runs (run_id, dataset, metrics) VALUES ($run_id, $dataset, $metrics)",
-                    {"run_id": run.run_id, "dataset": run.dataset, "metrics": list(metrics)},
+                    statement("insert_run", "spangrade.evaluator.grading"),
+                    {
+                        "run_id": run.run_id,
+                        "dataset": run.dataset,
+                        "metrics": list(metrics),
+                        "judge": judge,
+                        "judge_failures": run.judge_failures,
+                        **asdict(spent),
+                    },
                 )
         except duckdb.Error as error:
             raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
@@ -349,9 +410,18 @@ def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
 
 def failed_sessions(store: Store) -> set[str]:
     """Return the sessions that missed a gate in the latest run that graded them."""
-    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'scores'"):
-        return set()
     rows = store.query(statement("failed_sessions", "spangrade.evaluator.grading"))
+    return {session_id for (session_id,) in rows}
+
+
+def _sessions_of_last_import(store: Store) -> set[str]:
+    rows = store.query(
+        "SELECT DISTINCT session_id FROM derived.traces SEMI JOIN last_import USING (trace_id)"
+    )
+    if not rows and not store.query("FROM last_import LIMIT 1"):
+        raise InputError(
+            f"{store.path}: nothing was imported into it since it has such a record; see --since"
+        )
     return {session_id for (session_id,) in rows}
 
 

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nanoarrow as na
@@ -14,6 +14,7 @@ import nanoarrow as na
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.metadata import Groups
 from spangrade.evaluator.grading.policy import Verdict, exit_code
+from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.rows import Rows
@@ -39,8 +40,8 @@ class SessionVerdict(NamedTuple):
 class ScoreRow(NamedTuple):
     """One outcome as a row of the table `scores`.
 
-    `outcome` is "score", "inconclusive", "not_applicable" or "failure"; `evidence` is a JSON list of span
-    ids.
+    `outcome` is "score", "inconclusive", "not_applicable", "failure" (of the metric) or "judge_failure";
+    `evidence` is a JSON list of span ids.
     """
 
     session_id: str | None
@@ -70,7 +71,8 @@ def score_rows(grade: Grade) -> Iterator[ScoreRow]:
         elif isinstance(outcome, NotApplicable):
             yield ScoreRow(*key, None, None, "not_applicable", outcome.reason, "[]")
         else:
-            yield ScoreRow(*key, None, None, "failure", outcome.error, "[]")
+            kind = "judge_failure" if outcome.by_judge else "failure"
+            yield ScoreRow(*key, None, None, kind, outcome.error, "[]")
 
 
 @dataclass(slots=True)
@@ -83,6 +85,7 @@ class MetricTotals:
     inconclusive: int = 0
     not_applicable: int = 0
     failures: int = 0
+    judge_failures: int = 0
 
     def add(self, outcome: Outcome) -> None:
         """Count one outcome."""
@@ -94,13 +97,15 @@ class MetricTotals:
             self.inconclusive += 1
         elif isinstance(outcome, NotApplicable):
             self.not_applicable += 1
+        elif outcome.by_judge:
+            self.judge_failures += 1
         else:
             self.failures += 1
 
     @property
     def applied(self) -> bool:
         """Whether the metric was applicable to any session."""
-        return bool(self.values or self.inconclusive or self.failures)
+        return bool(self.values or self.inconclusive or self.failures or self.judge_failures)
 
     def to_json(self) -> dict[str, Any]:
         """Return the mean and percentiles (nearest rank) of the scores, and the counts.
@@ -119,7 +124,15 @@ class MetricTotals:
             "inconclusive": self.inconclusive,
             "not_applicable": self.not_applicable,
             "failures": self.failures,
+            "judge_failures": self.judge_failures,
         }
+
+
+class JudgeUsage(NamedTuple):
+    """The judge of a run, as `provider/model`, and what it was asked and cost."""
+
+    model: str
+    spent: Spent
 
 
 class Run:
@@ -129,6 +142,7 @@ class Run:
     name. `incomplete` says that some of the dataset or of the recorded spans could not be read. `gates` are
     the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
     `groups` the results are also counted by group.
+    `judge` is set at the end of the run.
     """
 
     def __init__(
@@ -145,6 +159,7 @@ class Run:
         self.dataset = dataset
         self.incomplete = incomplete
         self.require_match = require_match
+        self.judge: JudgeUsage | None = None
         self.sessions: list[SessionVerdict] = []
         self._gates = tuple(gates)
         self._metrics: dict[str, MetricTotals] = {}
@@ -217,6 +232,11 @@ class Run:
         }
 
     @property
+    def judge_failures(self) -> int:
+        """How many outcomes are missing because the judge failed; their sessions are broken, not failed."""
+        return sum(totals.judge_failures for totals in self._metrics.values())
+
+    @property
     def exit_code(self) -> ExitCode:
         """What `spangrade grade` exits with; 2 if some of the input could not be read."""
         if self.incomplete:
@@ -248,12 +268,27 @@ class Run:
             "unapplied_gates": list(self.unapplied_gates),
             "exit_code": int(self.exit_code),
             **self.groups_json(),
+            "judge": self.judge_json,
             "metrics": {name: totals.to_json() for name, totals in self.metrics.items()},
         }
 
     def groups_json(self) -> dict[str, Any]:
         """Return the results by group as JSON values: `group_by` and `groups`; nothing if not grouped."""
         return {} if self._groups is None else {"group_by": self._groups.by, "groups": self.groups}
+
+    @property
+    def judge_line(self) -> str:
+        """What the judge was asked and cost, in one line; empty if it was not asked."""
+        if self.judge is None or not (self.judge.spent.calls or self.judge.spent.cache_hits):
+            return ""
+        return f"judge {self.judge.model}: {self.judge.spent}"
+
+    @property
+    def judge_json(self) -> dict[str, Any] | None:
+        """The judge's model, what it was asked and cost, and how often it failed, as JSON values."""
+        if self.judge is None:
+            return None
+        return {"model": self.judge.model, **asdict(self.judge.spent), "failures": self.judge_failures}
 
     def __str__(self) -> str:
         """Return the totals in one line: `3 sessions: 2 passed, 1 failed; 1 golden question unanswered`."""
@@ -264,6 +299,8 @@ class Run:
         if unapplied := self.unapplied_gates:
             gates = "gate applies" if len(unapplied) == 1 else "gates apply"
             text += f"; {len(unapplied)} {gates} to no session: {', '.join(unapplied)}"
+        if self.judge_failures:
+            text += f"; {counted(self.judge_failures, 'judge failure')}"
         return text
 
     def __repr__(self) -> str:

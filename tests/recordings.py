@@ -11,6 +11,7 @@ from paths import RECORDED, RECORDED_MORE
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, update
+from spangrade.evaluator.pipeline import import_records, start_import
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -69,3 +70,8 @@ def observed(
     span = Span(TRACE_ID, SPAN_ID, parent, name, "INTERNAL", 1, 2, attributes=attributes, **fields)
     (observation,) = observe([span], {(TRACE_ID, SPAN_ID): logs})
     return observation
+
+
+def import_files(store: Store, paths: Iterable[Path]) -> None:
+    """Import files into an open database, and derive their sessions."""
+    import_records(store, *start_import(store.path, paths))

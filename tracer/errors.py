@@ -29,5 +29,9 @@ class StoreError(SpangradeError):
     """A database that cannot be opened, read or written."""
 
 
+class OldSchemaError(StoreError):
+    """A database of an earlier version, which opening it for writing upgrades."""
+
+
 class StoreLockedError(StoreError):
     """A database that another process has open."""

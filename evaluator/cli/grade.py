@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, MetricsFiles, OutputFormat, answers_of
+from spangrade.evaluator.cli.options import (
+    Db,
+    Format,
+    JudgeMaxCalls,
+    JudgeMaxCost,
+    JudgeModel,
+    JudgeThreshold,
+    JudgeVotes,
+    MetricsFiles,
+    OutputFormat,
+    answers_of,
+)
 from spangrade.evaluator.cli.output import database, print_json, show
 
 
@@ -37,6 +48,9 @@ def grade(
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only sessions that started before this time.")
     ] = None,
+    last_import: Annotated[
+        bool, typer.Option("--last-import", help="Only sessions of the files that were imported last.")
+    ] = False,
     latest_per_question: Annotated[
         bool, typer.Option("--latest-per-question", help="Of sessions with one question only the last.")
     ] = False,
@@ -64,6 +78,12 @@ def grade(
     require_match: Annotated[
         bool, typer.Option("--require-match", help="A session that no gate judges counts as inconclusive.")
     ] = False,
+    judge_model: JudgeModel = None,
+    judge_max_calls: JudgeMaxCalls = None,
+    judge_max_cost: JudgeMaxCost = None,
+    judge_votes: JudgeVotes = 1,
+    judge_threshold: JudgeThreshold = None,
+    all: Annotated[bool, typer.Option("--all", help="List all sessions that did not pass.")] = False,  # noqa: A002
     out: Annotated[
         Path | None, typer.Option(help="A folder for the reports (JSON, CSV, JUnit, Markdown).")
     ] = None,
@@ -71,7 +91,7 @@ def grade(
 ) -> None:
     """Grade stored sessions against a golden dataset.
 
-    Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric broke, 4 inconclusive.
+    Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive.
     """
     with database(db) as opened:
         run = opened.grade(
@@ -82,6 +102,7 @@ def grade(
             sessions=session or (),
             since=since,
             until=until,
+            last_import=last_import,
             latest_per_question=latest_per_question,
             answers=answers_of(question or ()),
             where=where,
@@ -89,6 +110,11 @@ def grade(
             no_reference=no_reference or (),
             no_references=no_references,
             require_match=require_match,
+            judge_model=judge_model,
+            judge_max_calls=judge_max_calls,
+            judge_max_cost=judge_max_cost,
+            judge_votes=judge_votes,
+            judge_threshold=judge_threshold,
             out=out,
         )
     if format is Format.JSON:
@@ -98,5 +124,5 @@ def grade(
     else:
         from spangrade.evaluator.reports.tables import run_tables
 
-        show(run_tables(run))
+        show(run_tables(run, every=all))
     raise typer.Exit(run.exit_code)

@@ -52,4 +52,34 @@ def answers_of(pairs: Iterable[str]) -> dict[str, str]:
     return answers
 
 
+JudgeModel = Annotated[
+    str | None,
+    typer.Option(
+        "--judge-model",
+        metavar="PROVIDER/MODEL",
+        help="The model that judges; else $SPANGRADE_JUDGE_MODEL.",
+    ),
+]
+JudgeMaxCalls = Annotated[
+    int | None,
+    typer.Option("--judge-max-calls", metavar="N", min=0, help="Ask the judge at most N times in all."),
+]
+JudgeMaxCost = Annotated[
+    float | None,
+    typer.Option("--judge-max-cost", metavar="USD", min=0, help="Pay the judge at most USD in all."),
+]
+JudgeVotes = Annotated[
+    int,
+    typer.Option("--judge-votes", metavar="N", help="Ask N times, an odd number; the majority decides."),
+]
+JudgeThreshold = Annotated[
+    float | None,
+    typer.Option(
+        "--judge-threshold",
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="The rating that a reply needs (0.8), and how sure a yes must be, from 0 to 1.",
+    ),
+]
 SessionId = Annotated[str, typer.Argument(help="A session's id, or the beginning of one.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -14,7 +15,7 @@ from spangrade.evaluator.grading.match_questions import (
     QuestionIndex,
     least_answered,
 )
-from spangrade.evaluator.grading.policy import CONVERSATION, Decision, MetricPlan, Verdict
+from spangrade.evaluator.grading.policy import CONVERSATION, RESPONSE, Decision, MetricPlan, Verdict
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, load_metrics
 from spangrade.evaluator.session import Session
@@ -45,6 +46,17 @@ class _Attempt(NamedTuple):
     metrics: tuple[tuple[Metric, Started], ...]
 
 
+def may_ask_judge(dataset: GoldenDataset, requested: Iterable[Metric], without: Collection[str] = ()) -> bool:
+    """Return whether a metric may ask the judge: an async one, or the gate of a reply."""
+    requested = list(requested)
+    if any(inspect.iscoroutinefunction(metric.function) for metric in requested):
+        return True
+    gates = {gate.needs for gate in MetricPlan.of(requested, load_metrics(), without).gates}
+    return RESPONSE in gates and any(
+        question.reference(RESPONSE) is not None for question in dataset.golden_questions
+    )
+
+
 class _Pending(NamedTuple):
     """A session, the golden questions that it may answer, and what it is compared with."""
 
@@ -69,18 +81,19 @@ def grade(
     without: Collection[str] = (),
     answers: Mapping[str, str] = NO_ANSWERS,
     selected: Collection[str] | None = None,
+    reply_threshold: float | None = None,
 ) -> Iterator[Grade]:
     """Yield a grade for each session, in order, then one for each golden question without a session.
 
     `policy` says which metrics run beside the `requested` ones, which of them are gates, and what the
-    verdicts mean. The references named in `without` are no gates. `answers` maps sessions to the questions
+    verdicts mean. The references named in `without` are not gates. `answers` maps sessions to the questions
     that they answer (ids). With `selected`, only questions with these ids are reported if no session answers
-    them.
+    them. `reply_threshold` is that of the gate of `reference_response`, if it is not the default one.
 
     Questions that expect the same share their sessions evenly: a session that may answer any of them is
     graded as an answer to the first of those that the fewest sessions answer.
     """
-    plan = MetricPlan.of(requested, load_metrics(), without)
+    plan = MetricPlan.of(requested, load_metrics(), without, reply_threshold)
     questions = QuestionIndex(dataset, answers)
     answered: set[str] = set()
     sessions_of = Counter(answers.values())

@@ -7,7 +7,7 @@ same rules as a table.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import NamedTuple, Self
@@ -20,13 +20,15 @@ from spangrade.tracer.semconv import QUESTION_ID
 
 CONVERSATION = "conversation"  # gates every session with a golden question
 
+RESPONSE = "reference_response"
+
 # The default gate of each reference of a question. A reference is what must happen: their thresholds are 1,
 # and 0.8 for a reply, which a judge may rate.
 REFERENCE_GATES = {
     "reference_trajectory": "trajectory_accuracy",
     "reference_tool_interactions": "tool_usage_accuracy",
     "reference_state_variables": "state_management_fidelity",
-    "reference_response": "final_response_match",
+    RESPONSE: "final_response_match",
     "agents_evaluated": "agent_routing",
 }
 
@@ -90,13 +92,23 @@ class MetricPlan:
 
     @classmethod
     def of(
-        cls, requested: Iterable[Metric], installed: Mapping[str, Metric], without: Collection[str] = ()
+        cls,
+        requested: Iterable[Metric],
+        installed: Mapping[str, Metric],
+        without: Collection[str] = (),
+        reply_threshold: float | None = None,
     ) -> Self:
-        """Return the plan of a run in which the references named in `without` are not compared by default."""
+        """Return the plan of a run in which the references named in `without` are not compared by default.
+
+        `reply_threshold` takes the place of the default threshold of the gate of `reference_response`.
+        """
         by_name = {metric.name: metric for metric in requested}
         defaults = [gate for reference, gate in REFERENCE_GATES.items() if reference not in without]
+        gates = [installed[name] for name in (CONVERSATION, *defaults) if name not in by_name]
+        if reply_threshold is not None:
+            gates = [replace(m, threshold=reply_threshold) if m.needs == RESPONSE else m for m in gates]
         return cls(
-            tuple(installed[name] for name in (CONVERSATION, *defaults) if name not in by_name),
+            tuple(gates),
             tuple(by_name.values()),
             tuple(installed[name] for name in REPORTED if name not in by_name),
         )

@@ -13,7 +13,12 @@ from typing import Any
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.policy import why_incomplete
 from spangrade.evaluator.judge.event_loop import own_loop
-from spangrade.evaluator.judge.protocol import JudgeBudgetExceeded, JudgeUnavailable
+from spangrade.evaluator.judge.protocol import (
+    JudgeBudgetExceeded,
+    JudgeError,
+    JudgeUnavailable,
+    UnknownJudgeModel,
+)
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import SpangradeError
@@ -52,9 +57,11 @@ def resolve(metric: Metric, started: Started) -> Outcome:
     """Return the outcome, waiting for it if necessary, with the metric's threshold applied.
 
     A metric that raises or exits, or returns something other than an outcome or a number (true is 1), is a
-    `Failure`; one that cannot ask its
-    judge, without a key or beyond the budget, is `Inconclusive`. An inconclusive metric whose best possible
-    value misses the threshold has failed: nothing unknown could have changed that.
+    `Failure`, and so is one whose judge fails. One that cannot ask its judge, without a key or beyond the
+    budget, is `Inconclusive`. An inconclusive metric whose best possible value misses the threshold has
+    failed: nothing unknown could have changed that.
+
+    Raises UnknownJudgeModel: nothing can be judged then.
     """
     outcome = _wait_for(started) if isinstance(started, Future) else started
     if isinstance(outcome, Score):
@@ -114,8 +121,12 @@ def _is_number(value: object) -> bool:
 
 
 def _outcome_of_error(error: BaseException) -> Outcome:
+    if isinstance(error, UnknownJudgeModel):
+        raise error
     if isinstance(error, JudgeUnavailable | JudgeBudgetExceeded):
         return Inconclusive(str(error))
+    if isinstance(error, JudgeError):
+        return Failure(str(error), by_judge=True)
     if isinstance(error, SpangradeError):
         return Failure(str(error))
     last = traceback.extract_tb(error.__traceback__)[-1]

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from spangrade.evaluator.judge.cache import default_cache_path
@@ -19,6 +20,8 @@ MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
 ENTRY_POINTS = "spangrade.judges"
 
 _in_use: list[Judge] = []
+# Of the grading run that asks, so that runs in several threads keep their own judge and budget.
+_of_run: ContextVar[Judge | None] = ContextVar("spangrade_judge", default=None)
 
 
 def load_judge(model: str | None = None) -> Judge:
@@ -52,10 +55,25 @@ def use_judge(judge: Judge) -> Iterator[None]:
         _in_use.remove(judge)
 
 
+@contextmanager
+def use_judge_of_run(judge: Judge) -> Iterator[None]:
+    """Use this judge within the block, in this context alone, before that of `use_judge`."""
+    token = _of_run.set(judge)
+    try:
+        yield
+    finally:
+        _of_run.reset(token)
+
+
+def judge_in_use() -> Judge | None:
+    """Return the judge of the grading run or of `use_judge`, None if there is neither."""
+    return _of_run.get() or (_in_use[-1] if _in_use else None)
+
+
 def default_judge() -> Judge:
     """Return the judge of `use_judge`, else the process's run of `load_judge()` with the default cache."""
-    if _in_use:
-        return _in_use[-1]
+    if judge := judge_in_use():
+        return judge
     return _run(os.environ.get(MODEL_VARIABLE), default_cache_path().absolute())
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from spangrade.evaluator.judge.cache import default_cache_path
-from spangrade.evaluator.judge.choice import load_judge
+from spangrade.evaluator.judge.choice import MODEL_VARIABLE, judge_in_use, load_judge
+from spangrade.evaluator.judge.protocol import Judge
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.tracer.errors import InputError
 
@@ -35,6 +38,11 @@ class JudgeOptions:
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise InputError(f"--judge-threshold must be from 0 to 1, found {self.threshold}")
 
+    @property
+    def names_model(self) -> bool:
+        """Whether the model was chosen, by the options or by the environment."""
+        return bool(self.model or os.environ.get(MODEL_VARIABLE))
+
     def share(self, index: int, count: int) -> JudgeOptions:
         """Return the options of process `index` (from 0) of `count` that share the budget equally."""
         calls, cost = self.max_calls, self.max_cost_usd
@@ -45,15 +53,36 @@ class JudgeOptions:
         )
 
 
+DEFAULTS = JudgeOptions()
+
+
 def judge_run(options: JudgeOptions) -> JudgeRun:
     """Return a judge with these options and the default cache; nothing is asked yet.
 
     Raises:
         InputError: the model's provider is not installed.
     """
+    return _with_options(load_judge(options.model), options, default_cache_path().absolute())
+
+
+def judge_of_run(options: JudgeOptions) -> JudgeRun:
+    """Return the judge of a grading run: that of `use_judge` if the options name no model, else `judge_run`.
+
+    Raises:
+        InputError: the model's provider is not installed.
+    """
+    judge = judge_in_use()
+    if judge is None or options.model is not None:
+        return judge_run(options)
+    if isinstance(judge, JudgeRun) and options == DEFAULTS:
+        return judge
+    return _with_options(judge, options, None)
+
+
+def _with_options(judge: Judge, options: JudgeOptions, cache: Path | None) -> JudgeRun:
     return JudgeRun(
-        load_judge(options.model),
-        cache=default_cache_path().absolute(),
+        judge,
+        cache=cache,
         max_calls=options.max_calls,
         max_cost_usd=options.max_cost_usd,
         min_score=options.threshold,

@@ -58,6 +58,17 @@ class Spent:
         )
 
 
+def spent_since(before: Spent, now: Spent) -> Spent:
+    """Return what was spent between two moments of a run."""
+    return Spent(
+        now.calls - before.calls,
+        now.cache_hits - before.cache_hits,
+        _difference(now.input_tokens, before.input_tokens),
+        _difference(now.output_tokens, before.output_tokens),
+        _difference(now.cost_usd, before.cost_usd),
+    )
+
+
 def total_spent(parts: Iterable[Spent]) -> Spent:
     """Return the sum; what is unknown in any part is unknown in it."""
     parts = list(parts)
@@ -196,6 +207,9 @@ class JudgeRun:
         except JudgeUnavailable:
             self._spent = replace(self._spent, calls=self._spent.calls - 1)
             raise
+        if verdict.cached:  # another run that is asked in turn knew it
+            self._spent = replace(self._spent, calls=self._spent.calls - 1)
+            return verdict
         self._spent = replace(
             self._spent,
             input_tokens=_sum([self._spent.input_tokens, verdict.input_tokens]),
@@ -237,6 +251,10 @@ def _majority(verdicts: list[Verdict]) -> Verdict:
         _sum(verdict.output_tokens for verdict in verdicts),
         _sum(verdict.cost_usd for verdict in verdicts),
     )
+
+
+def _difference(now: _Number | None, before: _Number | None) -> _Number | None:
+    return None if now is None or before is None else now - before
 
 
 def _sum(values: Iterable[_Number | None]) -> _Number | None:

@@ -94,6 +94,7 @@ def delete(
         with store.transaction():
             store.query(f"DELETE FROM spans WHERE {_SPANS}")  # noqa: S608 (our own text)
             store.query(f"DELETE FROM logs WHERE {_LOGS}", before)  # noqa: S608 (our own text)
+            store.query("DELETE FROM last_import WHERE trace_id IN (FROM traces_to_delete)")
             for table in _session_tables(store):
                 store.query(f"DELETE FROM {table} WHERE session_id IN (FROM to_delete)")  # noqa: S608 (our own names)
             mark_pending(store.connection, "to_delete")

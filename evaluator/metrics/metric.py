@@ -34,9 +34,10 @@ class Inconclusive(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """The metric itself broke; `error` says how and where."""
+    """The metric itself broke or, if `by_judge`, the judge that it asked; `error` says how and where."""
 
     error: str
+    by_judge: bool = False
 
 
 class NotApplicable(NamedTuple):

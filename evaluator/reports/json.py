@@ -39,7 +39,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         return {"outcome": "inconclusive", "reason": outcome.reason}
     if isinstance(outcome, NotApplicable):
         return {"outcome": "not_applicable", "reason": outcome.reason}
-    return {"outcome": "failure", "error": outcome.error}
+    return {"outcome": "judge_failure" if outcome.by_judge else "failure", "error": outcome.error}
 
 
 def written(grades: Iterable[Grade], folder: Path) -> Iterator[Grade]:

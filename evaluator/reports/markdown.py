@@ -42,6 +42,9 @@ def _lines(run: Run) -> Iterator[str]:
     yield _code(str(run), MAX_REASON)
     yield ""
     yield f"Dataset {_code(run.dataset)}, run {_code(run.run_id)}, exit code {int(run.exit_code)}."
+    if run.judge_line:
+        yield ""
+        yield _code(run.judge_line, MAX_REASON)
     not_passed = sum(session.verdict is not Verdict.PASSED for session in run.sessions)
     if not_passed:
         yield from ("", "### Not passed", "")
@@ -69,11 +72,12 @@ def _session_line(session: SessionVerdict) -> str:
 
 
 def _metrics_table(run: Run) -> Iterator[str]:
-    yield f"| metric | {' | '.join(column.replace('_', ' ') for column in _COLUMNS)} |"
-    yield f"|---|{'---:|' * len(_COLUMNS)}"
+    columns = (*_COLUMNS, "judge_failures") if run.judge_failures else _COLUMNS
+    yield f"| metric | {' | '.join(column.replace('_', ' ') for column in columns)} |"
+    yield f"|---|{'---:|' * len(columns)}"
     for name, totals in islice(run.metrics.items(), MAX_METRICS):
         row = totals.to_json()
-        values = ("–" if row[column] is None else f"{row[column]:.6g}" for column in _COLUMNS)
+        values = ("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)
         yield f"| {_code(name)} | {' | '.join(values)} |"
     if len(run.metrics) > MAX_METRICS:
         yield f"\nand {len(run.metrics) - MAX_METRICS} more metrics"

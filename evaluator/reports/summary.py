@@ -57,6 +57,7 @@ def summary_head(
             },
             "verdicts": {verdict.value: number for verdict, number in run.verdicts.items()},
             **run.groups_json(),
+            "judge": run.judge_json,
             "metrics": {name: totals.to_json() for name, totals in run.metrics.items()},
         },
     }

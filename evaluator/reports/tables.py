@@ -51,30 +51,36 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str 
     return made
 
 
-def run_tables(run: Run) -> RenderableType:
-    """Return what did not pass and why, every metric's totals, and the totals in one line."""
+def run_tables(run: Run, *, every: bool = False) -> RenderableType:
+    """Return what did not pass and why, every metric's totals, what the judge cost, and the totals.
+
+    Unless `every`, only the first sessions of each verdict are listed.
+    """
+    limit = None if every else MAX_LISTED
     parts: list[RenderableType] = []
     by_verdict: dict[Verdict, list[SessionVerdict]] = {verdict: [] for verdict in _COLOURS}
     for session in run.sessions:
         if session.verdict in by_verdict:
             by_verdict[session.verdict].append(session)
     if any(by_verdict.values()):
-        parts.append(_verdicts_table(by_verdict))
+        parts.append(_verdicts_table(by_verdict, limit))
     for verdict, sessions in by_verdict.items():
-        if len(sessions) > MAX_LISTED:
-            parts.append(Text(f"and {len(sessions) - MAX_LISTED} more {verdict}"))
+        if more := len(sessions[len(sessions) if limit is None else limit :]):
+            parts.append(Text(f"and {more} more {verdict}; --all lists them"))
     if run.group_by is not None:
         rows = [{run.group_by: name, **counts} for name, counts in run.groups.items()]
         parts.append(table(rows, list(rows[0]) if rows else []))
     if run.metrics:
         parts.append(_metrics_table(run))
+    if run.judge_line:
+        parts.append(cell(run.judge_line))
     return Group(*parts, cell(str(run)))
 
 
-def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]]) -> Table:
+def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]], limit: int | None) -> Table:
     made = Table("session", "question", "verdict", "reason")
     for verdict, sessions in by_verdict.items():
-        for session in sessions[:MAX_LISTED]:
+        for session in sessions[:limit]:
             made.add_row(
                 cell(session.session_id or "–"),
                 cell(session.question_id or "–"),
@@ -86,7 +92,9 @@ def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]]) -> T
 
 def _metrics_table(run: Run) -> Table:
     made = Table("metric")
-    columns = ("mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures")
+    columns = ["mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures"]
+    if run.judge_failures:
+        columns.append("judge_failures")
     for column in columns:
         made.add_column(column.replace("_", " "), justify="right")
     for name, totals in run.metrics.items():

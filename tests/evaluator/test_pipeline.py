@@ -123,20 +123,19 @@ def test_a_run_that_is_interrupted_saves_nothing(db: Database) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         db.grade(GOLDEN, metrics=[interrupted])
-    assert (
-        db.sql("SELECT table_name FROM duckdb_tables() WHERE table_name IN ('runs', 'scores')").rows() == []
-    )
+    assert db.sql("FROM runs").rows() == db.sql("FROM scores").rows() == []
 
 
 def test_scores_that_cannot_all_be_saved_are_not_saved(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "CHUNK", 1)  # each session's scores are written by a statement of their own
     with Store.open(db.path) as store:
         store.query(
-            "CREATE TABLE scores (run_id VARCHAR, session_id VARCHAR CHECK (session_id <> 'conversation-3'), "
+            "CREATE OR REPLACE TABLE scores "
+            "(run_id VARCHAR, session_id VARCHAR CHECK (session_id <> 'conversation-3'), "
             "question_id VARCHAR, metric VARCHAR, value DOUBLE, passed BOOLEAN, outcome VARCHAR, "
             "reason VARCHAR, evidence VARCHAR)"
         )
     with pytest.raises(StoreError, match=r"s\.duckdb: cannot save the scores: Constraint Error"):
         db.grade(GOLDEN)
     assert db.sql("SELECT count(*) AS n FROM scores").rows() == [{"n": 0}]
-    assert db.sql("SELECT table_name FROM duckdb_tables() WHERE table_name = 'runs'").rows() == []
+    assert db.sql("FROM runs").rows() == []

@@ -99,6 +99,18 @@ def test_it_grades_as_it_did_and_keeps_its_scores(
     assert runs[: len(kept)] == list(kept)
 
 
+def test_reading_upgrades_its_tables(database: Path, spangrade: Spangrade) -> None:
+    kept = rows(database, "SELECT run_id, dataset, metrics FROM runs ORDER BY ALL")
+    done = spangrade(
+        "sql", "SELECT * EXCLUDE graded_at FROM runs ORDER BY ALL", "--db", database, "--format", "json"
+    )
+    assert (done.code, done.err) == (0, [])
+    unknown = ("judge", "judge_calls", "judge_cache_hits", "judge_failures", "judge_input_tokens")
+    unknown += ("judge_output_tokens", "judge_cost_usd")
+    assert json.loads("\n".join(done.out)) == [run | dict.fromkeys(unknown) for run in kept]
+    assert spangrade("sql", "FROM last_import", "--db", database).code == 0
+
+
 def newest_run(db: Path) -> str:
     (newest,) = rows(db, "SELECT run_id FROM runs ORDER BY graded_at DESC LIMIT 1")
     return str(newest["run_id"])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import duckdb
 import nanoarrow as na
 
-from spangrade.tracer.errors import StoreError, StoreLockedError
+from spangrade.tracer.errors import OldSchemaError, StoreError, StoreLockedError
 from spangrade.tracer.file_modes import restrict_like
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import COLUMNS, Table, batches, joined, rows_of
@@ -76,7 +76,8 @@ class Store:
         of someone else, it is read-only and no file can be opened at all, not even for what exceeds memory.
 
         If another process has it open, wait for at most `wait_s` seconds, or until `stop` is set.
-        Raises StoreLockedError if it is still open there, StoreError if it cannot be used.
+        Raises StoreLockedError if it is still open there, OldSchemaError if it is to be read and an earlier
+        version wrote it, StoreError if it cannot be used.
         """
         return retry_while_locked(
             lambda: cls._open_current(database_file(path), read_only, confined), wait_s, stop
@@ -248,7 +249,7 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bo
             f"{path}: written by a newer spangrade (schema {version}, this one knows {newest}): upgrade it"
         )
     if version < newest and read_only:
-        raise StoreError(
+        raise OldSchemaError(
             f"{path}: schema {version} is older than {newest}: open it once for writing to upgrade it"
         )
     for number, text in known:

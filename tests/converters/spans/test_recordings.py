@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recordings import FOLDERS, NAMES, paths
+from recordings import FOLDERS, NAMES, import_files, paths
 
 from spangrade.evaluator.derive import load
-from spangrade.evaluator.pipeline import import_files
 from spangrade.evaluator.reports.json import session_json
 from spangrade.tracer.store import Store
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from paths import CAPTURED
+from recordings import import_files
 
 from spangrade.evaluator.derive import load
-from spangrade.evaluator.pipeline import import_files
 from spangrade.evaluator.reports.json import session_json
 from spangrade.tracer.store import Store
 

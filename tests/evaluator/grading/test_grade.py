@@ -372,6 +372,7 @@ def test_a_report_counts_verdicts_and_folds_metrics() -> None:
         "inconclusive": 0,
         "not_applicable": 0,
         "failures": 0,
+        "judge_failures": 0,
     }
     assert totals["metrics"]["cost"] == {
         "scores": 0,
@@ -382,6 +383,7 @@ def test_a_report_counts_verdicts_and_folds_metrics() -> None:
         "inconclusive": 3,
         "not_applicable": 0,
         "failures": 0,
+        "judge_failures": 0,
     }
     assert {key: value for key, value in totals.items() if key != "metrics"} == {
         "sessions": 3,
@@ -389,6 +391,7 @@ def test_a_report_counts_verdicts_and_folds_metrics() -> None:
         "unanswered_questions": ["q9"],
         "unapplied_gates": [],
         "exit_code": 1,
+        "judge": None,
     }
 
 
@@ -409,7 +412,12 @@ def test_a_table_tells_the_gravest_first_and_counts_what_it_leaves_out() -> None
     lines = screen.getvalue().splitlines()
     told = [line.split()[1] for line in lines if line.startswith(("│ s1 ", "│ strange"))]
     assert told == ["s1", *(f"strange{n}" for n in range(20))]
-    assert "and 5 more unmatched" in lines
+    assert "and 5 more unmatched; --all lists them" in lines
+    screen = StringIO()
+    Console(file=screen, width=200).print(run_tables(reported(grades), every=True))
+    lines = screen.getvalue().splitlines()
+    assert sum(line.startswith("│ strange") for line in lines) == 25
+    assert not any("more" in line for line in lines)
 
 
 def test_an_empty_report_is_not_an_error_of_its_own() -> None:
@@ -423,6 +431,7 @@ def test_scores_are_rows_of_one_shape() -> None:
         "b": Inconclusive("unknown", 0.5),
         "c": Failure("broke"),
         "d": NotApplicable("another agent"),
+        "e": Failure("the judge is down", by_judge=True),
     }
     one = Grade("s1", "q1", Verdict.BROKEN, "c: broke", scores)
     assert list(score_rows(one)) == [
@@ -430,6 +439,7 @@ def test_scores_are_rows_of_one_shape() -> None:
         ScoreRow("s1", "q1", "b", None, None, "inconclusive", "unknown", "[]"),
         ScoreRow("s1", "q1", "c", None, None, "failure", "broke", "[]"),
         ScoreRow("s1", "q1", "d", None, None, "not_applicable", "another agent", "[]"),
+        ScoreRow("s1", "q1", "e", None, None, "judge_failure", "the judge is down", "[]"),
     ]
     score = {"value": 0.5, "passed": False, "reason": "half", "evidence": ("span",), "details": {"n": 1}}
     assert grade_json(one) == {
@@ -442,6 +452,7 @@ def test_scores_are_rows_of_one_shape() -> None:
             "b": {"outcome": "inconclusive", "reason": "unknown"},
             "c": {"outcome": "failure", "error": "broke"},
             "d": {"outcome": "not_applicable", "reason": "another agent"},
+            "e": {"outcome": "judge_failure", "error": "the judge is down"},
         },
     }
     assert reported([one]).to_json()["metrics"]["c"]["failures"] == 1

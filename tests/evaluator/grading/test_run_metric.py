@@ -81,7 +81,7 @@ async def said_later(_: Session) -> Outcome:
     [
         (JudgeUnavailable("no key"), Inconclusive("no key")),
         (JudgeBudgetExceeded("all spent"), Inconclusive("all spent")),
-        (JudgeError("it answered nonsense"), Failure("it answered nonsense")),
+        (JudgeError("it answered nonsense"), Failure("it answered nonsense", by_judge=True)),
     ],
 )
 @pytest.mark.parametrize("needs", [None, "user_inputs"])

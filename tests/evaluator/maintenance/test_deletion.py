@@ -176,8 +176,10 @@ def test_an_unknown_session_is_refused(db: Path) -> None:
 
 def test_scores_go_with_their_session(db: Path) -> None:
     with Store.open(db) as store:
-        store.query("CREATE TABLE scores (session_id VARCHAR, value DOUBLE)")
-        store.query("INSERT INTO scores VALUES ('old', 1), ('new', 0), (NULL, 1)")
+        store.query(
+            "INSERT INTO scores (run_id, session_id, metric, outcome) "
+            "VALUES ('r', 'old', 'm', 'score'), ('r', 'new', 'm', 'score'), ('r', NULL, 'm', 'score')"
+        )
     delete(db, sessions=["old"])
     with Store.open(db, read_only=True) as store:
         assert store.query("SELECT session_id FROM scores") == [("new",), (None,)]

@@ -145,7 +145,8 @@ def test_a_broken_judge_exits_3_and_one_without_a_key_4(
     gated = [parse_metric("m>=4", {"m": made(GREETING)})]
     gemini.answer = lambda request: rating(9)
     (graded,) = grade([SESSION], dataset, gated)
-    assert graded.outcomes["m"] == Failure(f"judge gemini/{MODEL}: score 9.0 is off the scale from 1 to 5")
+    off_scale = f"judge gemini/{MODEL}: score 9.0 is off the scale from 1 to 5"
+    assert graded.outcomes["m"] == Failure(off_scale, by_judge=True)
     assert exit_code([graded.verdict]) == 3
     monkeypatch.delenv("GEMINI_API_KEY")
     with use_judge(JudgeRun(GeminiJudge(MODEL))):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from gemini_standin import gemini_standin
 from paths import ROOT, SAMPLE
+from recordings import import_files
 
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.grading.run_metric import run_metric
@@ -22,7 +23,6 @@ from spangrade.evaluator.metrics.columns import COLUMNS
 from spangrade.evaluator.metrics.definitions import MANAGED
 from spangrade.evaluator.metrics.files import requested, with_files
 from spangrade.evaluator.metrics.queries import Query, load_query
-from spangrade.evaluator.pipeline import import_files
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
