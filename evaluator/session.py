@@ -109,6 +109,12 @@ class LLMCall(NamedTuple):
     end_ns: Annotated[int, _END]
     trace_id: Annotated[str, _TRACE]
     span_id: Annotated[str, Column("the span that records it")]
+    unanswered: Annotated[
+        bool, Column("whether it failed before any output: it then has no tokens and costs nothing")
+    ] = False
+    cost_estimated: Annotated[
+        bool, Column("whether the price is that of the model's name without its date or revision")
+    ] = False
 
 
 class Error(NamedTuple):
@@ -145,7 +151,8 @@ class Usage:
         None
     )
     complete: Annotated[
-        bool, Column("whether every call recorded its input and output", shown_as="usage_complete")
+        bool,
+        Column("whether every call that was answered recorded its tokens", shown_as="usage_complete"),
     ] = False
 
 
@@ -223,6 +230,15 @@ class Session:
             "whole session is known, and totals are unknown"
         ),
     ] = 0
+    cost_estimated: Annotated[
+        str | None, Column("the models that are priced by their name without its date or revision")
+    ] = None
+    tool_declarations: Annotated[
+        Any, Column("the tools that the models could call, in Gemini's form; unknown if none is recorded")
+    ] = None
+    system_instruction: Annotated[str | None, Column("the models' instructions: the first of each agent")] = (
+        None
+    )
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None

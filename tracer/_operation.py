@@ -150,6 +150,10 @@ def session_attributes(context: Context | None = None, *, root: bool) -> dict[st
     return {key: value for key, value in attributes.items() if value is not None}
 
 
+# Of asyncio and of trio: by name, so that neither is imported.
+_CANCELLATIONS = frozenset({"CancelledError", "Cancelled"})
+
+
 class Operation:
     """A span of the agent, open while its block, or a call of the decorated function, runs.
 
@@ -204,11 +208,13 @@ class Operation:
 
     @never_raising
     def finish(self, error: BaseException | None = None) -> None:
-        """End the span and record an exception; a cancellation or an early close is not an error."""
+        """End the span and record an exception; a cancellation or an early close does not set the status."""
         try:
             if isinstance(error, Exception) and self.span.is_recording():
                 self.span.set_attribute(semconv.ERROR_TYPE, _qualified_name(error))
                 self.span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+                self.span.record_exception(error)
+            elif error is not None and type(error).__name__ in _CANCELLATIONS:
                 self.span.record_exception(error)
         finally:
             self.span.end()

@@ -57,7 +57,7 @@ def checked(observation: object, span: Span) -> Observation:
 def _json_texts(observation: Observation) -> Iterator[str]:
     calls = (call.arguments for call in observation.tool_calls)
     results = (result.result for result in observation.tool_results)
-    for text in (observation.arguments, observation.result, *calls, *results):
+    for text in (observation.arguments, observation.result, observation.tool_declarations, *calls, *results):
         if text is not None:
             yield text
 

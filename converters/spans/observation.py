@@ -46,6 +46,10 @@ class Observation(NamedTuple):
     - `continues`: whether a model call continues a turn: its newest input is a tool's result.
     - `tool_calls`: the calls that a model requested in this call; `tool_results`: the results that are new
       in its request.
+    - `requested_model`: the model that was asked for, where `model` is the one that answered.
+    - `cut_off`: whether a failed model call may have ended after its output had begun.
+    - `tool_declarations`: a JSON list of what the model was told of its tools (see `declarations`);
+      `system_instructions`: its instructions.
     - `call_key`: what two spans about one model call share.
     - `grounding_chunks`: the number of sources that an answer is grounded on.
     - `code_executions`: how often code ran on the model's side.
@@ -102,3 +106,7 @@ class Observation(NamedTuple):
     tags: tuple[str, ...] = ()
     unreadable: tuple[str, str] | None = None
     not_understood: str | None = None
+    requested_model: str | None = None
+    cut_off: bool = False
+    tool_declarations: str | None = None
+    system_instructions: str | None = None

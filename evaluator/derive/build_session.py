@@ -8,7 +8,8 @@ from typing import Any, Literal
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import error_line
 from spangrade.evaluator.derive.completeness import missing_spans
-from spangrade.evaluator.derive.cost import price, total_cost
+from spangrade.evaluator.derive.cost import estimated_models, price, total_cost
+from spangrade.evaluator.derive.declared import system_instruction, tool_declarations
 from spangrade.evaluator.derive.duplicates import merge_duplicates
 from spangrade.evaluator.derive.errors import errors
 from spangrade.evaluator.derive.handoffs import handoffs
@@ -64,6 +65,9 @@ def build_session(
         models=tuple(dict.fromkeys(call.model for call in llm_calls if call.model)) or None,
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
+        cost_estimated=estimated_models(llm_calls),
+        tool_declarations=tool_declarations(tree),
+        system_instruction=system_instruction(tree),
         latency=latency(tree, turns, groups[0].calls if groups else (), llm_calls, tool_interactions),
         errors=errors(tree, tool_interactions),
         missing_spans=missing_spans(tree),
@@ -163,6 +167,7 @@ def _llm_call(position: int, turn: int, observation: Observation, tree: Tree) ->
     if observation.response and not (observation.input_tokens or observation.output_tokens):
         # A text takes tokens: counts of 0 are what some clients write for counts that they do not have.
         observation = observation._replace(input_tokens=None, output_tokens=None)
+    priced = price(observation)
     return LLMCall(
         position=position,
         turn=turn,
@@ -175,13 +180,21 @@ def _llm_call(position: int, turn: int, observation: Observation, tree: Tree) ->
         reasoning_tokens=observation.reasoning_tokens,
         grounding_chunks=observation.grounding_chunks,
         code_executions=observation.code_executions,
-        cost_usd=price(observation),
+        cost_usd=None if priced is None else priced.cost_usd,
         start_ns=start_ns,
         end_ns=end_ns,
         latency_s=seconds(start_ns, end_ns) if observation.timed else None,
         trace_id=observation.trace_id,
         span_id=observation.span_id,
+        unanswered=_is_unanswered(observation),
+        cost_estimated=priced is not None and priced.estimated,
     )
+
+
+def _is_unanswered(call: Observation) -> bool:
+    """Return whether a model call failed before any output: it records none, and nothing interrupted it."""
+    tokens = (call.input_tokens, call.output_tokens)
+    return call.failed and not (call.cut_off or call.response or call.tool_calls or any(tokens))
 
 
 def _state(tree: Tree, logged: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Any] | None:
@@ -203,7 +216,10 @@ def _usage(llm_calls: Sequence[LLMCall]) -> Usage:
         cached_input_tokens=_total(call.cached_input_tokens for call in llm_calls),
         reasoning_tokens=_total(call.reasoning_tokens for call in llm_calls),
         complete=bool(llm_calls)
-        and all(call.input_tokens is not None and call.output_tokens is not None for call in llm_calls),
+        and all(
+            (call.input_tokens is not None and call.output_tokens is not None) or call.unanswered
+            for call in llm_calls
+        ),
     )
 
 

@@ -1,9 +1,14 @@
-"""What model calls cost, by the prices of the `genai-prices` library."""
+"""What model calls cost, by the prices of the `genai-prices` library.
+
+The price is that of the exact model that answered, else of the requested one, else of either name without
+its date or revision (`gemini-2.5-flash` for `gemini-2.5-flash-001`), which is an estimate.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -16,6 +21,15 @@ if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
 
 _DAY_NS = 86_400 * 10**9
+# A date (2025-05-20, 20250520, 0613) or a revision (001, v1:0) at the end of a model's name.
+_REVISION = re.compile(r"(?:[-@](?:\d{4}-\d\d-\d\d|\d\d-\d\d|\d{8}|\d{3,4}|v\d+(?::\d+)?))+$")
+# Amazon's names of models (`us.anthropic.claude-…`), which other libraries record without a provider.
+_BEDROCK = re.compile(r"(?:(?:us|eu|apac|global)\.)?(?:anthropic|amazon|meta|mistral|cohere|deepseek)\.")
+
+# Recorded as the provider by frameworks that do not know it.
+_FRAMEWORKS = frozenset(
+    {"strands-agents", "gcp.vertex.agent", "langchain", "langgraph", "litellm", "llama_index", "_other"}
+)
 
 
 class _Rates(NamedTuple):
@@ -27,17 +41,25 @@ class _Rates(NamedTuple):
     output: Decimal
 
 
-def price(call: Observation) -> float | None:
-    """Return a call's cost in US dollars at the time of the call; None if its model or usage is unknown."""
-    if call.model is None or call.input_tokens is None or call.output_tokens is None:
+class Price(NamedTuple):
+    """A call's cost in US dollars; `estimated` if its model is priced without its date or revision."""
+
+    cost_usd: float
+    estimated: bool
+
+
+def price(call: Observation) -> Price | None:
+    """Return a call's price at the time of the call; None if its model or usage is unknown."""
+    if call.input_tokens is None or call.output_tokens is None:
         return None
     cached, written = call.cached_input_tokens or 0, call.cache_write_tokens or 0
     fresh = call.input_tokens - cached - written
     if fresh < 0:
         return None  # counts that contradict each other
-    rates = _rates(call.model, call.provider, call.start_ns // _DAY_NS)
-    if rates is None:
+    priced = _priced_model(call.model, call.requested_model, call.provider, call.start_ns // _DAY_NS)
+    if priced is None:
         return None
+    model, rates, estimated = priced
     if isinstance(rates, _Rates):
         cost = (
             fresh * rates.input
@@ -45,20 +67,23 @@ def price(call: Observation) -> float | None:
             + written * rates.written
             + call.output_tokens * rates.output
         )
-        return float(cost)
-    found = _find(call.model, call.provider, rates, call.input_tokens, call.output_tokens, cached, written)
-    return None if found is None else float(found.total_price)
+        return Price(float(cost), estimated)
+    found = _find(model, call.provider, rates, call.input_tokens, call.output_tokens, cached, written)
+    return None if found is None else Price(float(found.total_price), estimated)
 
 
 def total_cost(llm_calls: Iterable[LLMCall]) -> tuple[float | None, str | None]:
     """Return the cost of a session's calls in US dollars, and the models that have no known price.
 
-    Both are None without a call; one unknown price makes the total unknown.
+    Both are None without a call; one unknown price makes the total unknown. A call that failed before any
+    output costs nothing.
     """
     costs = []
     unpriced = set()
     for call in llm_calls:
         if call.cost_usd is None:
+            if call.unanswered:
+                continue
             unpriced.add(call.model or "a model without a name")
         else:
             costs.append(call.cost_usd)
@@ -67,7 +92,26 @@ def total_cost(llm_calls: Iterable[LLMCall]) -> tuple[float | None, str | None]:
     return math.fsum(costs), None  # the same in any order and on every version of Python
 
 
+def estimated_models(llm_calls: Iterable[LLMCall]) -> str | None:
+    """Return the models whose price is an estimate, None without any."""
+    return ", ".join(sorted({call.model or "" for call in llm_calls if call.cost_estimated})) or None
+
+
 @lru_cache(maxsize=4096)
+def _priced_model(
+    model: str | None, requested: str | None, provider: str | None, day: int
+) -> tuple[str, _Rates | datetime, bool] | None:
+    """Return the name that has a price, its rates (see `_rates`), and whether they are an estimate."""
+    exact = list(dict.fromkeys(name for name in (model, requested) if name))
+    names = [(name, False) for name in exact]
+    names += [(_REVISION.sub("", name), True) for name in exact if _REVISION.search(name)]
+    for name, estimated in names:
+        rates = _rates(name, provider, day)
+        if rates is not None:
+            return name, rates, estimated
+    return None
+
+
 def _rates(model: str, provider: str | None, day: int) -> _Rates | datetime | None:
     """Return a model's rates; the time at which to price each call if it has tiers; None if it has no price.
 
@@ -99,7 +143,23 @@ def _find(
         cache_read_tokens=cached or None,
         cache_write_tokens=written or None,
     )
-    try:
-        return genai_prices.calc_price(usage, model, provider_id=provider, genai_request_timestamp=at)
-    except (LookupError, ValueError):  # no such model, or counts that contradict each other
-        return None
+    for provider_id in _providers(model, provider):
+        try:
+            return genai_prices.calc_price(usage, model, provider_id=provider_id, genai_request_timestamp=at)
+        except (LookupError, ValueError):  # no such model, or counts that contradict each other
+            continue
+    return None
+
+
+def _providers(model: str, provider: str | None) -> Iterator[str | None]:
+    """Yield the providers to look for a model with: the recorded one, then those that its name gives.
+
+    A router's name begins with the provider (`bedrock/us.anthropic.claude-…`), in the form that LiteLLM uses.
+    """
+    yield provider
+    if "/" in model:
+        yield "litellm"
+    if _BEDROCK.match(model):
+        yield "aws"
+    if provider in _FRAMEWORKS:
+        yield None

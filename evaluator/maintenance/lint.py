@@ -180,8 +180,9 @@ def _session_gaps(s: Session) -> Iterator[_Gap]:
     if not calls:
         yield _Gap("no_model_calls", "no model call is recorded", 1, _OF_CALLS)
         return
-    counted = [call for call in calls if call.input_tokens is not None and call.output_tokens is not None]
-    if uncounted := len(calls) - len(counted):
+    answered = [call for call in calls if not call.unanswered]
+    counted = [call for call in answered if None not in (call.input_tokens, call.output_tokens)]
+    if uncounted := len(answered) - len(counted):
         yield _Gap("no_tokens", "model calls without their tokens", uncounted, _OF_TOKENS)
     if s.usage.cached_input_tokens is None:
         yield _Gap("no_cached_tokens", "no model call records cached tokens", 1, ("cache_efficiency",))
@@ -213,7 +214,11 @@ def _span_gaps(counts: _SpanCounts, metrics: Iterable[str], s: Session) -> Itera
     elif s.latency.total_s is None:
         yield _Gap("no_duration", "turns without a recorded duration", 1, untimed)
     if counts.skewed:
-        yield _Gap("clock_skew", "spans that start before their parent or end after it", counts.skewed)
+        yield _Gap(
+            "clock_skew",
+            "spans that start before their parent, or answer a request after its end",
+            counts.skewed,
+        )
     if counts.sampled and s.sampled:
         what = "traces sampled one by one: others of the conversation may have been dropped"
         yield _Gap("sampled", what, counts.sampled, tuple(metrics))

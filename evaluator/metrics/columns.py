@@ -105,9 +105,11 @@ def conversation_history(session: Session) -> list[dict[str, Any]]:
 
 
 def extracted_data(session: Session) -> dict[str, Any]:
-    """Return tool calls and conversation, with the state variables as an object and each by its own name."""
+    """Return tool calls, conversation, tools and instructions, with the state as an object and by name."""
     state = session.state_variables
     columns = {
+        "tool_declarations": session.tool_declarations,
+        "system_instruction": session.system_instruction,
         "tool_interactions": tool_interactions(session),
         "sub_agent_trace": sub_agent_trace(session),
         "conversation_history": conversation_history(session),
@@ -156,6 +158,7 @@ COLUMNS: Mapping[str, Callable[[Session, Reference], Any]] = {
     "final_session_state": _of(lambda session: session.state_variables),
     "conversation_history": _of(conversation_history),
     "extracted_data": _of(extracted_data),
+    "system_instructions": _of(lambda session: session.system_instruction),
     "session_trace": _of(session_trace),
     "session_id": _of(lambda session: session.session_id),
     "question_id": lambda session, question: question.id if question else session.question_id,

@@ -39,7 +39,10 @@ def cost(session: Session) -> Outcome:
     if session.cost_usd is None:
         known = math.fsum(call.cost_usd for call in session.llm_calls if call.cost_usd is not None)
         return Inconclusive(session.cost_unknown or "the cost is not known", known)
-    return Score(session.cost_usd, None, f"{len(session.llm_calls)} model calls")
+    reason = f"{len(session.llm_calls)} model calls"
+    if session.cost_estimated:
+        reason += f"; estimated, without date or revision: the price of {session.cost_estimated}"
+    return Score(session.cost_usd, None, reason)
 
 
 @metric()
@@ -74,6 +77,8 @@ def context_saturation(session: Session) -> Outcome:
     unknown = None
     shares = []
     for call in session.llm_calls:
+        if call.unanswered:
+            continue
         window = None if call.model is None else _context_window(call.model, call.provider)
         if window is None:
             unknown = f"the context window of {call.model or 'an unnamed model'} is not known"

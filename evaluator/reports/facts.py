@@ -91,7 +91,7 @@ def deterministic_metrics(session: Session) -> dict[str, dict[str, Any]]:
 
 
 def _tokens(session: Session) -> dict[str, dict[str, Any]]:
-    usage, calls = session.usage, session.llm_calls
+    usage, calls = session.usage, [call for call in session.llm_calls if not call.unanswered]
     known = usage.complete
     tokens_in = usage.input_tokens if known else None
     tokens_out = usage.output_tokens if known else None

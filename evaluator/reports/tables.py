@@ -116,7 +116,7 @@ def session_lines(s: Session) -> Iterator[tuple[RenderableType, ...]]:
         yield (Text(_line(f"could not be assembled: {s.assembly_error}")),)
         return
     cost = (
-        f"${s.cost_usd:.6f}"
+        f"${s.cost_usd:.6f}{' (estimated)' if s.cost_estimated else ''}"
         if s.cost_usd is not None
         else f"unknown (no price: {_line(s.cost_unknown or 'no usage')})"
     )

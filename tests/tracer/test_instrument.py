@@ -339,7 +339,10 @@ async def test_a_cancelled_call_is_no_error(spans):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert spans()["execute_tool wait"].status.status_code.name == "UNSET"
+    span = spans()["execute_tool wait"]
+    assert span.status.status_code.name == "UNSET"
+    (event,) = span.events
+    assert event.attributes["exception.type"].endswith("CancelledError")
 
 
 def test_a_generator_runs_inside_its_span_and_its_consumer_outside(spans):

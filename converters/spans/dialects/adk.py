@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import count, json_object, json_text, text
+from spangrade.converters.spans.values import count, either, json_object, json_text, text
 from spangrade.tracer.span import LogRecord, Span
 
 _SCOPE = "gcp.vertex.agent"
@@ -78,6 +79,10 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
     response = json_object(attributes.get("gcp.vertex.agent.llm_response"))
     if request or response:
         changes |= read_exchange(request.get("contents"), response.get("content"))._asdict()
+    if isinstance(config := request.get("config"), dict):
+        given = either(config, "system_instruction")
+        changes["system_instructions"] = instructions(given) or observation.system_instructions
+        changes["tool_declarations"] = declared_tools(config.get("tools")) or observation.tool_declarations
     if response:
         changes |= _response(response)
     return changes

@@ -6,9 +6,11 @@ other dialects read by `read_attributes` what their spans share with the convent
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import Exchange, code_executions, read_exchange
@@ -34,6 +36,19 @@ _OPERATIONS_IN_NAMES = frozenset({semconv.INVOKE_AGENT, semconv.INVOKE_WORKFLOW,
 _NOT_TOOLS = frozenset({"(merged tools)", "(merged)"})
 _NOT_CALL_IDS = frozenset({"<not specified>"})
 _NO_EXCHANGE = Exchange()
+# Of a streamed call whose first output came; and exceptions that may end one after that.
+_FIRST_OUTPUTS = (
+    "gen_ai.response.time_to_first_chunk",
+    "gen_ai.server.time_to_first_token",
+    "gen_ai.response.time_to_first_token",
+)
+_ENDED_EARLY = re.compile(
+    r"(?:^|[./])(?:Cancelled(?:Error)?|GeneratorExit|Stop(?:Async)?Iteration|AbortError|ClientDisconnect|"
+    r"ClosedResourceError|\w*(?:StreamClosed|ClosedStream)\w*)$"
+)
+_INTERRUPTED = re.compile(
+    r"Cancel|GeneratorExit|Time-?d?_?out|Timeout|Incomplete|ReadError|ProtocolError", re.I
+)
 
 # Every published name, and those of instrumentations that otherwise follow the conventions; newest first.
 _CONVERSATION_IDS = (semconv.CONVERSATION_ID, "gen_ai.thread.id", "session.id")
@@ -90,12 +105,16 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
 def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
     """Read a span by the conventions, given its attributes (and what its events add to them)."""
     kind, tool, agent = _kind_and_names(span, attributes)
-    inputs, outputs = _messages(attributes) if kind in {"llm", "agent"} else (None, None)
+    is_prompted = kind in {"llm", "agent"}
+    failed, error = failure(span, attributes)
+    if kind == "tool" and not failed and span.events and semconv.TOOL_CALL_RESULT not in attributes:
+        error = _cancelled(span)
+        failed = error is not None
+    inputs, outputs = _messages(attributes) if is_prompted else (None, None)
     exchange = _NO_EXCHANGE if inputs is None and outputs is None else read_exchange(inputs, outputs)
     # The spans of a web server may carry a `session.id` of another kind.
     ids = _CONVERSATION_IDS[:1] if kind == "other" else _CONVERSATION_IDS
     conversation_id = text(_first(attributes, ids))
-    failed, error = failure(span, attributes)
     call_id = text(attributes.get(semconv.TOOL_CALL_ID))
     return Observation(
         kind,
@@ -125,6 +144,12 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         code_executions=code_executions(outputs) or None,
         failed=failed,
         error=error,
+        requested_model=text(attributes.get(semconv.REQUEST_MODEL)),
+        cut_off=failed and _is_cut_off(span, attributes),
+        tool_declarations=declared_tools(attributes.get(semconv.TOOL_DEFINITIONS)) if is_prompted else None,
+        system_instructions=instructions(attributes.get(semconv.SYSTEM_INSTRUCTIONS), inputs)
+        if is_prompted
+        else None,
         tool_calls=exchange.tool_calls,
         tool_results=exchange.tool_results,
         state=_state(span, attributes),
@@ -180,15 +205,41 @@ def _state(span: Span, attributes: Mapping[str, Any]) -> tuple[tuple[int, Mappin
 
 
 def failure(span: Span, attributes: Mapping[str, Any]) -> tuple[bool, str | None]:
-    """Return whether a span records a failure (status, `error.type` or an exception), and its message."""
+    """Return whether a span records a failure (status, `error.type` or an exception), and its message.
+
+    An exception alone that only ended the work early, of a cancelled task or a closed stream, is not one.
+    """
     exceptions = [e["attributes"] for e in span.events if e.get("name") == "exception"]
-    if span.status != "ERROR" and semconv.ERROR_TYPE not in attributes and not exceptions:
-        return False, None
+    if span.status != "ERROR" and semconv.ERROR_TYPE not in attributes:
+        exceptions = [exception for exception in exceptions if not _is_interruption(exception)]
+        if not exceptions:
+            return False, None
     for exception in exceptions:
         if message := text(exception.get("exception.message")):
             return True, message
     message = span.status_message or text(attributes.get("error.message"))
     return True, message or text(attributes.get(semconv.ERROR_TYPE))
+
+
+def _is_interruption(exception: Mapping[str, Any]) -> bool:
+    name = exception.get("exception.type")
+    return isinstance(name, str) and _ENDED_EARLY.search(name) is not None
+
+
+def _cancelled(span: Span) -> str | None:
+    """Return why a tool was cancelled, by a time-out or by its caller; None if it was not."""
+    for event in span.events:
+        if event.get("name") == "exception" and _is_interruption(event["attributes"]):
+            return text(event["attributes"].get("exception.message")) or "cancelled"
+    return None
+
+
+def _is_cut_off(span: Span, attributes: Mapping[str, Any]) -> bool:
+    types = [e["attributes"].get("exception.type") for e in span.events if e.get("name") == "exception"]
+    return any(name in attributes for name in _FIRST_OUTPUTS) or any(
+        isinstance(name, str) and _INTERRUPTED.search(name) is not None
+        for name in (*types, attributes.get(semconv.ERROR_TYPE))
+    )
 
 
 def _messages(attributes: Mapping[str, Any]) -> tuple[Any, Any]:

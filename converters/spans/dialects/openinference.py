@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans import langchain_values, run_io
+from spangrade.converters.spans import declarations, langchain_values, run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
@@ -60,6 +60,7 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
         "kind": "llm",
         "provider": first_text(providers),
         "model": first_text(attributes.get(f"llm.{key}") for key in keys) or observation.model,
+        "requested_model": text(attributes.get("llm.request.model_name")) or observation.requested_model,
     }
     output = parse_json(attributes.get("output.value"))
     if isinstance(output, dict):
@@ -74,12 +75,15 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
     ):
         if (tokens := count(attributes.get(f"llm.token_count.{key}"))) is not None:
             changes[name] = tokens
+    if tools := declarations.listed_tools(attributes):
+        changes["tool_declarations"] = tools
     inputs = messages(attributes, "llm.input_messages.")
     outputs = messages(attributes, "llm.output_messages.")
     if inputs or outputs:
         calls = changes.get("tool_calls", ())
         exchange = read_exchange(inputs, outputs)
         changes |= exchange._asdict() | {"tool_calls": exchange.tool_calls or calls}
+        changes["system_instructions"] = observation.system_instructions or declarations.of_messages(inputs)
         if observation.conversation_id is None:
             changes["digests"] = conversation_digests(inputs, outputs)
     return changes

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import message_of, unwrapped
@@ -29,6 +30,12 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     if semconv.OPERATION_NAME not in attributes:
         attributes = {**attributes, **_first_version(span, attributes)}
     observation = genai.read_attributes(span, attributes)
+    if observation.kind == "agent" and observation.tool_declarations is None:
+        return observation._replace(
+            tool_declarations=declared_tools(attributes.get("gen_ai.agent.tools")),
+            system_instructions=observation.system_instructions
+            or instructions(attributes.get("system_prompt")),
+        )
     return _tool(observation, attributes) if observation.kind == "tool" else observation
 
 

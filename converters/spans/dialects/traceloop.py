@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans import langchain_values, run_io
+from spangrade.converters.spans import declarations, langchain_values, run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
@@ -140,10 +140,13 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
         changes["input_tokens"] = count(attributes.get("llm.usage.prompt_tokens"))
     if observation.output_tokens is None:
         changes["output_tokens"] = count(attributes.get("llm.usage.completion_tokens"))
+    if tools := declarations.listed_functions(attributes):
+        changes["tool_declarations"] = tools
     inputs = [_message(m) for m in numbered(attributes, "gen_ai.prompt.")]
     outputs = [_message(m, "assistant") for m in numbered(attributes, "gen_ai.completion.")]
     if inputs or outputs:
         changes |= read_exchange(inputs, outputs)._asdict()
+        changes["system_instructions"] = observation.system_instructions or declarations.of_messages(inputs)
         if observation.conversation_id is None:
             changes["digests"] = conversation_digests(inputs, outputs)
     return changes

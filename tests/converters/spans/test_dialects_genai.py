@@ -551,3 +551,32 @@ def test_the_first_versions_of_strands_kept_all_in_attributes() -> None:
         '"five"',
         False,
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "raised", "expected"),
+    [
+        ("UNSET", "asyncio.exceptions.CancelledError", (False, None)),
+        ("OK", "GeneratorExit", (False, None)),
+        ("OK", "anyio.ClosedResourceError", (False, None)),
+        ("OK", "ValueError", (True, "no")),
+        ("ERROR", "asyncio.exceptions.CancelledError", (True, "no")),
+    ],
+)
+def test_an_exception_that_only_ends_work_early_is_not_an_error_unless_the_status_is(
+    status: str, raised: str, expected: tuple[bool, str | None]
+) -> None:
+    event = {"name": "exception", "attributes": {"exception.type": raised, "exception.message": "no"}}
+    found = observed({"gen_ai.operation.name": "chat"}, status=status, events=[event])
+    assert (found.failed, found.error) == expected
+
+
+def test_a_cancelled_tool_failed_unless_it_has_a_result() -> None:
+    event = {"name": "exception", "attributes": {"exception.type": "asyncio.exceptions.CancelledError"}}
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "wait"}
+    cancelled = observed(tool, events=[event])
+    finished = observed({**tool, "gen_ai.tool.call.result": "1"}, events=[event])
+    assert [(found.failed, found.error) for found in (cancelled, finished)] == [
+        (True, "cancelled"),
+        (False, None),
+    ]
