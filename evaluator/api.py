@@ -20,6 +20,15 @@ from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.grading.metadata import Where, parse_where
 from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.grading.selection import Selection
+from spangrade.evaluator.intake import (
+    DEFAULT,
+    Callbacks,
+    Imported,
+    check_files,
+    import_records,
+    log_problem,
+    start_import,
+)
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
@@ -27,12 +36,12 @@ from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import with_files
-from spangrade.evaluator.pipeline import Callbacks, SessionReader, log_problem, up_to_date
+from spangrade.evaluator.pipeline import SessionReader, up_to_date
 from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import ExitCode, InputError, StoreError
+from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain
@@ -55,30 +64,6 @@ __all__ = [
 ]
 
 StrPath = str | os.PathLike[str]
-
-
-class Imported(NamedTuple):
-    """How much was imported. `sessions` are those in the database, `new_sessions` those of them that are new.
-
-    `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could
-    not be read. `not_understood` is, by scope, the number of spans in the database that look like an agent's
-    and that no dialect understood.
-    """
-
-    db: str
-    spans: int
-    logs: int
-    duplicates: int
-    sessions: int
-    new_sessions: int
-    records_lost: int
-    files_lost: int
-    not_understood: Mapping[str, int]
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """What `spangrade import` exits with: 2 if anything could not be read."""
-        return ExitCode.BAD_INPUT if self.records_lost or self.files_lost else ExitCode.PASSED
 
 
 class GoldenAddition(NamedTuple):
@@ -121,7 +106,7 @@ class Database:
     open, then raises StoreLockedError; all raise StoreError for a file that is not there or cannot be used.
     """
 
-    def __init__(self, path: Path, callbacks: Callbacks = pipeline.DEFAULT) -> None:
+    def __init__(self, path: Path, callbacks: Callbacks = DEFAULT) -> None:
         self.path = path
         self._callbacks = callbacks
 
@@ -145,15 +130,15 @@ class Database:
         """
         files = _paths(paths)
         if strict:
-            pipeline.check_files(files, self._callbacks)
-        intake, records = pipeline.start_import(self.path, files, self._callbacks)
+            check_files(files, self._callbacks)
+        intake, records = start_import(self.path, files, self._callbacks)
         with Store.open(self.path, wait_s=pipeline.WAIT_S) as store:
             before = _sessions(store)
             if session_from is not None:
                 set_session_from(store, session_from)
             if ignore_scopes is not None:
                 not_understood.set_ignored_scopes(store, ignore_scopes)
-            pipeline.import_records(store, intake, records, self._callbacks)
+            import_records(store, intake, records, self._callbacks)
             sessions = _sessions(store)
             scopes = not_understood.by_scope(store)
         return Imported(

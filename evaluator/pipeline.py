@@ -7,15 +7,12 @@ metrics run and judges answer.
 
 from __future__ import annotations
 
-import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
 
@@ -25,6 +22,7 @@ from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
 from spangrade.evaluator.grading.metadata import groups_of
 from spangrade.evaluator.grading.selection import ALL, Selection
+from spangrade.evaluator.intake import DEFAULT, Callbacks, import_records, start_import
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
@@ -38,9 +36,8 @@ from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError, OldSchemaError, StoreError
-from spangrade.tracer.files import read
-from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store import Added, Store
+from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.spool import drain, waiting
 from spangrade.tracer.store.sql import statement
@@ -52,27 +49,6 @@ WAIT_S = 5.0
 RUN_WAIT_S = 60.0
 
 SESSIONS_AT_ONCE = 2_000
-
-_log = logging.getLogger("spangrade")
-
-
-def log_problem(problem: Problem) -> None:
-    """Log a problem as a warning of the logger `spangrade`."""
-    _log.warning("%s: %s", problem.where, problem.message)
-
-
-def _ignore(step: str) -> None:
-    pass
-
-
-class Callbacks(NamedTuple):
-    """What is called with input that cannot be used, and with the name of a step that begins."""
-
-    on_problem: Callable[[Problem], None] = log_problem
-    on_progress: Callable[[str], None] = _ignore
-
-
-DEFAULT = Callbacks()
 
 
 @contextmanager
@@ -103,81 +79,6 @@ def _open_to_read(db: Path, confined: bool, wait_s: float) -> Store:
     except OldSchemaError:
         Store.open(db, wait_s=wait_s).close()
         return Store.open(db, read_only=True, confined=confined, wait_s=wait_s)
-
-
-@dataclass(slots=True)
-class Intake:
-    """What importing files comes to: the traces in them, the rows added, and what could not be read."""
-
-    traces: set[str] = field(default_factory=set)
-    added: Added = field(default_factory=lambda: Added(0, 0, 0))
-    records_lost: int = 0
-    files_lost: int = 0
-
-    def records(
-        self, paths: Iterable[Path], on_problem: Callable[[Problem], None]
-    ) -> Iterator[Span | LogRecord]:
-        """Yield the records of files; what cannot be read is reported, counted and left out."""
-        for path in paths:
-            try:
-                for record in read(path):
-                    if isinstance(record, Problem):
-                        self.records_lost += record.dropped
-                        on_problem(record)
-                        continue
-                    if record.trace_id is not None:
-                        self.traces.add(record.trace_id)
-                    yield record
-            except InputError as error:
-                self.files_lost += 1
-                on_problem(Problem(str(path), str(error).removeprefix(f"{path}: ")))
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether anything could not be read."""
-        return bool(self.records_lost or self.files_lost)
-
-
-def check_files(paths: Iterable[Path], callbacks: Callbacks = DEFAULT) -> None:
-    """Read files and keep nothing. Raises InputError if anything in them cannot be read."""
-    intake = Intake()
-    for _ in intake.records(paths, callbacks.on_problem):
-        pass
-    if intake.incomplete:
-        raise InputError("nothing imported: --strict, and not everything could be read")
-
-
-def start_import(
-    db: Path, paths: Iterable[Path], callbacks: Callbacks = DEFAULT
-) -> tuple[Intake, Iterator[Span | LogRecord]]:
-    """Return the intake of files, and their records for `import_records`.
-
-    Raises InputError if nothing in them can be read and the database does not exist: it is not created then.
-    """
-    callbacks.on_progress("importing")
-    intake = Intake()
-    records = intake.records(paths, callbacks.on_problem)
-    if db.exists():
-        return intake, records
-    first = list(islice(records, 1))
-    if not first and intake.incomplete:
-        raise InputError(f"{db}: not created, because nothing could be imported")
-    return intake, chain(first, records)
-
-
-def import_records(
-    store: Store, intake: Intake, records: Iterable[Span | LogRecord], callbacks: Callbacks = DEFAULT
-) -> None:
-    """Store the records of an intake, and derive their sessions."""
-    intake.added = store.add(records)
-    if intake.traces:
-        with store.transaction():
-            store.query("DELETE FROM last_import")
-            store.query(
-                "INSERT INTO last_import FROM traces", traces=arrow_column("trace_id", sorted(intake.traces))
-            )
-    callbacks.on_progress("deriving sessions")
-    update(store)
 
 
 class SessionReader:
