@@ -7,7 +7,7 @@ ones is a setting of the database.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from spangrade.converters.spans.observation import Observation
@@ -56,16 +56,12 @@ def with_unknowns(session: Session) -> Session:
     )
 
 
-def counted(
-    by_trace: Mapping[str, Sequence[Observation]], session_by_trace: Mapping[str, str]
-) -> Iterator[tuple[str, str, str, int]]:
-    """Yield the rows of `derived.not_understood`: (session id, trace id, scope, spans)."""
-    for trace_id, session_id in session_by_trace.items():
-        observations = by_trace.get(trace_id, ())
-        if any(o.not_understood is not None for o in observations):
-            scopes = Counter(o.not_understood or "" for o in spans_not_understood(Tree(observations)))
-            for scope, spans in sorted(scopes.items()):
-                yield session_id, trace_id, scope, spans
+def counted(observations: Sequence[Observation]) -> tuple[tuple[str, int], ...]:
+    """Return how many spans of a trace were not understood, by scope ("" is no scope)."""
+    if all(o.not_understood is None for o in observations):
+        return ()
+    scopes = Counter(o.not_understood or "" for o in spans_not_understood(Tree(observations)))
+    return tuple(sorted(scopes.items()))
 
 
 def by_scope(store: Store) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Reading from the store what sessions are built from: observations of spans, and state in session logs."""
+"""Reading from the store what sessions are built from: spans, their logs, and state in session logs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import Any, NamedTuple
 import orjson
 from duckdb import DuckDBPyConnection
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.registry import observe
-from spangrade.evaluator.derive.not_understood import ignored_scopes
-from spangrade.evaluator.derive.session_from import session_from, session_id_of, with_session_ids
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.sql import statement
 
 _FETCH = 1_024
+
+Row = tuple[Any, ...]
 
 
 class TraceRange(NamedTuple):
@@ -28,58 +26,48 @@ class TraceRange(NamedTuple):
     last_seq: int
 
 
-def observations_of(store: Store, traces: Sequence[TraceRange]) -> dict[str, list[Observation]]:
-    """Return the observations of traces, by trace; their spans are read and dropped a thousand at a time."""
+class StoredRows(NamedTuple):
+    """The rows of traces as the tables hold them: their spans, in batches, and their logs."""
+
+    spans: Iterable[Sequence[Row]]
+    logs: Sequence[Row]
+
+
+def stored_rows(store: Store, traces: Sequence[TraceRange]) -> StoredRows:
+    """Return the rows of traces. Spans are read a thousand at a time: take them before the next query."""
     if not traces:
-        return {}
-    logs = _logs(store, traces)
-    by_trace: dict[str, list[Observation]] = {trace.trace_id: [] for trace in traces}
-    attributes, ignored = session_from(store), ignored_scopes(store)
-    session_ids: dict[str, dict[str, str]] = {}
-    for spans in _spans(store, traces):
-        for observation in observe(spans, logs):
-            if observation.not_understood in ignored:
-                observation = observation._replace(not_understood=None)
-            by_trace[observation.trace_id].append(observation)
-        for span in spans if attributes else ():
-            if session_id := session_id_of(span, attributes):
-                session_ids.setdefault(span.trace_id, {})[span.span_id] = session_id
-    return by_trace | {
-        trace_id: with_session_ids(by_trace[trace_id], by_span) for trace_id, by_span in session_ids.items()
-    }
+        return StoredRows((), ())
+    logs = _select(store, "logs", LogRecord._fields, traces).fetchall()
+    return StoredRows(_batches(store, traces), logs)
 
 
-def _spans(store: Store, traces: Sequence[TraceRange]) -> Iterator[list[Span]]:
-    loads = orjson.loads
-    resources: dict[str, Any] = {}
+def _batches(store: Store, traces: Sequence[TraceRange]) -> Iterator[list[Row]]:
     cursor = _select(store, "spans", Span._fields, traces)
     while rows := cursor.fetchmany(_FETCH):
+        yield rows
+
+
+def spans_of(batches: Iterable[Sequence[Row]]) -> Iterator[list[Span]]:
+    """Yield rows as spans, in the same batches; their links are left out."""
+    loads = orjson.loads
+    resources: dict[str, Any] = {}
+    for rows in batches:
         spans = []
         for row in rows:
-            span = Span._make(row)
             resource = resources.get(row[12])
             if resource is None:
                 resource = resources[row[12]] = loads(row[12])
-            spans.append(
-                span._replace(
-                    attributes=loads(row[9]),
-                    events=loads(row[10]) if row[10] != "[]" else [],
-                    links=[],
-                    resource=resource,
-                )
-            )
+            events = loads(row[10]) if row[10] != "[]" else []
+            spans.append(Span._make((*row[:9], loads(row[9]), events, [], resource, *row[13:])))
         yield spans
 
 
-def _logs(store: Store, traces: Sequence[TraceRange]) -> Mapping[tuple[str, str], list[LogRecord]]:
-    by_span: dict[tuple[str, str], list[LogRecord]] = {}
-    for row in _select(store, "logs", LogRecord._fields, traces).fetchall():
+def logs_of(rows: Iterable[Row]) -> Iterator[LogRecord]:
+    """Yield rows as log records; their resource is left out."""
+    for row in rows:
         record = LogRecord._make(row)
-        if record.trace_id and record.span_id:
-            body = None if record.body is None else orjson.loads(record.body)
-            read = record._replace(body=body, attributes=orjson.loads(row[6]), resource={})
-            by_span.setdefault((record.trace_id, record.span_id), []).append(read)
-    return by_span
+        body = None if record.body is None else orjson.loads(record.body)
+        yield record._replace(body=body, attributes=orjson.loads(row[6]), resource={})
 
 
 def _select(
@@ -98,6 +86,16 @@ def _select(
 def sessions_with_logs(store: Store, after: int) -> set[str]:
     """Return the ids of the sessions that got session logs after an arrival."""
     return {session_id for session_id, _, _ in store.query(_session_logs(), {"seq": after})}
+
+
+def has_logs(store: Store, session_ids: Iterable[str]) -> set[str]:
+    """Return those of the sessions that have session logs."""
+    rows = store.query(
+        f"SELECT DISTINCT session_id FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id)",  # noqa: S608 (our own text)
+        {"seq": 0},
+        wanted=arrow_column("session_id", list(session_ids)),
+    )
+    return {session_id for (session_id,) in rows}
 
 
 def logged_state(

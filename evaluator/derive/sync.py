@@ -1,39 +1,54 @@
 """Bringing what is derived up to date with what arrived.
 
 Only the sessions that new spans or logs belong to are derived, whole, from all their spans: late spans,
-spans of one trace in several files and a session that goes on for days need no rules of their own. Work
-goes in slices, so memory does not grow with the database.
+spans of one trace in several files and a session that goes on for days need no rules of their own.
+
+There are two passes. The first reads each new trace once, in slices, and writes the sessions that are whole
+in their slice. The sessions that other spans belong to as well are noted (`derived.read_again`); the second
+pass derives each of them once. Each slice is one transaction, after which the work can stop and continue in
+another process. Memory does not grow with the database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import nanoarrow as na
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.build_session import session_of
+from spangrade.evaluator.derive.affected import affected_by
 from spangrade.evaluator.derive.fingerprint import fingerprint
-from spangrade.evaluator.derive.link_traces import link_traces, position_of
-from spangrade.evaluator.derive.not_understood import counted
-from spangrade.evaluator.derive.recorded import TraceRange, logged_state, observations_of, sessions_with_logs
+from spangrade.evaluator.derive.portion import Place, Portion, Settings, portion_of, settings_of
+from spangrade.evaluator.derive.recorded import (
+    StoredRows,
+    TraceRange,
+    logged_state,
+    logs_of,
+    sessions_with_logs,
+    spans_of,
+    stored_rows,
+)
 from spangrade.evaluator.derive.schema import TABLES, comment_statements, create_statements
-from spangrade.evaluator.derive.session_rows import Row, rows_of
-from spangrade.evaluator.derive.span_tree import Tree
-from spangrade.evaluator.session import Session
+from spangrade.evaluator.derive.session_rows import Row
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.arrow import arrow_column, arrow_rows, sql_types
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows, from_ipc, sql_types
 from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import table_problem
 
-SLICE = 16_384  # spans; what is kept of them while their sessions are built is some 20 MB
+SLICE = 8_192  # spans; what is kept of them while their sessions are built is some 10 MB
+READ_AGAIN = 32_768  # spans of sessions that are read again: each slice may have to search all spans
+
+# As the built-in `map`.
+InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 _TEXT, _INTEGER = na.string(), na.int64()
-_ARROW_TYPES = {name: table.arrow_types for name, table in TABLES.items()} | {
+# The tables with rows of traces.
+_OF_TRACES = {
     "traces": {
         "trace_id": _TEXT,
         "first_seq": _INTEGER,
         "last_seq": _INTEGER,
+        "records": _INTEGER,
         "session_id": _TEXT,
         "start_ns": _INTEGER,
         "history": _TEXT,
@@ -42,9 +57,28 @@ _ARROW_TYPES = {name: table.arrow_types for name, table in TABLES.items()} | {
     "digests": {"session_id": _TEXT, "trace_id": _TEXT, "start_ns": _INTEGER, "digest": _TEXT},
     "not_understood": {"session_id": _TEXT, "trace_id": _TEXT, "scope": _TEXT, "spans": _INTEGER},
 }
-_COLUMNS = {"progress": {"fingerprint": "VARCHAR", "seq": "BIGINT"}} | {
-    name: sql_types(types) for name, types in _ARROW_TYPES.items()
+_MOVED = {"trace_id": _TEXT, "session_id": _TEXT}
+_COLUMNS = {
+    "progress": {"fingerprint": "VARCHAR", "seq": "BIGINT"},
+    "read_again": {"session_id": "VARCHAR"},
+    **{name: sql_types(types) for name, types in _OF_TRACES.items()},
+    **{name: sql_types(table.arrow_types) for name, table in TABLES.items()},
 }
+
+
+class PendingTrace(NamedTuple):
+    """A trace with new spans or logs: how many of them, and where all its records are, known ones too."""
+
+    trace_id: str
+    first_seq: int
+    last_seq: int
+    records: int
+    is_known: bool
+
+    @property
+    def range(self) -> TraceRange:
+        """The place of its records in the order of arrival."""
+        return TraceRange(self.trace_id, self.first_seq, self.last_seq)
 
 
 def update(store: Store) -> int:
@@ -52,36 +86,69 @@ def update(store: Store) -> int:
 
     All of them are derived again if the derived tables are missing or were derived in another way
     (`fingerprint`). A second call with nothing new does nothing. After an interruption it continues where it
-    stopped: sessions are replaced in one transaction per slice.
+    stopped.
     """
-    done = _derived_up_to(store)
-    if done is None:
-        _create(store)
-        done = 0
-    newest = _newest(store)
-    if newest <= done:
-        return 0
-    derived: set[str] = set()
-    pending = store.query(_sql("pending"), {"seq": done})
-    logged = sessions_with_logs(store, after=done)
-    for traces in _slices(pending):
-        derived |= _derive(store, traces, set())
-    if logged - derived:
-        derived |= _derive(store, [], logged - derived)
-    store.query("UPDATE derived.progress SET seq = $seq", {"seq": newest})
-    return len(derived)
+    return len(set().union(*steps(store)))
 
 
 def rebuild(store: Store) -> int:
     """Derive every session again from the spans; return how many there are."""
-    _create(store)
+    forget(store)
     return update(store)
 
 
 def stale(store: Store) -> bool:
     """Return whether `update` has something to do: new spans or logs, or all that is to be derived again."""
     done = _derived_up_to(store)
-    return done is None or _newest(store) > done
+    return done is None or _newest(store) > done or bool(store.query("FROM derived.read_again LIMIT 1"))
+
+
+def steps(store: Store, in_order: InOrder = map) -> Iterator[set[str]]:
+    """Do what `update` does in steps, each a transaction, and yield the ids of the sessions of each.
+
+    It can be left after any step; another call continues there. `in_order` calls a function for each of
+    some arguments, perhaps in other processes, and yields the results in order.
+    """
+    yield from derive_new(store, in_order=in_order)
+    settings = settings_of(store)
+    while wanted := _next_noted(store):
+        yield _derive_again(store, wanted, settings)
+
+
+def derive_new(store: Store, portions: Iterable[Portion] = (), in_order: InOrder = map) -> Iterator[set[str]]:
+    """Derive the sessions that are whole in new traces; note the others that these belong to.
+
+    `portions` are what records come to that are in the database, which had none of them before: their spans
+    are not read. Yields the ids of the sessions of each step.
+    """
+    done = _derived_up_to(store)
+    if done is None:
+        forget(store)
+        done = 0
+    newest = _newest(store)
+    if newest <= done:
+        return
+    pending = {row[0]: PendingTrace(*row) for row in store.query(_sql("pending"), {"seq": done})}
+    _note(store, sessions_with_logs(store, after=done))
+    for portion in portions:
+        yield _keep_fresh(store, portion, pending)
+    jobs = _jobs(store, _slices(pending.values()))
+    for portion in in_order(portion_of_rows, jobs):
+        yield _keep(store, portion, portion.places, pending)
+    store.query("UPDATE derived.progress SET seq = $seq", {"seq": newest})
+
+
+def forget(store: Store) -> None:
+    """Create the derived tables, empty, and their views, in place of any that are there."""
+    with store.transaction():
+        store.query("DROP SCHEMA IF EXISTS derived CASCADE")
+        store.query("CREATE SCHEMA derived")
+        for name in ("progress", "read_again", *_OF_TRACES):
+            store.query(_sql(name))
+        store.query(";\n".join(create_statements()))
+        store.query(_sql("state_variables"))
+        store.query(";\n".join(comment_statements()))  # 10 ms at once, 50 ms one by one
+        store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
 
 
 def _derived_up_to(store: Store) -> int | None:
@@ -100,150 +167,150 @@ def _newest(store: Store) -> int:
     return _scalar(store, newest) or 0
 
 
-def _create(store: Store) -> None:
-    """Create the derived tables, empty, and their views, in place of any that are there."""
-    with store.transaction():
-        store.query("DROP SCHEMA IF EXISTS derived CASCADE")
-        store.query("CREATE SCHEMA derived")
-        for name in ("progress", "traces", "digests", "not_understood"):
-            store.query(_sql(name))
-        store.query(";\n".join(create_statements()))
-        store.query(_sql("state_variables"))
-        store.query(";\n".join(comment_statements()))  # 10 ms at once, 50 ms one by one
-        store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
-
-
-def _slices(pending: Iterable[tuple[str, int, int, int]]) -> Iterator[list[TraceRange]]:
-    traces: list[TraceRange] = []
+def _slices(pending: Iterable[PendingTrace]) -> Iterator[list[PendingTrace]]:
+    traces: list[PendingTrace] = []
     size = 0
-    for trace_id, first_seq, last_seq, records in pending:
-        if traces and size + records > SLICE:
+    for trace in pending:
+        if traces and size + trace.records > SLICE:
             yield traces
             traces, size = [], 0
-        traces.append(TraceRange(trace_id, first_seq, last_seq))
-        size += records
+        traces.append(trace)
+        size += trace.records
     if traces:
         yield traces
 
 
-def _derive(store: Store, new_traces: Sequence[TraceRange], logged: set[str]) -> set[str]:
-    """Derive the sessions of some traces, and the sessions `logged` (ids); return their ids."""
-    known = _known_traces(store, [trace.trace_id for trace in new_traces], "trace_id")
-    trace_ranges = {trace.trace_id: trace for trace in new_traces}
-    for trace_id, _, first_seq, last_seq in known:
-        new = trace_ranges[trace_id]
-        first_seq, last_seq = min(first_seq, new.first_seq), max(last_seq, new.last_seq)
-        trace_ranges[trace_id] = TraceRange(trace_id, first_seq, last_seq)
-    by_trace = observations_of(store, list(trace_ranges.values()))
-    session_by_trace = {trace_id: _session_id(trace_id, found) for trace_id, found in by_trace.items()}
-    links = link_traces(store, {trace_id: position_of(found) for trace_id, found in by_trace.items()})
-    session_by_trace |= {trace_id: links[trace_id] for trace_id in session_by_trace.keys() & links.keys()}
+def _jobs(store: Store, slices: Iterable[Sequence[PendingTrace]]) -> Iterator[tuple[StoredRows, Settings]]:
+    settings = settings_of(store)
+    for traces in slices:
+        yield stored_rows(store, [trace.range for trace in traces]), settings
 
-    affected_sessions = logged | {*session_by_trace.values(), *links.values()}
-    affected_sessions |= {session_id for _, session_id, _, _ in known}
-    moved = [trace_id for trace_id in links if trace_id not in session_by_trace]
-    affected_sessions |= {session_id for _, session_id, _, _ in _known_traces(store, moved, "trace_id")}
-    others = [
-        (TraceRange(trace_id, first_seq, last_seq), links.get(trace_id, session_id))
-        for trace_id, session_id, first_seq, last_seq in _known_traces(
-            store, list(affected_sessions), "session_id"
-        )
-        if trace_id not in trace_ranges
-    ]
-    by_trace |= observations_of(store, [trace for trace, _ in others])
-    session_by_trace |= {trace.trace_id: session_id for trace, session_id in others}
-    trace_ranges |= {trace.trace_id: trace for trace, _ in others}
 
-    by_session: dict[str, list[Observation]] = {}
-    for trace_id, session_id in session_by_trace.items():
-        by_session.setdefault(session_id, []).extend(by_trace.get(trace_id, ()))
-    # A trace without an agent's work (a web server's, the creation of an agent) is not a session.
-    by_session = {
-        session_id: found
-        for session_id, found in by_session.items()
-        if any(o.kind != "other" or o.unreadable for o in found)
-    }
-    state = logged_state(store, by_session)
-    sessions = [
-        session_of(
-            session_id,
-            "trace" if session_id in by_trace else "conversation",
-            observations,
-            state.get(session_id, ()),
-        )
-        for session_id, observations in by_session.items()
-    ]
-    traces, digests = _trace_rows(trace_ranges, session_by_trace, by_trace)
-    other_rows = {
-        "traces": traces,
-        "digests": digests,
-        "not_understood": list(counted(by_trace, session_by_trace)),
-    }
-    replaces = bool(known) or bool(others)
-    _write(store, sessions, other_rows, affected_sessions if replaces else set())
-    return set(by_session)
+def portion_of_rows(job: tuple[StoredRows, Settings]) -> Portion:
+    """Return what rows of the database come to."""
+    rows, settings = job
+    return portion_of(spans_of(rows.spans), logs_of(rows.logs), settings)
+
+
+def _keep_fresh(store: Store, portion: Portion, pending: dict[str, PendingTrace]) -> set[str]:
+    """Keep what a portion shows of the traces that it has whole, which are not pending then."""
+    fresh, others = [], set()
+    for place in portion.places:
+        trace = pending.get(place.trace_id)
+        if trace and not trace.is_known and trace.records == place.records:
+            fresh.append(place)
+        else:
+            others.add(place.session_id)
+    derived = _keep(store, portion, fresh, pending, others)
+    for place in fresh:
+        del pending[place.trace_id]
+    return derived
+
+
+def _keep(
+    store: Store,
+    portion: Portion,
+    places: Sequence[Place],
+    pending: Mapping[str, PendingTrace],
+    shared: Iterable[str] = (),
+) -> set[str]:
+    """Write the sessions that a portion has whole, and where traces belong; return the sessions' ids.
+
+    `places` are the traces that the portion has whole, `shared` the sessions that others belong to too.
+    """
+    affected = affected_by(store, places, shared)
+    rows_by_table = _trace_rows(places, affected.session_by_trace, pending)
+    known = [place.trace_id for place in places if pending[place.trace_id].is_known]
+    with store.transaction():
+        for table, rows in rows_by_table.items():
+            if known:
+                store.query(
+                    f"DELETE FROM derived.{table} WHERE trace_id IN (FROM known)",  # noqa: S608 (our own names)
+                    known=arrow_column("trace_id", known),
+                )
+            if rows:
+                store.query(
+                    f"INSERT INTO derived.{table} BY NAME FROM incoming",
+                    incoming=arrow_rows(rows, _OF_TRACES[table]),
+                )
+            if affected.moved:
+                store.query(
+                    f"UPDATE derived.{table} SET session_id = moved.session_id FROM moved "  # noqa: S608 (our own names)
+                    f"WHERE {table}.trace_id = moved.trace_id",
+                    moved=arrow_rows(list(affected.moved.items()), _MOVED),
+                )
+        _note(store, affected.read_again)
+        _insert_sessions(store, portion, affected.read_again)
+    return set(portion.session_ids) - affected.read_again
 
 
 def _trace_rows(
-    trace_ranges: Mapping[str, TraceRange],
-    session_by_trace: Mapping[str, str],
-    by_trace: Mapping[str, Sequence[Observation]],
-) -> tuple[list[Row], list[Row]]:
-    """Return the rows of `derived.traces` and of `derived.digests`."""
-    traces: list[Row] = []
-    digests: list[Row] = []
-    for trace_id, session_id in session_by_trace.items():
-        position = position_of(by_trace[trace_id])
+    places: Iterable[Place], session_by_trace: Mapping[str, str], pending: Mapping[str, PendingTrace]
+) -> dict[str, list[Row]]:
+    """Return the rows of traces, by table."""
+    rows: dict[str, list[Row]] = {table: [] for table in _OF_TRACES}
+    for trace_id, _, records, position, not_understood in places:
+        session_id = session_by_trace[trace_id]
         place = (session_id, position.start_ns, position.history, position.request)
-        traces.append((*trace_ranges[trace_id], *place))
-        digests += [(session_id, trace_id, position.start_ns, key) for key in sorted(position.digests)]
-    return traces, digests
+        rows["traces"].append((*pending[trace_id].range, records, *place))
+        rows["digests"] += [
+            (session_id, trace_id, position.start_ns, digest) for digest in sorted(position.digests)
+        ]
+        rows["not_understood"] += [(session_id, trace_id, *counts) for counts in not_understood]
+    return rows
 
 
-def _session_id(trace_id: str, observations: Iterable[Observation]) -> str:
-    """Return the id of the session that a trace belongs to: the conversation id nearest the trace's root.
-
-    A sub-agent that is run as a tool may carry an id of its own. A trace without any is its own session.
-    """
-    ids = {o.conversation_id for o in observations if o.conversation_id}
-    if len(ids) == 1:
-        return ids.pop()
-    if not ids:
-        return trace_id
-    tree = Tree(observations)
-    with_id = [o for o in tree.ordered if o.conversation_id]
-    return min(with_id, key=tree.depth).conversation_id or trace_id
+def _note(store: Store, session_ids: Iterable[str]) -> None:
+    """Note sessions to be read again."""
+    if ids := sorted(session_ids):
+        store.query("INSERT INTO derived.read_again FROM noted", noted=arrow_column("session_id", ids))
 
 
-def _known_traces(store: Store, values: Sequence[str], column: str) -> list[tuple[str, str, int, int]]:
-    return store.query(
-        "SELECT trace_id, session_id, first_seq, last_seq FROM derived.traces "  # noqa: S608 (our own names)
-        f"SEMI JOIN wanted USING ({column})",
-        wanted=arrow_column(column, values),
-    )
-
-
-def _write(
-    store: Store,
-    sessions: Sequence[Session],
-    other_rows: dict[str, list[Row]],
-    replaced: set[str],
-) -> None:
-    """Write sessions and the rows of their traces, by table, in place of the `replaced` sessions (ids)."""
+def _insert_sessions(store: Store, portion: Portion, without: Iterable[str] = ()) -> None:
+    """Write the sessions of a portion, except some."""
     batch = (_scalar(store, "SELECT max(batch) FROM derived.sessions") or 0) + 1
-    rows = rows_of(sessions, batch) | other_rows
+    others = sorted(set(portion.session_ids) & set(without))
+    for table, content in portion.rows.items():
+        query = f"INSERT INTO derived.{table} BY NAME SELECT * REPLACE ($batch AS batch) FROM incoming"  # noqa: S608 (our own names)
+        tables = {"incoming": from_ipc(content)}
+        if others:
+            query += " ANTI JOIN others USING (session_id)"
+            tables["others"] = arrow_column("session_id", others)
+        store.query(query, {"batch": batch}, **tables)
+
+
+def _next_noted(store: Store) -> list[str]:
+    """Return the next sessions to be read again: those of at most `READ_AGAIN` records, or one."""
+    session_ids: list[str] = []
+    size = 0
+    for session_id, records in store.query(_sql("noted")):
+        if session_ids and size + records > READ_AGAIN:
+            break
+        session_ids.append(session_id)
+        size += records
+    return session_ids
+
+
+def _derive_again(store: Store, session_ids: Sequence[str], settings: Settings) -> set[str]:
+    """Derive noted sessions from all their spans; return the ids of those that are sessions still."""
+    noted = arrow_column("session_id", session_ids)
+    traces = store.query(
+        "SELECT trace_id, session_id, first_seq, last_seq FROM derived.traces "
+        "SEMI JOIN noted USING (session_id)",
+        noted=noted,
+    )
+    state = logged_state(store, session_ids)
+    rows = stored_rows(store, [TraceRange(trace_id, first, last) for trace_id, _, first, last in traces])
+    session_by_trace = {trace_id: session_id for trace_id, session_id, _, _ in traces}
+    portion = portion_of(spans_of(rows.spans), logs_of(rows.logs), settings, session_by_trace, state)
     with store.transaction():
-        for table, new in rows.items():
-            if replaced:
-                store.query(
-                    f"DELETE FROM derived.{table} WHERE session_id IN (FROM gone)",  # noqa: S608 (our own names)
-                    gone=arrow_column("session_id", list(replaced)),
-                )
-            if new:
-                store.query(
-                    f"INSERT INTO derived.{table} BY NAME FROM incoming",
-                    incoming=arrow_rows(new, _ARROW_TYPES[table]),
-                )
+        for table in (*TABLES, "read_again"):
+            store.query(
+                f"DELETE FROM derived.{table} WHERE session_id IN (FROM noted)",  # noqa: S608 (our own names)
+                noted=noted,
+            )
+        _insert_sessions(store, portion)
+    return set(portion.session_ids)
 
 
 def _scalar(store: Store, query: str) -> int | None:

@@ -6,11 +6,13 @@ per second, one JSON document per batch 30, unnested lists 50 (1 on DuckDB 1.5).
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal
 
 import nanoarrow as na
+from nanoarrow.ipc import InputStream, StreamWriter
 
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.span import LogRecord, Span
@@ -85,6 +87,20 @@ def joined(parts: Sequence[na.Array]) -> na.Array:
     if len(parts) == 1:
         return parts[0]
     return na.Array.from_chunks([chunk for part in parts for chunk in part.iter_chunks()])
+
+
+def to_ipc(rows: na.Array) -> bytes:
+    """Return an Arrow table as the bytes of an IPC stream."""
+    out = io.BytesIO()
+    with StreamWriter.from_writable(out) as writer:
+        writer.write_array(rows)
+    return out.getvalue()
+
+
+def from_ipc(content: bytes) -> na.Array:
+    """Return the Arrow table that `to_ipc` made bytes of."""
+    with InputStream.from_readable(io.BytesIO(content)) as stream:
+        return na.ArrayStream(stream).read_all()
 
 
 def batches(records: Iterable[Span | LogRecord]) -> Iterator[list[Span | LogRecord]]:

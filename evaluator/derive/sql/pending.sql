@@ -1,9 +1,20 @@
--- The traces that got spans or logs since the last derivation, in the order of arrival.
-SELECT trace_id, min(seq) AS first_seq, max(seq) AS last_seq, count(*) AS records
+-- The traces that got spans or logs since the last derivation, in the order of arrival. Those that an
+-- interrupted derivation has read already, with all of these, are left out.
+SELECT
+    trace_id,
+    least(new.first_seq, known.first_seq) AS first_seq,
+    greatest(new.last_seq, known.last_seq) AS last_seq,
+    records,
+    known.trace_id IS NOT NULL AS is_known
 FROM (
-    SELECT trace_id, seq FROM spans WHERE seq > $seq
-    UNION ALL
-    SELECT trace_id, seq FROM logs WHERE seq > $seq AND trace_id IS NOT NULL
-)
-GROUP BY trace_id
-ORDER BY first_seq
+    SELECT trace_id, min(seq) AS first_seq, max(seq) AS last_seq, count(*) AS records
+    FROM (
+        SELECT trace_id, seq FROM spans WHERE seq > $seq
+        UNION ALL
+        SELECT trace_id, seq FROM logs WHERE seq > $seq AND trace_id IS NOT NULL
+    )
+    GROUP BY trace_id
+) AS new
+LEFT JOIN (SELECT trace_id, first_seq, last_seq FROM derived.traces) AS known USING (trace_id)
+WHERE known.trace_id IS NULL OR known.first_seq > new.first_seq OR known.last_seq < new.last_seq
+ORDER BY new.first_seq

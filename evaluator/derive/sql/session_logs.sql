@@ -4,4 +4,4 @@ SELECT
     time_ns,
     attributes->'$."spangrade.state"' AS state
 FROM logs
-WHERE trace_id IS NULL AND seq > $seq
+WHERE trace_id IS NULL AND seq > $seq AND session_id IS NOT NULL

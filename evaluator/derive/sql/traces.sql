@@ -4,6 +4,7 @@ CREATE TABLE derived.traces (
     session_id  VARCHAR NOT NULL,
     first_seq   BIGINT NOT NULL,  -- where its spans and logs are in the order of arrival: nothing outside is read
     last_seq    BIGINT NOT NULL,
+    records     BIGINT NOT NULL,  -- how many spans and logs it has
     -- Its position in a conversation that records no id, as digests of messages; NULL if it has an id.
     start_ns    BIGINT,
     history     VARCHAR,          -- what its first model call continues, NULL where a conversation may begin

@@ -1,0 +1,165 @@
+"""A portion of spans and what it comes to on its own: a pure function, so that any process can compute it.
+
+Whether other spans belong to the same sessions is not known here: `affected.py` decides what can be kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.registry import observe
+from spangrade.evaluator.derive.build_session import session_of
+from spangrade.evaluator.derive.link_traces import Position, position_of
+from spangrade.evaluator.derive.not_understood import counted, ignored_scopes
+from spangrade.evaluator.derive.schema import TABLES
+from spangrade.evaluator.derive.session_from import session_from, session_id_of, with_session_ids
+from spangrade.evaluator.derive.session_rows import rows_of
+from spangrade.evaluator.derive.span_tree import Tree
+from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_rows, to_ipc
+
+State = Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
+
+
+class Place(NamedTuple):
+    """Where a trace belongs as far as its own records show, and how many records that are.
+
+    `not_understood` is the number of spans that no dialect understood, by scope.
+    """
+
+    trace_id: str
+    session_id: str
+    records: int
+    position: Position
+    not_understood: tuple[tuple[str, int], ...]
+
+
+class Settings(NamedTuple):
+    """The settings of a database that decide how spans are read.
+
+    `session_from` are the attributes that hold a session's id; spans that were not understood are not counted
+    in the `ignored_scopes`.
+    """
+
+    session_from: tuple[str, ...] = ()
+    ignored_scopes: frozenset[str] = frozenset()
+
+
+NO_SETTINGS = Settings()
+
+
+def settings_of(store: Store) -> Settings:
+    """Return the settings of a database."""
+    return Settings(session_from(store), ignored_scopes(store))
+
+
+class Portion(NamedTuple):
+    """The traces of a portion, and the sessions that they make: their ids, and their rows by table.
+
+    The rows are an Arrow table as bytes (IPC). Their `batch` is 0: it is known when they are written.
+    """
+
+    places: list[Place]
+    session_ids: list[str]
+    rows: dict[str, bytes]
+
+
+def portion_of(
+    spans: Iterable[Sequence[Span]],
+    logs: Iterable[LogRecord] = (),
+    settings: Settings = NO_SETTINGS,
+    session_by_trace: Mapping[str, str] | None = None,
+    state: State | None = None,
+) -> Portion:
+    """Return what spans (in batches) and their logs come to.
+
+    The sessions of the traces are given, or follow from the spans. `state` are the state variables of
+    session logs, by session.
+    """
+    by_trace, records = _observed(spans, logs, settings)
+    if session_by_trace is None:
+        session_by_trace = {
+            trace_id: session_id(trace_id, observations) for trace_id, observations in by_trace.items()
+        }
+    by_session: dict[str, list[Observation]] = {}
+    for trace_id, observations in by_trace.items():
+        by_session.setdefault(session_by_trace[trace_id], []).extend(observations)
+    sessions = [
+        session_of(
+            one,
+            "trace" if one in by_trace else "conversation",
+            observations,
+            state.get(one, ()) if state else (),
+        )
+        for one, observations in by_session.items()
+        # A trace without an agent's work (a web server's, the creation of an agent) is not a session.
+        if any(o.kind != "other" or o.unreadable for o in observations)
+    ]
+    return Portion(
+        [
+            Place(
+                trace_id,
+                session_by_trace[trace_id],
+                records[trace_id],
+                position_of(observations),
+                counted(observations),
+            )
+            for trace_id, observations in by_trace.items()
+        ],
+        [session.session_id for session in sessions],
+        {
+            table: to_ipc(arrow_rows(rows, TABLES[table].arrow_types))
+            for table, rows in rows_of(sessions, batch=0).items()
+            if rows
+        },
+    )
+
+
+def _observed(
+    spans: Iterable[Sequence[Span]], logs: Iterable[LogRecord], settings: Settings
+) -> tuple[dict[str, list[Observation]], Counter[str]]:
+    """Return by trace the observations, and the number of records."""
+    by_trace: dict[str, list[Observation]] = {}
+    by_span: dict[tuple[str, str], list[LogRecord]] = {}
+    records: Counter[str] = Counter()
+    for log in logs:
+        if log.trace_id:
+            records[log.trace_id] += 1
+            if log.span_id:
+                by_span.setdefault((log.trace_id, log.span_id), []).append(log)
+    attributes, ignored = settings
+    session_ids: dict[str, dict[str, str]] = {}
+    for batch in spans:
+        for observation in observe(batch, by_span):
+            if observation.not_understood in ignored:
+                observation = observation._replace(not_understood=None)
+            by_trace.setdefault(observation.trace_id, []).append(observation)
+        for span in batch if attributes else ():
+            if found := session_id_of(span, attributes):
+                session_ids.setdefault(span.trace_id, {})[span.span_id] = found
+    for trace_id, ids_by_span in session_ids.items():
+        by_trace[trace_id] = with_session_ids(by_trace[trace_id], ids_by_span)
+    for trace_id in records:  # traces of logs alone
+        by_trace.setdefault(trace_id, [])
+    for trace_id, observations in by_trace.items():
+        records[trace_id] += len(observations)
+    return by_trace, records
+
+
+def session_id(trace_id: str, observations: Iterable[Observation]) -> str:
+    """Return the id of the session that a trace belongs to: the conversation id nearest the trace's root.
+
+    A sub-agent that is run as a tool may carry an id of its own. A trace without any is its own session.
+    """
+    ids = {o.conversation_id for o in observations if o.conversation_id}
+    if len(ids) == 1:
+        return ids.pop()
+    if not ids:
+        return trace_id
+    tree = Tree(observations)
+    with_id = [o for o in tree.ordered if o.conversation_id]
+    return min(with_id, key=tree.depth).conversation_id or trace_id
