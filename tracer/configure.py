@@ -91,7 +91,8 @@ def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     from spangrade.tracer._at_exit import flush_at_exit
-    from spangrade.tracer.exporter import SessionSpanProcessor
+    from spangrade.tracer._workers import WorkerSpanProcessor
+    from spangrade.tracer.exporter import DuckDBSpanExporter, SessionSpanProcessor
 
     if not any(isinstance(processor, SessionSpanProcessor) for processor in _processors(provider)):
         provider.add_span_processor(SessionSpanProcessor())
@@ -100,6 +101,8 @@ def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
         if _destination(exporter) in present:
             exporter.shutdown()
         else:
+            if isinstance(exporter, DuckDBSpanExporter):
+                provider.add_span_processor(WorkerSpanProcessor(exporter))
             processor = BatchSpanProcessor(exporter)
             provider.add_span_processor(processor)
             flush_at_exit(processor)  # an application's provider may not be flushed

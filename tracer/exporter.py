@@ -6,7 +6,9 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,6 +65,7 @@ class DuckDBSpanExporter(SpanExporter):
         self._dropped_since_warning = 0
         self._last_warning_s = float("-inf")
         self._stopped = threading.Event()
+        self._kept: deque[tuple[Path, set[str]]] = deque()  # by `keep`, with the ids of spans not yet stored
 
     @property
     def dropped(self) -> int:
@@ -72,12 +75,37 @@ class DuckDBSpanExporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Store the spans; return FAILURE if they were dropped."""
         try:
-            stored = stored_spans(spans)
-            self._write([self._redact(span) for span in stored] if self._redact else stored)
+            self._write(self._redacted(spans))
         except Exception as error:  # noqa: BLE001 (the agent must go on)
             self._drop(len(spans), error)
             return SpanExportResult.FAILURE
         return SpanExportResult.SUCCESS
+
+    def keep(self, spans: Sequence[ReadableSpan]) -> None:
+        """Write the spans to the spool until `export` has stored them: this process may be killed before.
+
+        They are not synced to disk: they outlive the process, not a crash of the machine.
+        """
+        with suppress(Exception):  # `export` reports what is wrong
+            kept = self._redacted(spans)
+            segment = spool.write(self.db, rows_of(kept), sync=False)
+            self._kept.append((segment, {span.span_id for span in kept}))
+
+    def _redacted(self, spans: Sequence[ReadableSpan]) -> list[Span]:
+        stored = stored_spans(spans)
+        return [self._redact(span) for span in stored] if self._redact else stored
+
+    def _discard_kept(self, stored: Sequence[Span]) -> None:
+        """Remove the files of `keep` whose spans are stored by now."""
+        ids = {span.span_id for span in stored}
+        for _ in range(len(self._kept)):
+            segment, waiting = self._kept.popleft()
+            waiting -= ids
+            if waiting:
+                self._kept.append((segment, waiting))
+            else:
+                with suppress(OSError):  # another process has loaded it, or the next one will
+                    segment.unlink()
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
         """Return True: nothing is buffered between two calls of `export`."""
@@ -97,11 +125,13 @@ class DuckDBSpanExporter(SpanExporter):
             self._wait_s = 0.0
             with _writing:
                 spool.write(self.db, rows_of(spans))
+            self._discard_kept(spans)
 
     def _write_once(self, spans: list[Span]) -> None:
         with _writing, Store.open(self.db) as store:
             store.add(spans)
             self._wait_s = self._lock_timeout_s
+            self._discard_kept(spans)
             self._drain(store)
 
     def _drain(self, store: Store) -> None:

@@ -59,45 +59,51 @@ def folder_of(db: Path) -> Path:
 
 
 class Segment:
-    """A segment that grows, locked by this process. Use it from one thread at a time."""
+    """A segment that grows, locked by this process. Use it from one thread at a time.
 
-    def __init__(self, folder: Path, suffix: str = ".open") -> None:
+    Without `sync`, what is written outlives this process, but not a crash of the machine.
+    """
+
+    def __init__(self, folder: Path, suffix: str = ".open", *, sync: bool = True) -> None:
         self._suffix = suffix
-        self._path, self._file = _new_file(folder, suffix)
+        self._sync = sync
+        self._path, self._file = _new_file(folder, suffix, sync=sync)
         self.size = 0
 
     def append(self, parts: Sequence[bytes]) -> None:
         """Write frames; when it returns, they are on disk. Raises OSError, with none of them kept."""
         whole = b"".join(parts)
         try:
-            _write_at(self._file, whole, self.size)
+            _write_at(self._file, whole, self.size, sync=self._sync)
             self._restore()
         except OSError:
             os.ftruncate(self._file, self.size)
             raise
         self.size += len(whole)
 
-    def close(self) -> None:
-        """Seal the segment, so that it can be loaded; remove it if it is empty."""
+    def close(self) -> Path:
+        """Seal the segment, so that it can be loaded, and return its path; remove it if it is empty."""
         try:
             if self.size:
                 self._restore()
         finally:
             os.close(self._file)
+        sealed = self._path.with_suffix(".spool")
         with suppress(FileNotFoundError):  # without its lock, another process may have sealed it already
             if self.size:
-                self._path.rename(self._path.with_suffix(".spool"))
+                self._path.rename(sealed)
             else:
                 self._path.unlink()
+        return sealed
 
     def _restore(self) -> None:
         """Write the segment to a new file if its own was removed."""
         if is_same_file(self._file, self._path):
             return
         content = os.pread(self._file, os.fstat(self._file).st_size, 0)
-        path, file = _new_file(self._path.parent, self._suffix)
+        path, file = _new_file(self._path.parent, self._suffix, sync=self._sync)
         try:
-            _write_at(file, content, 0)
+            _write_at(file, content, 0, sync=self._sync)
         except OSError:
             path.unlink(missing_ok=True)
             os.close(file)
@@ -107,7 +113,7 @@ class Segment:
         self._path, self._file = path, file
 
 
-def _new_file(folder: Path, suffix: str) -> tuple[Path, int]:
+def _new_file(folder: Path, suffix: str, *, sync: bool) -> tuple[Path, int]:
     """Return a new file in the folder, created if necessary, and its descriptor, which is locked."""
     folder.mkdir(mode=folder_mode(), exist_ok=True)
     while True:
@@ -117,7 +123,8 @@ def _new_file(folder: Path, suffix: str) -> tuple[Path, int]:
         try:
             # Until it is locked it looks abandoned, and another process may remove it.
             if try_lock(file) and is_same_file(file, path):
-                _sync_folder(folder)
+                if sync:
+                    _sync_folder(folder)
                 return path, file
         except OSError:
             os.close(file)
@@ -125,13 +132,17 @@ def _new_file(folder: Path, suffix: str) -> tuple[Path, int]:
         os.close(file)
 
 
-def write(db: Path, tables: Mapping[Table, na.Array]) -> None:
-    """Write rows to the spool, for the next writer of the database. Raises OSError."""
-    segment = Segment(folder_of(db), ".part")
+def write(db: Path, tables: Mapping[Table, na.Array], *, sync: bool = True) -> Path:
+    """Write rows to the spool, for the next writer of the database; return the sealed segment.
+
+    Without `sync`, they outlive this process, but not a crash of the machine. Raises OSError.
+    """
+    segment = Segment(folder_of(db), ".part", sync=sync)
     try:
         segment.append([to_frames(tables)])
     finally:
-        segment.close()
+        sealed = segment.close()
+    return sealed
 
 
 def waiting(db: Path) -> list[Path]:
@@ -271,13 +282,14 @@ def _tables(frames: Iterable[Frame]) -> dict[Table, list[na.Array]]:
     return tables
 
 
-def _write_at(file: int, content: bytes, position: int) -> None:
-    """Write bytes at a position and sync them to disk."""
+def _write_at(file: int, content: bytes, position: int, *, sync: bool = True) -> None:
+    """Write bytes at a position and, with `sync`, wait until they are on disk."""
     rest = memoryview(content)
     os.lseek(file, position, os.SEEK_SET)
     while rest:
         rest = rest[os.write(file, rest) :]
-    os.fsync(file)
+    if sync:
+        os.fsync(file)
 
 
 def _sync_folder(folder: Path) -> None:
