@@ -1,8 +1,8 @@
 """Compare an agent's texts and values with the expected ones: by rules first, by the judge for meaning.
 
 Only the expected side may contain patterns: `"*"` matches any string, `"<statement>"` a string that satisfies
-the statement, a list of strings any string that matches one of them; a key with None is not compared. The
-agent's side is never read as a pattern.
+the statement, a list of strings any string that matches one of them; a key or an element of a list with None
+is not compared, and `{"$null": True}` matches None. The agent's side is never read as a pattern.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spangrade.evaluator.judge import Judge, Question, Verdict, default_judge, same_meaning, satisfies
+from spangrade.evaluator.metrics.matching import expects_null
 
 
 class _Absent:
@@ -50,6 +51,11 @@ class Similarity:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.mismatches)) or "similar"
+
+    def __repr__(self) -> str:
+        """Return how many mismatches there are: a failed `assert` shows them below, one per line."""
+        count = len(self.mismatches)
+        return f"<Similarity: {count} mismatch{'' if count == 1 else 'es'}>"
 
 
 class Comparison(Awaitable[Similarity]):
@@ -120,8 +126,8 @@ def is_similar_dict(
 ) -> Comparison:
     """Compare dictionaries recursively: strings as `is_similar_text` does, other values exactly.
 
-    A key with an expected value of None is not compared. A key that is not expected is a mismatch, at every
-    level, unless `extra_keys`.
+    A key or an element of a list with an expected value of None is not compared; `{"$null": True}` expects
+    None. A key that is not expected is a mismatch, at every level, unless `extra_keys`.
     """
     if not isinstance(expected, Mapping):
         raise TypeError(f"is_similar_dict: expected must be a dict, found {type(expected).__name__}")
@@ -178,7 +184,10 @@ async def _decide(one: _Undecided, judge: Judge) -> Mismatch | None:
 
 
 def _compare(actual: Any, expected: Any, path: str, extra_keys: bool) -> Iterator[Mismatch | _Undecided]:
-    if isinstance(expected, Mapping):
+    if expects_null(expected):
+        if actual is not None:
+            yield Mismatch(path, expected, actual, "expected null")
+    elif isinstance(expected, Mapping):
         if isinstance(actual, Mapping):
             yield from _compare_keys(actual, expected, path, extra_keys)
         else:
@@ -192,8 +201,9 @@ def _compare(actual: Any, expected: Any, path: str, extra_keys: bool) -> Iterato
             reason = f"expected {len(expected)} elements, found {len(actual)}"
             yield Mismatch(path, expected, actual, reason)
         else:
-            for index, pair in enumerate(zip(actual, expected, strict=True)):
-                yield from _compare(*pair, f"{path}[{index}]", extra_keys)
+            for index, (element, value) in enumerate(zip(actual, expected, strict=True)):
+                if value is not None:
+                    yield from _compare(element, value, f"{path}[{index}]", extra_keys)
     elif isinstance(expected, str):
         yield Mismatch(path, expected, actual, "expected a string")
     elif not _is_equal(actual, expected):
@@ -232,6 +242,11 @@ def _compare_text(actual: str, expected: str | Sequence[str], path: str) -> Iter
 
 
 _STATEMENT = re.compile(r"<(\s*\S.*)>", re.DOTALL)
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether an expected text is `"*"` or a statement, not a text to compare with."""
+    return text == "*" or _STATEMENT.fullmatch(text.strip()) is not None
 
 
 def _is_alternatives(expected: Any) -> bool:

@@ -216,8 +216,10 @@ async def test_equal_values_of_other_types_are_similar(no_judge, actual, expecte
         ({"a": 1}, '{"a": 1}'),
         ([1, 2], [2, 1]),
         ([1], [1, 1]),
-        (0, None),
         (None, 0),
+        (0, {"$null": True}),
+        ({}, {"$null": True}),
+        (None, {"$null": False}),
         ([], {}),
         ("[]", []),
         (["*"], [1]),
@@ -238,6 +240,26 @@ async def test_values_of_other_types_that_differ_are_not_similar(no_judge, actua
 async def test_none_skips_the_validation_of_its_key(no_judge, actual):
     """`None` values in expected dict skip that key's validation; allows partial dictionary matching"""
     assert await is_similar_dict(actual, {"a": 1, "b": None})
+
+
+@pytest.mark.parametrize("element", [1, "a", None, {"b": 2}, ["c"]])
+async def test_none_skips_an_element_of_a_list_and_a_star_takes_its_string(no_judge, element):
+    """`None` stands for any element, as it does for the value of any key; the length still counts."""
+    assert await is_similar({"list": [element, "text"]}, {"list": [None, "*"]})
+    assert not await is_similar({"list": [element]}, {"list": [None, None]})
+
+
+async def test_null_itself_is_expected_by_name(no_judge):
+    expected = {"a": {"$null": True}, "b": [{"$null": True}]}
+    assert await is_similar_dict({"a": None, "b": [None]}, expected)
+    found = await is_similar_dict({"a": 1, "b": ["x"]}, expected)
+    assert found.mismatches == (
+        Mismatch("value.a", {"$null": True}, 1, "expected null"),
+        Mismatch("value.b[0]", {"$null": True}, "x", "expected null"),
+    )
+    assert (await is_similar_dict({"b": [None]}, expected)).mismatches == (
+        Mismatch("value.a", {"$null": True}, ABSENT, "missing key"),
+    )
 
 
 async def test_the_documents_tool_result_matches_any_temperature_and_any_condition(no_judge):
@@ -306,7 +328,7 @@ def _plain(value):
     if isinstance(value, str):
         return value != "*" and not value.strip().startswith("<")
     if isinstance(value, list):
-        return all(map(_plain, value))
+        return all(v is not None and _plain(v) for v in value)
     return not isinstance(value, dict) or all(v is not None and _plain(v) for v in value.values())
 
 
@@ -378,7 +400,7 @@ async def test_a_comparison_that_is_not_awaited_is_never_true():
 async def test_a_comparison_is_made_once(gemini):
     comparison = is_similar_text("Bye", "Hello")
     assert await comparison is await comparison
-    assert repr(comparison).startswith("Similarity(mismatches=(Mismatch(path='value', expected='Hello'")
+    assert repr(comparison) == "<Similarity: 1 mismatch>"
     assert gemini.calls == 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 from unicodedata import normalize
 
@@ -11,6 +11,7 @@ E = TypeVar("E")
 A = TypeVar("A")
 
 ANY_TEXT = "*"
+NULL = "$null"
 
 
 def text_equal(left: str, right: str) -> bool:
@@ -42,12 +43,18 @@ def json_equal(left: Any, right: Any) -> bool:
     return _scalar_equal(left, right)
 
 
+def expects_null(expected: Any) -> bool:
+    """Return whether an expected value is `{"$null": true}`, which matches null alone."""
+    return isinstance(expected, Mapping) and len(expected) == 1 and expected.get(NULL) is True
+
+
 def arguments_match(expected: Any, actual: Any, matcher: ArgumentMatcher = "subset") -> bool:
     """Return whether a call's arguments match the expected ones.
 
     `exact` requires the same keys, `subset` allows keys that the reference does not have (at every depth),
-    `ignore` allows any arguments. An expected null matches any value or none, an expected `"*"` any string;
-    in `actual` both are plain values.
+    `ignore` allows any arguments. An expected null matches any value or none, as the value of a key and as an
+    element of a list; `"*"` matches any string and `{"$null": true}` null alone. In `actual` all of these are
+    plain values.
     """
     return matcher == "ignore" or _matches(expected, actual, matcher == "subset")
 
@@ -55,6 +62,8 @@ def arguments_match(expected: Any, actual: Any, matcher: ArgumentMatcher = "subs
 def _matches(expected: Any, actual: Any, subset: bool) -> bool:
     if isinstance(expected, str):
         return isinstance(actual, str) and (expected == ANY_TEXT or text_equal(expected, actual))
+    if expects_null(expected):
+        return actual is None
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
             return False
@@ -67,7 +76,10 @@ def _matches(expected: Any, actual: Any, subset: bool) -> bool:
         return (
             isinstance(actual, list)
             and len(expected) == len(actual)
-            and all(_matches(*pair, subset) for pair in zip(expected, actual, strict=True))
+            and all(
+                value is None or _matches(value, other, subset)
+                for value, other in zip(expected, actual, strict=True)
+            )
         )
     return _scalar_equal(expected, actual)
 

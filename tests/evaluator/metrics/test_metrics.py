@@ -301,6 +301,12 @@ def test_state_is_compared_by_final_values_and_a_missing_variable_is_not_null() 
     assert value(measured("state_management_fidelity", made, question(state={}))) == 1
 
 
+def test_in_state_null_is_a_value() -> None:
+    made = session(state_variables={"coupon": None, "total": 1, "items": [None]})
+    asked = question(state={"coupon": None, "total": None, "items": [None]})
+    assert measured("state_management_fidelity", made, asked) == Score(2 / 3, None, "other values: total")
+
+
 def used(llm_calls: int | None = 2, complete: bool = True, **tokens: int | None) -> Usage:
     known = {"input_tokens": 100, "output_tokens": 40, "cached_input_tokens": 25, "reasoning_tokens": 10}
     return Usage(llm_calls=llm_calls, complete=complete, **{**known, **tokens})
