@@ -24,8 +24,9 @@ class Plugin:
         """Import and return the object; raises InputError if that fails or it is not a `kind`."""
         try:
             loaded = self.point.load()
-        except Exception as error:  # third-party code runs
-            raise self.error(f"cannot be loaded: {error}") from error
+        except (Exception, SystemExit) as error:  # third-party code runs
+            reason = f"{type(error).__name__}: {error}" if isinstance(error, SystemExit) else str(error)
+            raise self.error(f"cannot be loaded: {reason}") from error
         if not isinstance(loaded, kind):
             raise self.error(f"expected a {kind.__name__}, found {type(loaded).__name__}")
         return loaded

@@ -26,6 +26,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         (folder / "entry_points.txt").write_text(f"[{GROUP}]\n{lines}")
 
     (tmp_path / "broken_part.py").write_text("raise RuntimeError('no licence')\n")
+    (tmp_path / "exiting_part.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
     return installed
 
@@ -61,6 +62,7 @@ def test_one_entry_point_loads_beside_another_that_is_broken(install: Callable[.
         ("no_such_module:x", "cannot be loaded: No module named 'no_such_module'"),
         ("math:no_such_name", "cannot be loaded: module 'math' has no attribute 'no_such_name'"),
         ("broken_part:x", "cannot be loaded: no licence"),
+        ("exiting_part:x", "cannot be loaded: SystemExit: 0"),
         ("math:sqrt", "expected a float, found builtin_function_or_method"),
     ],
 )
