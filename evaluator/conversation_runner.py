@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import re
 import shlex
+import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
 
 from spangrade.evaluator.conversation.agents import Answer, converse
-from spangrade.evaluator.conversation.capture import captured_turn, keep
+from spangrade.evaluator.conversation.capture import captured_turn, keep, record_calls
+from spangrade.evaluator.conversation.current_test import Run, current_test
 from spangrade.evaluator.conversation.observed import ObservedTurn, observed_turn
 from spangrade.evaluator.conversation.turn_similarity import is_similar_turn
 from spangrade.evaluator.judge import Judge
-from spangrade.evaluator.similarity_utils import Similarity
+from spangrade.evaluator.similarity_utils import Similarity, is_pattern
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
+
+_DEFAULT_NAME = "conversation"
+_OTHER_LOOP = re.compile(r"different (event )?loop")  # asyncio's words for an object of another loop
 
 
 class ConversationMismatch(AssertionError):  # noqa: N818 (a failed assertion, not an error of the run)
@@ -32,6 +43,15 @@ class ConversationMismatch(AssertionError):  # noqa: N818 (a failed assertion, n
         self.conversation_id = conversation_id
 
 
+class _Session(NamedTuple):
+    """One run of a conversation: its id, where its spans are kept, and the spans."""
+
+    name: str
+    id: str
+    store: str | Path | None
+    spans: list[Span]
+
+
 class ConversationRunner:
     """An expected conversation to hold with an agent; each `run` is a new conversation.
 
@@ -41,10 +61,14 @@ class ConversationRunner:
 
     With `extra_keys`, arguments and results may have keys that the expected ones do not have. Tool calls are
     expected in the order given, unless `any_order`. Without `judge`, the judge of the environment is asked.
-    `store` is the database to keep the spans in; `name` is the beginning of the conversation's id.
+    `store` is the database to keep the spans in, `name` the beginning of the conversation's id; under pytest
+    they are by default the database of `--spangrade-db` and the id of the test.
+
+    If the first expected turn is the agent's, the agent opens the conversation with its text, or with
+    `initial_agent_message`, which is then compared with it.
 
     Raises:
-        InputError: the turns do not alternate, begin with the agent or end with the user.
+        InputError: the turns do not alternate or end with the user, or the opening turn is a pattern.
     """
 
     def __init__(
@@ -57,49 +81,92 @@ class ConversationRunner:
         extra_keys: bool = False,
         any_order: bool = False,
         store: str | Path | None = None,
-        name: str = "conversation",
+        name: str | None = None,
     ) -> None:
         if not isinstance(expected_conversation, Conversation):
             expected_conversation = Conversation(list(expected_conversation))
-        check_conversation(expected_conversation.turns, name)
+        where = name or _DEFAULT_NAME
+        check_conversation(expected_conversation.turns, where)
         self._agent = agent
         self._expected = expected_conversation
-        self._opening = initial_agent_message or expected_conversation.initial_agent_message
+        self._opening = _opening(expected_conversation, initial_agent_message, where)
         self._judge = judge
         self._extra_keys = extra_keys
         self._any_order = any_order
         self._store = store
         self._name = name
 
-    async def run(self) -> list[Turn]:
+    def run(self) -> Coroutine[Any, Any, list[Turn]]:
         """Hold the conversation and return its turns; the agent's have the tools that it called.
 
-        Raises:
+        The result must be awaited; a test of pytest that does not await it fails.
+
+        Raises (when awaited):
             ConversationMismatch: an answer is not as expected; the conversation ends there.
             InputError: no adapter supports this kind of agent.
             JudgeUnavailable: a judge is needed, and there is no key.
             JudgeError: the judge broke.
             StoreError: the spans cannot be stored.
         """
-        __tracebackhide__ = True
-        conversation_id = f"{self._name}-{uuid.uuid4().hex[:8]}"
-        spans: list[Span] = []
-        try:
-            return await self._hold(conversation_id, spans)
-        finally:
-            if self._store is not None:
-                await asyncio.to_thread(keep, spans, self._store)
+        return self._begin(sys._getframe(1))
 
-    async def _hold(self, conversation_id: str, spans: list[Span]) -> list[Turn]:
+    def run_sync(self) -> list[Turn]:
+        """Hold the conversation as `run` does, and return when it is over; nothing is to be awaited.
+
+        If an event loop is running here, the conversation has a loop of its own in another thread, and the
+        running one waits. An agent with connections or locks of the running loop must be awaited: use `run`.
+
+        Raises what `run` raises.
+        """
         __tracebackhide__ = True
-        answer = converse(self._agent, conversation_id)
+        conversation = self._begin(sys._getframe(1))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(conversation)
+        with ThreadPoolExecutor(1) as thread:
+            running = thread.submit(contextvars.copy_context().run, asyncio.run, conversation)
+            try:
+                return running.result()
+            except RuntimeError as error:
+                if _OTHER_LOOP.search(str(error)):
+                    error.add_note(
+                        "run_sync() has an event loop of its own, because one is running here, and the agent "
+                        "uses an object of that one: write `await runner.run()`"
+                    )
+                raise
+
+    def _begin(self, caller: FrameType) -> Coroutine[Any, Any, list[Turn]]:
+        """Return the conversation to await, and enter it in the test in progress."""
+        test = current_test()
+        name = self._name or (test.name if test else _DEFAULT_NAME)
+        store = self._store or (test.store if test else None)
+        run = Run(f"{caller.f_code.co_filename}:{caller.f_lineno}")
+        run.coroutine = self._run(_Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, []), run)
+        if test:
+            test.runs.append(run)
+        return run.coroutine
+
+    async def _run(self, session: _Session, run: Run) -> list[Turn]:
+        __tracebackhide__ = True
+        try:
+            return await self._hold(session)
+        finally:
+            run.ended = True
+            if session.store is not None:
+                await asyncio.to_thread(keep, session.spans, session.store)
+
+    async def _hold(self, session: _Session) -> list[Turn]:
+        __tracebackhide__ = True
+        answer = converse(self._agent, session.id)
         history: list[Turn] = [] if self._opening is None else [AgentTurn(self._opening)]
+        actual = ObservedTurn(self._opening, None)
         for number, turn in enumerate(self._expected.turns, 1):
             if isinstance(turn, UserTurn):
                 try:
-                    actual = await self._take_turn(answer, turn, history, conversation_id, spans)
+                    actual = await self._take_turn(answer, turn, history, session)
                 except Exception as error:
-                    error.add_note(f"in answer to turn {number} of {self._name}: {turn.text!r}")
+                    error.add_note(f"in answer to turn {number} of {session.name}: {turn.text!r}")
                     raise
                 history += [turn, actual.as_agent_turn()]
                 continue
@@ -112,29 +179,26 @@ class ConversationRunner:
                 judge=self._judge,
             )
             if not similarity:
-                message = self._message(number, history[-2:], similarity, conversation_id)
+                message = self._message(number, history[-2:], similarity, session)
                 raise ConversationMismatch(
-                    message, turn=number, similarity=similarity, conversation_id=conversation_id
+                    message, turn=number, similarity=similarity, conversation_id=session.id
                 )
         return history
 
     async def _take_turn(
-        self,
-        answer: Answer,
-        turn: UserTurn,
-        history: Sequence[Turn],
-        conversation_id: str,
-        spans: list[Span],
+        self, answer: Answer, turn: UserTurn, history: Sequence[Turn], session: _Session
     ) -> ObservedTurn:
-        with captured_turn(conversation_id, turn.text, spans) as captured:
+        with captured_turn(session.id, turn.text, session.spans) as captured:
             reply = await answer(turn.text, history)
             actual = observed_turn(captured.spans(), reply)
             if actual.text is not None:
                 captured.root.respond(actual.text)
+            if session.store is not None and not actual.recorded:
+                record_calls(actual.calls or ())
         return actual
 
     def _message(
-        self, number: int, last_turns: Sequence[Turn], similarity: Similarity, conversation_id: str
+        self, number: int, last_turns: Sequence[Turn], similarity: Similarity, session: _Session
     ) -> str:
         note = self._expected.turns[number - 1].test_note or self._expected.test_note
         lines = [f"the agent's answer is not as expected{f' ({note})' if note else ''}"]
@@ -143,6 +207,26 @@ class ConversationRunner:
             lines += [f"  called {call.name}: {call.arguments!r} -> {call.result!r}" for call in calls or ()]
             lines.append(f"  {'user' if isinstance(turn, UserTurn) else 'agent'}: {turn.text}")
         lines.append(str(similarity))
-        if self._store is not None:
-            lines.append(shlex.join(["spangrade", "show", conversation_id, "--db", str(self._store)]))
+        if session.store is not None:
+            lines.append(shlex.join(["spangrade", "show", session.id, "--db", str(session.store)]))
         return "\n".join(lines)
+
+
+def _opening(conversation: Conversation, message: str | None, where: str) -> str | None:
+    """Return the text with which the agent opens the conversation, None if the user does."""
+    message = message or conversation.initial_agent_message
+    first = conversation.turns[0]
+    if not isinstance(first, AgentTurn):
+        return message
+    if first.tool_calls is not None:
+        raise InputError(
+            f"{where}: turn 1 has tool_calls, but the agent does not run before the user's first message"
+        )
+    texts = [first.text] if isinstance(first.text, str) else first.text
+    if message is None:
+        message = next((text for text in texts if not is_pattern(text)), None)
+    if message is None:
+        raise InputError(
+            f"{where}: turn 1 is a pattern, {first.text!r}; pass the agent's opening as initial_agent_message"
+        )
+    return message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import field
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -21,7 +22,8 @@ _T = TypeVar("_T")
 class ToolCall:
     """One call of a tool. In an expected turn, `arguments` or `result` of None is not compared.
 
-    `arguments={}` expects a call without arguments. `result` is any JSON value.
+    `arguments={}` expects a call without arguments. `result` is any JSON value; `{"$null": True}` expects
+    null.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -43,12 +45,13 @@ class AgentTurn:
 
     In an expected turn, `text` is a text with the same meaning, `"*"` for any text, `"<statement>"` for a
     text that satisfies the statement, or a list of such alternatives. `tool_calls` of None is not compared;
-    an empty list expects that no tool is called.
+    an empty list expects that no tool is called. With `other_calls`, the agent may call tools beyond these.
     """
 
     text: str | Annotated[list[str], Field(min_length=1)]
     tool_calls: list[ToolCall] | None = None
     test_note: str | None = None
+    other_calls: bool = False
 
 
 Turn = UserTurn | AgentTurn
@@ -56,14 +59,19 @@ Turn = UserTurn | AgentTurn
 
 @dataclass(frozen=True, config=_CONFIG)
 class Conversation:
-    """Alternating turns of user and agent; the agent may open with `initial_agent_message`."""
+    """Alternating turns of user and agent, the last of the agent.
+
+    The agent may open, with `initial_agent_message` or with the first turn.
+    """
 
     turns: list[Turn] = field(default_factory=list)
     initial_agent_message: str | None = None
     test_note: str | None = None
 
 
-_ROLES: dict[str, TypeAdapter[Turn]] = {"user": TypeAdapter(UserTurn), "agent": TypeAdapter(AgentTurn)}
+_USER: TypeAdapter[Turn] = TypeAdapter(UserTurn)
+_AGENT: TypeAdapter[Turn] = TypeAdapter(AgentTurn)
+_ROLES = {"user": _USER, "agent": _AGENT, "assistant": _AGENT}
 _TEXT_OR_NONE: TypeAdapter[str | None] = TypeAdapter(str | None)
 
 
@@ -71,8 +79,8 @@ def load_conversation(path: str | Path) -> Conversation:
     """Return the conversation in a `.json`, `.yaml` or `.yml` file.
 
     The file contains a list of turns, or an object with `turns` and, optionally, `initial_agent_message` and
-    `test_note`. A turn is an object with a `role`, `user` or `agent`, and the fields of `UserTurn` or
-    `AgentTurn`.
+    `test_note`. A turn is an object with a `role`, `user` or `agent` (or `assistant`), and the fields of
+    `UserTurn` or `AgentTurn`.
 
     Raises:
         InputError: the file is not such a conversation; names the file, the turn (from 1) and the field.
@@ -98,27 +106,26 @@ def load_conversation(path: str | Path) -> Conversation:
 
 
 def check_conversation(turns: Sequence[Turn], where: str = "conversation") -> None:
-    """Raise `InputError` unless the turns begin with the user, alternate, and end with the agent.
+    """Raise `InputError` unless the turns of user and agent alternate, and end with the agent.
 
     Its message names `where`, the turn (from 1) and what is expected.
     """
     if not turns:
         raise InputError(f"{where}: there are no turns; write a UserTurn and the expected AgentTurn")
     for number, turn in enumerate(turns, 1):
-        expected = UserTurn if number % 2 else AgentTurn
-        if not isinstance(turn, expected):
-            raise InputError(
-                f"{where}: turn {number} is {_with_article(turn.__class__)}, expected "
-                f"{_with_article(expected)}: turns alternate, and the user begins"
-            )
+        if not isinstance(turn, UserTurn | AgentTurn):
+            kind = type(turn).__name__
+            raise InputError(f"{where}: turn {number} is of type {kind}, expected a UserTurn or an AgentTurn")
+    for number, (before, turn) in enumerate(pairwise(turns), 2):
+        if isinstance(before, UserTurn) == isinstance(turn, UserTurn):
+            kind = "a UserTurn" if isinstance(turn, UserTurn) else "an AgentTurn"
+            raise InputError(f"{where}: turn {number} is {kind}, as the turn before it is: turns alternate")
+    if len(turns) == 1 and isinstance(turns[0], AgentTurn):
+        raise InputError(f"{where}: there is no UserTurn, so the agent would not run")
     if isinstance(turns[-1], UserTurn):
         raise InputError(
             f"{where}: turn {len(turns)}, the last, is a UserTurn; end with the expected AgentTurn"
         )
-
-
-def _with_article(kind: type) -> str:
-    return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
 
 
 def _read(path: Path) -> Any:
@@ -147,7 +154,7 @@ def _parse_turn(turn: Any, where: str) -> Turn:
     fields = dict(turn)
     role = fields.pop("role", None)
     if not isinstance(role, str) or role not in _ROLES:
-        raise InputError(f"{where}: role: expected 'user' or 'agent', found {role!r:.80}")
+        raise InputError(f"{where}: role: expected 'user', 'agent' or 'assistant', found {role!r:.80}")
     return _parse(_ROLES[role], fields, f"{where} ({role})")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -12,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 from spangrade import tracer
+from spangrade.evaluator.conversation.observed import ObservedCall
 from spangrade.tracer.exporter import stored_spans
 from spangrade.tracer.instrument import Turn
 from spangrade.tracer.span import Span
@@ -87,6 +88,19 @@ def _captured_turns() -> dict[int, CapturedTurn]:
         _processors[provider] = _CaptureProcessor()
         provider.add_span_processor(_processors[provider])
     return _processors[provider].turns
+
+
+def record_calls(calls: Iterable[ObservedCall]) -> None:
+    """Record calls that an agent reported without spans, as far as they are known, in the turn in progress.
+
+    The spans have no duration of their own: how long the tools took is not known.
+    """
+    for call in calls:
+        with tracer.tool(call.name) as tool:
+            if call.arguments_known:
+                tool.arguments(call.arguments)
+            if call.result_known:
+                tool.result(call.result)
 
 
 def keep(spans: Sequence[Span], db: str | Path) -> None:

@@ -26,10 +26,14 @@ class ObservedCall(NamedTuple):
 
 
 class ObservedTurn(NamedTuple):
-    """The agent's text, and the tools that it called, in order; None if not known."""
+    """The agent's text, and the tools that it called, in order; None if not known.
+
+    `recorded` says whether spans contain the calls, so that the stored session has them.
+    """
 
     text: str | None
     calls: tuple[ObservedCall, ...] | None
+    recorded: bool = False
 
     def as_agent_turn(self) -> AgentTurn:
         """Return the turn in the form of an expected one."""
@@ -61,7 +65,7 @@ def observed_turn(spans: Sequence[Span], reply: Reply) -> ObservedTurn:
     calls_from_reply = None if reply.tool_calls is None else tuple(map(_from_reply, reply.tool_calls))
     calls_from_spans = tuple(map(_from_spans, session.tool_interactions))
     if calls_from_spans:
-        return ObservedTurn(text, _completed(calls_from_spans, calls_from_reply or ()))
+        return ObservedTurn(text, _completed(calls_from_spans, calls_from_reply or ()), recorded=True)
     if calls_from_reply is not None:
         return ObservedTurn(text, calls_from_reply)
     is_instrumented = any(one.kind in {"agent", "llm", "workflow"} for one in observations)

@@ -282,8 +282,8 @@ async def test_an_agents_own_error_comes_through_and_says_in_which_turn(no_judge
         raise ZeroDivisionError("no weather")
 
     with pytest.raises(ZeroDivisionError, match="no weather") as raised:
-        await ConversationRunner(agent, expecting()).run()
-    assert raised.value.__notes__ == ["in answer to turn 1 of conversation: 'Hello'"]
+        await ConversationRunner(agent, expecting(), name="weather").run()
+    assert raised.value.__notes__ == ["in answer to turn 1 of weather: 'Hello'"]
 
 
 async def test_a_process_context_is_given_all_events_in_the_types_of_its_sdk(no_judge, monkeypatch):
@@ -487,6 +487,99 @@ async def test_in_any_order_each_expected_call_takes_a_call_that_leaves_the_othe
     await ConversationRunner(agent, expecting("ok", expected), any_order=True).run()
 
 
+def expecting_among_others(*calls):
+    return [UserTurn("Hello"), AgentTurn("ok", [ToolCall("look", *call) for call in calls], other_calls=True)]
+
+
+async def test_calls_beyond_the_expected_ones_may_be_allowed(no_judge):
+    agent = calling(({"at": 1},), ({"at": 2},), ({"at": 3},), ({"at": 2},))
+    assert len(await mismatches(agent, expecting("ok", [ToolCall("look", {"at": 1})]))) == 1
+    for expected in ([1], [1, 3], [2, 2], [1, 2, 3, 2], [], ["any", 3]):
+        calls = [({"at": None if at == "any" else at},) for at in expected]
+        await ConversationRunner(agent, expecting_among_others(*calls)).run()
+    await ConversationRunner(agent, expecting_among_others(({"at": 3},), ({"at": 1},)), any_order=True).run()
+
+
+@pytest.mark.parametrize(
+    ("expected", "any_order", "mismatch"),
+    [
+        (
+            [({"at": 3},), ({"at": 1},)],
+            False,
+            Mismatch("turn 2.tool_calls[1]", "look", ABSENT, "not called after the expected calls before it"),
+        ),
+        (
+            [({"at": 4},)],
+            False,
+            Mismatch("turn 2.tool_calls[0].arguments.at", 4, 1, "values that are not strings must be equal"),
+        ),
+        (
+            [({"at": 4},)],
+            True,
+            Mismatch("turn 2.tool_calls[0].arguments.at", 4, 1, "values that are not strings must be equal"),
+        ),
+        (
+            [(), (), (), ()],
+            False,
+            Mismatch("turn 2.tool_calls", ["look"] * 4, ["look"] * 3, "an expected tool was not called"),
+        ),
+    ],
+)
+async def test_an_expected_call_must_be_among_the_others(no_judge, expected, any_order, mismatch):
+    agent = calling(({"at": 1},), ({"at": 2},), ({"at": 3},))
+    assert await mismatches(agent, expecting_among_others(*expected), any_order=any_order) == (mismatch,)
+
+
+async def test_among_others_the_order_of_the_tools_counts(no_judge):
+    def agent(text):
+        return AgentTurn("ok", [ToolCall("look"), ToolCall("go")])
+
+    expected = [UserTurn("Hi"), AgentTurn("ok", [ToolCall("go"), ToolCall("look")], other_calls=True)]
+    [mismatch] = await mismatches(agent, expected)
+    assert mismatch.reason == "tools were called in another order"
+    await ConversationRunner(agent, expected, any_order=True).run()
+
+
+# --- A conversation that the agent opens
+
+
+async def test_the_agent_may_open_the_conversation(no_judge):
+    seen = []
+
+    def agent(text, history):
+        seen.append(history)
+        return "Here it is"
+
+    turns = [AgentTurn("Welcome!"), UserTurn("Hi"), AgentTurn("here it is")]
+    held = await ConversationRunner(agent, turns).run()
+    assert held == [AgentTurn("Welcome!"), UserTurn("Hi"), AgentTurn("Here it is")]
+    assert seen == [[AgentTurn("Welcome!")]]
+
+
+async def test_the_opening_of_the_agent_is_compared_with_the_first_turn(gemini):
+    gemini.answer = knows(("greets", "Good morning"))
+    turns = [AgentTurn("<greets>"), UserTurn("Hi"), AgentTurn("*")]
+    held = await ConversationRunner(sync_function, turns, initial_agent_message="Good morning").run()
+    assert held[0] == AgentTurn("Good morning")
+    with pytest.raises(ConversationMismatch) as raised:
+        await ConversationRunner(sync_function, turns, initial_agent_message="Go away").run()
+    assert raised.value.turn == 1
+    assert "agent: Go away" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        (AgentTurn("<greets>"), "turn 1 is a pattern, '<greets>'; pass the agent's opening"),
+        (AgentTurn(["*", "<greets>"]), "turn 1 is a pattern"),
+        (AgentTurn("Hello", []), "turn 1 has tool_calls, but the agent does not run before"),
+    ],
+)
+def test_an_opening_that_cannot_be_held_is_refused(first, message):
+    with pytest.raises(InputError, match=message):
+        ConversationRunner(sync_function, [first, UserTurn("Hi"), AgentTurn("*")])
+
+
 async def test_the_judge_is_not_asked_where_the_calls_already_differ(no_judge):
     agent = calling(({"at": 1},))
     await mismatches(agent, expecting("<says ok>", [ToolCall("look", {"at": 2})]))
@@ -550,7 +643,7 @@ async def test_without_a_key_the_run_is_undecided(monkeypatch, tmp_path):
     [
         ([], "there are no turns"),
         ([UserTurn("Hi")], "turn 1, the last, is a UserTurn"),
-        ([AgentTurn("Hi")], "turn 1 is an AgentTurn, expected a UserTurn"),
+        ([AgentTurn("Hi")], "there is no UserTurn, so the agent would not run"),
         ([*expecting(), AgentTurn("Hi")], "turn 3 is an AgentTurn"),
     ],
 )
@@ -587,6 +680,25 @@ async def test_a_run_is_kept_whether_it_passes_or_not(no_judge, tmp_path):
     }
     assert [tool.tool_name for tool in sessions["ugly"].tool_interactions] == ["get_weather"]
     assert results[1].conversation_id == sessions["bad"].session_id
+
+
+async def test_calls_that_an_agent_reports_without_spans_are_kept_as_they_were_compared(no_judge, tmp_path):
+    reported = [ToolCall("look", {"at": 1}, {"found": None}), ToolCall("look"), ToolCall("go", {}, "there")]
+    runner = ConversationRunner(
+        lambda text: AgentTurn("ok", reported), expecting("ok", reported), store=tmp_path / "runs.duckdb"
+    )
+    await runner.run()
+    with Store.open(tmp_path / "runs.duckdb") as store:
+        update(store)
+        [session] = load(store)
+    assert [
+        (call.tool_name, call.input_arguments, call.arguments_known, call.output, call.output_known)
+        for call in session.tool_interactions
+    ] == [
+        ("look", {"at": 1}, True, {"found": None}, True),
+        ("look", None, False, None, False),
+        ("go", {}, True, "there", True),
+    ]
 
 
 async def test_a_database_that_cannot_be_used_is_an_error(no_judge, tmp_path):

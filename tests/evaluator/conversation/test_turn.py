@@ -126,6 +126,23 @@ def test_a_json_file_may_hold_an_initial_agent_message_and_notes(tmp_path):
     )
 
 
+def test_an_agents_turn_may_have_the_role_assistant_and_open_the_conversation(tmp_path):
+    opening, answer = AGENT | {"role": "assistant"}, AGENT | {"role": "assistant", "text": "*"}
+    turns = [AgentTurn("Hello"), UserTurn("Hi"), AgentTurn("*")]
+    assert load_conversation(_write(tmp_path / "c.json", [opening, USER, answer])) == Conversation(turns)
+
+
+def test_a_file_may_allow_calls_beyond_the_expected_ones(tmp_path):
+    answer = AGENT | {"tool_calls": [{"name": "look"}], "other_calls": True}
+    expected = AgentTurn("Hello", [ToolCall("look")], other_calls=True)
+    assert load_conversation(_write(tmp_path / "c.json", [USER, answer])).turns[1] == expected
+
+
+def test_what_is_not_a_turn_is_refused():
+    with pytest.raises(InputError, match="turn 2 is of type str, expected a UserTurn or an AgentTurn"):
+        check_conversation([UserTurn("Hi"), "Hello"])
+
+
 def test_a_yaml_file_holds_the_documents_example(tmp_path):
     pytest.importorskip("yaml")
     assert load_conversation(_write(tmp_path / "c.yaml", WEATHER_YAML)) == Conversation(WEATHER)
@@ -134,8 +151,10 @@ def test_a_yaml_file_holds_the_documents_example(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([USER, USER], "turn 2 is a UserTurn, expected an AgentTurn: turns alternate, and the user begins"),
-        ([AGENT, USER], "turn 1 is an AgentTurn, expected a UserTurn: turns alternate, and the user begins"),
+        ([USER, USER], "turn 2 is a UserTurn, as the turn before it is: turns alternate"),
+        ([USER, AGENT, AGENT], "turn 3 is an AgentTurn, as the turn before it is: turns alternate"),
+        ([AGENT], "there is no UserTurn, so the agent would not run"),
+        ([AGENT, USER], "turn 2, the last, is a UserTurn; end with the expected AgentTurn"),
         (
             [USER, AGENT, USER],
             "turn 3, the last, is a UserTurn; end with the expected AgentTurn",
@@ -146,7 +165,7 @@ def test_a_yaml_file_holds_the_documents_example(tmp_path):
             [USER, AGENT | {"tool_calls": [{"arguments": {}}]}],
             "turn 2 (agent): tool_calls.0.name: Field required",
         ),
-        ([USER, {"role": "bot"}], "turn 2: role: expected 'user' or 'agent', found 'bot'"),
+        ([USER, {"role": "bot"}], "turn 2: role: expected 'user', 'agent' or 'assistant', found 'bot'"),
         ([USER, "Hello"], "turn 2: expected an object with 'role' and 'text', found 'Hello'"),
         ("Hello", "expected a list of turns, or an object with a list of them under 'turns'"),
         ({"turns": 1}, "expected a list of turns, or an object with a list of them under 'turns'"),

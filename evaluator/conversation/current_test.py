@@ -1,0 +1,54 @@
+"""The test in progress, for the runners in it: its name, its database, and the conversations that it began.
+
+It imports nothing heavy, because the pytest plugin is also loaded in test runs without evals.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(eq=False)
+class Run:
+    """A conversation that a test began: the file and line that began it, and whether it came to its end."""
+
+    place: str
+    coroutine: Coroutine[Any, Any, Any] | None = None
+    ended: bool = False
+
+    def discard(self) -> None:
+        """Close the coroutine if it never started, so that Python does not warn about it as well."""
+        if self.coroutine and inspect.getcoroutinestate(self.coroutine) == inspect.CORO_CREATED:
+            self.coroutine.close()
+
+
+@dataclass(eq=False)
+class CurrentTest:
+    """A test. `store` is the database for the spans of its conversations; None keeps none."""
+
+    name: str
+    store: Path | None = None
+    runs: list[Run] = field(default_factory=list)
+
+
+_tests: list[CurrentTest] = []
+
+
+def current_test() -> CurrentTest | None:
+    """Return the test in progress in this process, None outside of tests."""
+    return _tests[-1] if _tests else None
+
+
+@contextmanager
+def in_test(test: CurrentTest) -> Iterator[CurrentTest]:
+    """Make a test the current one, in all threads, until the block ends."""
+    _tests.append(test)
+    try:
+        yield test
+    finally:
+        _tests.remove(test)
