@@ -1,28 +1,41 @@
-"""The pytest plugin: evals are tests that are marked `agent_eval` or use the fixture `conversation`.
-
-Every pytest run loads it, so it imports only pytest until an eval runs.
-"""
+"""The pytest plugin: a fixture for conversations, the judge of a test run, and pass rates with their cost."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spangrade.evaluator.conversation.current_test import CurrentTest, in_test
+from spangrade.evaluator.conversation.pass_rate import (
+    BUDGET_SPENT,
+    FAILED,
+    JUDGE_FAILED,
+    NO_KEY,
+    PASSED,
+    SKIPPED,
+    pass_rate,
+)
+from spangrade.evaluator.judge_factory import judge_from
+
 if TYPE_CHECKING:
     from spangrade.evaluator.conversation_runner import ConversationRunner
-    from spangrade.evaluator.judge import JudgeRun
+    from spangrade.evaluator.judge import JudgeOptions, JudgeRun
     from spangrade.evaluator.turn import Conversation, Turn
 
 MARKER = "agent_eval"
-_EVALS = "spangrade-evals"
+_TEST = pytest.StashKey[CurrentTest]()
+_NO_VERDICT = pytest.StashKey[str]()  # why the agent was not judged
+_MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
+_REQUIRED = "--judge-required"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +47,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--judge-max-calls", metavar="N", type=int, help="Ask the judge at most N times in all.")
     group.addoption("--judge-max-cost", metavar="USD", type=float, help="Pay the judge at most USD in all.")
     group.addoption(
+        "--judge-votes",
+        metavar="N",
+        type=int,
+        help="Ask each question N times, an odd number; the most count.",
+    )
+    group.addoption(
+        "--judge-threshold", metavar="SCORE", type=float, help="How sure a yes must be to count, from 0 to 1."
+    )
+    group.addoption(
+        _REQUIRED,
+        action="store_true",
+        help="Fail tests that need the judge if it has no key, instead of skipping them.",
+    )
+    group.addoption(
         "--spangrade-db", metavar="FILE", type=Path, help="Keep the spans of all conversations in FILE."
     )
 
@@ -41,40 +68,71 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker and the state of this run's evals."""
     config.addinivalue_line("markers", f"{MARKER}: an eval of an agent; the summary has its pass rate.")
-    config.pluginmanager.register(_Evals(config), _EVALS)
+    config.pluginmanager.register(_Evals(config), "spangrade-evals")
 
 
 @pytest.fixture
-def conversation(request: pytest.FixtureRequest) -> Iterator[Callable[..., ConversationRunner]]:
-    """Return a function that makes a `ConversationRunner` with this test's name, judge and database.
+def conversation(request: pytest.FixtureRequest) -> Callable[..., ConversationRunner]:
+    """Return a function that makes a `ConversationRunner`, and count the test as an eval.
 
     It takes the agent, the expected conversation, and the options of `ConversationRunner`.
     """
     from spangrade.evaluator.conversation_runner import ConversationRunner
-    from spangrade.evaluator.judge import use_judge
 
     if request.node.get_closest_marker(MARKER) is None:
         request.node.add_marker(MARKER)
-    evals = cast(_Evals, request.config.pluginmanager.get_plugin(_EVALS))
-    defaults = {"store": evals.db, "name": str(request.node.nodeid)}
 
     def runner(agent: object, expected: Conversation | Sequence[Turn], **options: Any) -> ConversationRunner:
-        return ConversationRunner(agent, expected, **{**defaults, **options})
+        return ConversationRunner(agent, expected, **options)
 
-    with use_judge(evals.judge):
-        yield runner
+    return runner
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None]:  # noqa: ARG001 (the hook's name for it)
-    """Skip a test that needs a judge if there is none to ask."""
-    try:
-        yield
-    except Exception as error:
-        protocol = sys.modules.get("spangrade.evaluator.judge.protocol")
-        if protocol is not None and isinstance(error, protocol.JudgeUnavailable):
-            pytest.skip(str(error))
-        raise
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Replace an error of the judge: without a key, the test is skipped or fails; an outage fails it.
+
+    Here and not around the test's call, because fixtures and methods of a `unittest.TestCase` need it too.
+    """
+    protocol = sys.modules.get("spangrade.evaluator.judge.protocol")
+    if protocol is None or call.excinfo is None:
+        return
+    error = call.excinfo.value
+    if _is_only(error, protocol.JudgeUnavailable):
+        item.stash[_NO_VERDICT] = NO_KEY
+        reason = f"{_without_repeat(item)} cannot be judged: {_leaf(error)}"
+        required = item.config.getoption(_REQUIRED)
+        end = pytest.CallInfo.from_call(
+            lambda: (
+                pytest.fail(f"{reason} ({_REQUIRED})", pytrace=False) if required else pytest.skip(reason)
+            ),
+            call.when,
+        )
+    elif _is_only(error, (protocol.JudgeError, protocol.UnknownJudgeModel)):
+        spent = _is_only(error, protocol.JudgeBudgetExceeded)
+        item.stash[_NO_VERDICT] = BUDGET_SPENT if spent else JUDGE_FAILED
+        reason = f"{_line(item, call.excinfo)}the agent could not be judged: {_leaf(error)}"
+        end = pytest.CallInfo.from_call(lambda: pytest.fail(reason, pytrace=False), call.when)
+    else:
+        return
+    call.excinfo = end.excinfo
+
+
+def _is_only(error: BaseException, kinds: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
+    """Return whether an error is one of these, or a group of such errors alone."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(kinds)[1] is None
+    return isinstance(error, kinds)
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """Return an error, or the first of a group."""
+    return _leaf(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _line(item: pytest.Item, error: pytest.ExceptionInfo[BaseException]) -> str:
+    """Return the place in the test's file that an error came through, to put before a message."""
+    lines = [entry.lineno + 1 for entry in error.traceback if Path(entry.path) == item.path]
+    return f"{item.path.name}:{lines[-1]}: " if lines else ""
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
@@ -106,82 +164,172 @@ class _Evals:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+        self._judges: dict[tuple[str | None, Path], JudgeRun] = {}
         self._outcomes: dict[str, Counter[str]] = {}
-        self._spent: list[dict[str, Any]] = []  # one for each worker
-        self.db: Path | None = config.getoption("spangrade_db")
+        self._marked: set[str] = set()
+        self._not_judged = 0
+        self._spent: list[tuple[str, dict[str, Any]]] = []  # of each worker and judge
+        self._checked = False
+        self._db: Path | None = config.getoption("spangrade_db")
+        # The workers collect, and cannot end the run, so the controller checks the environment's model.
+        spread = config.getoption("numprocesses", None) and os.environ.get(_MODEL_VARIABLE)
+        if spread or any(config.getoption(f"judge_{name}") is not None for name in _JUDGE_OPTIONS):
+            self._check_judge()
+        self._open = ExitStack()
+        self._open.enter_context(judge_from(self.judge))
+        self._open.enter_context(in_test(CurrentTest("conversation", self._db)))  # while tests are collected
 
-    @cached_property
+    def pytest_unconfigure(self) -> None:
+        self._open.close()
+
     def judge(self) -> JudgeRun:
-        """The judge of the run, with this process's share of the budget."""
-        from spangrade.evaluator.judge import JudgeRun, default_cache_path, load_judge
+        """Return the judge of the run, with this process's share of the budget.
 
-        option, worker = self._config.getoption, getattr(self._config, "workerinput", None)
-        calls, cost = option("judge_max_calls"), option("judge_max_cost")
-        if worker:
-            count, index = worker["workercount"], int(worker["workerid"].removeprefix("gw"))
-            calls = None if calls is None else calls // count + (index < calls % count)
-            cost = None if cost is None else cost / count
-        return JudgeRun(
-            load_judge(option("judge_model")),
-            cache=default_cache_path().absolute(),
-            max_calls=calls,
-            max_cost_usd=cost,
-        )
+        A test that sets another model or another cache in the environment gets a judge of its own.
+        """
+        from spangrade.evaluator.judge import default_cache_path, judge_run
+
+        key = (os.environ.get(_MODEL_VARIABLE), default_cache_path().absolute())
+        if key not in self._judges:
+            self._judges[key] = judge_run(self._judge_options())
+        return self._judges[key]
+
+    def _judge_options(self) -> JudgeOptions:
+        from spangrade.evaluator.judge import JudgeOptions
+
+        given = {name: self._config.getoption(f"judge_{option}") for option, name in _JUDGE_OPTIONS.items()}
+        options = JudgeOptions(**{name: value for name, value in given.items() if value is not None})
+        if self._worker is None:
+            return options
+        return options.share(int(self._worker["workerid"].removeprefix("gw")), self._worker["workercount"])
+
+    def _check_judge(self) -> None:
+        """Raise `pytest.UsageError` for options out of range and for an unknown provider or model."""
+        from spangrade.tracer.errors import InputError
+
+        self._checked = True
+        if self._worker is not None:  # the controller checks
+            return
+        try:
+            self.judge().check_model()
+        except InputError as error:
+            raise pytest.UsageError(str(error)) from error
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Check the model of the environment, if the tests that were collected may need it."""
+        if self._checked or not os.environ.get(_MODEL_VARIABLE) or self._config.option.collectonly:
+            return
+        evals = any(item.get_closest_marker(MARKER) for item in session.items)
+        if evals or "spangrade.evaluator.judge" in sys.modules:
+            self._check_judge()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        if item.get_closest_marker(MARKER) is None:
-            return (yield)
-        from spangrade.evaluator.judge import use_judge
+        test = CurrentTest(str(item.nodeid), self._db)
+        item.stash[_TEST] = test
+        item.stash[_NO_VERDICT] = ""
+        with in_test(test):
+            try:
+                return (yield)
+            finally:
+                test.runs.clear()
 
-        with use_judge(self.judge):
-            return (yield)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
+        """Fail a test that did not hold a conversation that it began."""
+        yield
+        if unfinished := [run for run in item.stash[_TEST].runs if not run.ended]:
+            for run in unfinished:
+                run.discard()
+            place = Path(unfinished[0].place)
+            pytest.fail(
+                f"{place.name}: the conversation was not held to its end: ConversationRunner.run() is not "
+                "awaited; write `await` before it in an `async def` test, or use run_sync()",
+                pytrace=False,
+            )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        if item.get_closest_marker(MARKER) is not None:
-            report.agent_eval = _without_repeat(item)  # type: ignore[attr-defined]
+        no_verdict = item.stash.get(_NO_VERDICT, "")
+        if no_verdict and report.skipped:
+            line = item.location[1]
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            report.longrepr = (str(item.path), 1 if line is None else line + 1, reason)
+        if no_verdict == NO_KEY:
+            report.not_judged = True  # type: ignore[attr-defined]
+        marked = item.get_closest_marker(MARKER) is not None
+        if marked or item.stash[_TEST].runs:
+            evaluated = (_without_repeat(item), no_verdict or _outcome(report), marked)
+            report.agent_eval = evaluated  # type: ignore[attr-defined]
         if report.failed and call.excinfo is not None:
             frame = call.excinfo.traceback[-1].frame
-            if differences := _differences(frame.f_locals.values()):
+            differences = "\n".join(_differences(frame.f_locals.values()))
+            if differences and differences not in str(call.excinfo.value):
                 from spangrade.tracer.terminal import printable
 
-                report.sections.append(("what differs", printable("\n".join(differences))))
+                report.sections.append(("what differs", printable(differences)))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        test = getattr(report, "agent_eval", None)
-        if test is None or not (report.when == "call" or (report.when == "setup" and not report.passed)):
+        if not (report.when == "call" or (report.when == "setup" and not report.passed)):
             return
-        outcome = "failed" if hasattr(report, "wasxfail") and report.skipped else report.outcome
-        self._outcomes.setdefault(test, Counter())[outcome] += 1
+        self._not_judged += getattr(report, "not_judged", False)
+        if evaluated := getattr(report, "agent_eval", None):
+            test, outcome, marked = evaluated
+            self._outcomes.setdefault(test, Counter())[outcome] += 1
+            self._marked |= {test} if marked else set()
 
     def pytest_sessionfinish(self) -> None:
-        if "judge" in self.__dict__:
-            spent = {"judge": self.judge.name} | asdict(self.judge.spent)
-            if hasattr(self._config, "workeroutput"):
-                self._config.workeroutput["spangrade"] = spent
-            else:
-                self._spent.append(spent)
+        spent = [(judge.name, asdict(judge.spent)) for judge in self._judges.values()]
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput["spangrade"] = spent
+        else:
+            self._spent += spent
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        if spent := getattr(node, "workeroutput", {}).get("spangrade"):
-            self._spent.append(spent)
+        self._spent += getattr(node, "workeroutput", {}).get("spangrade", [])
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self._outcomes:
-            return
-        terminalreporter.write_sep("=", "agent evals")
-        for test, outcomes in self._outcomes.items():
-            terminalreporter.write_line(f"{test}: {_pass_rate(outcomes)}")
-        if self._spent:
-            terminalreporter.write_line(_judge_line(self._spent))
-        if self.db is not None:
-            terminalreporter.write_line(f"sessions: spangrade sessions --db {self.db}")
+        lines = [
+            f"{test}: {pass_rate(outcomes)}"
+            for test, outcomes in self._outcomes.items()
+            if test in self._marked or outcomes.total() > 1 or outcomes.keys() - {PASSED, FAILED}
+        ]
+        lines += _judge_lines(self._spent)
+        if self._not_judged and _in_ci() and not self._config.getoption(_REQUIRED):
+            tests = "1 test was" if self._not_judged == 1 else f"{self._not_judged} tests were"
+            lines.append(f"{tests} skipped because the judge has no key; {_REQUIRED} fails such tests")
+        if self._outcomes and self._db is not None:
+            lines.append(f"sessions: spangrade sessions --db {self._db}")
+        if lines:
+            terminalreporter.write_sep("=", "agent evals")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+# The options, without --judge-, and the names that JudgeOptions has for them.
+_JUDGE_OPTIONS = {
+    "model": "model",
+    "max_calls": "max_calls",
+    "max_cost": "max_cost_usd",
+    "votes": "votes",
+    "threshold": "threshold",
+}
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    if report.passed:
+        return PASSED
+    return FAILED if report.failed or hasattr(report, "wasxfail") else SKIPPED
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI", "").lower() not in {"", "0", "false"}
 
 
 def _without_repeat(item: pytest.Item) -> str:
@@ -193,20 +341,15 @@ def _without_repeat(item: pytest.Item) -> str:
     )
 
 
-def _pass_rate(outcomes: Mapping[str, int]) -> str:
-    from spangrade.evaluator.conversation.pass_rate import wilson_interval
+def _judge_lines(spent: Iterable[tuple[str, dict[str, Any]]]) -> list[str]:
+    """Return for each judge what it was asked and what it cost, in all processes."""
+    by_judge: dict[str, list[dict[str, Any]]] = {}
+    for judge, one in spent:
+        by_judge.setdefault(judge, []).append(one)
+    if not by_judge:
+        return []
+    from spangrade.evaluator.judge import Spent, total_spent
 
-    passed, runs = outcomes["passed"], outcomes["passed"] + outcomes["failed"]
-    skipped = f"{outcomes['skipped']} skipped" if outcomes["skipped"] else ""
-    if not runs:
-        return skipped
-    low, high = wilson_interval(passed, runs)
-    rate = f"{passed} of {runs} passed, {passed / runs:.0%} (95% interval {low:.0%} to {high:.0%})"
-    return f"{rate}, {skipped}" if skipped else rate
-
-
-def _judge_line(spent: Sequence[Mapping[str, Any]]) -> str:
-    costs = [one["cost_usd"] for one in spent]
-    cost = "unknown" if None in costs else f"${sum(costs):.6f}"
-    calls, hits = (sum(one[name] for one in spent) for name in ("calls", "cache_hits"))
-    return f"judge {spent[0]['judge']}: calls {calls}, cache hits {hits}, cost {cost}"
+    return [
+        f"judge {judge}: {total_spent(Spent(**one) for one in parts)}" for judge, parts in by_judge.items()
+    ]

@@ -13,6 +13,7 @@ from spangrade.evaluator.judge.cache import default_cache_path
 from spangrade.evaluator.judge.models.gemini import DEFAULT_MODEL, GeminiJudge
 from spangrade.evaluator.judge.protocol import Judge
 from spangrade.evaluator.judge.run import JudgeRun
+from spangrade.evaluator.judge_factory import judge_factory
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.plugins import plugins
 
@@ -71,9 +72,15 @@ def judge_in_use() -> Judge | None:
 
 
 def default_judge() -> Judge:
-    """Return the judge of `use_judge`, else the process's run of `load_judge()` with the default cache."""
+    """Return the judge in use, else that of the test run, else the process's run of `load_judge()`.
+
+    The last has the default cache.
+    """
     if judge := judge_in_use():
         return judge
+    if factory := judge_factory():
+        of_tests: Judge = factory()
+        return of_tests
     return _run(os.environ.get(MODEL_VARIABLE), default_cache_path().absolute())
 
 

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from fnmatch import fnmatch
 
 import pytest
 from gemini_standin import decision, gemini_standin
@@ -13,7 +14,8 @@ from packaging.requirements import Requirement
 from paths import ROOT
 
 # Imported before the runs inside this process, which forget what they import: DuckDB cannot be loaded twice.
-import spangrade.evaluator.conversation_runner  # noqa: F401
+import spangrade
+import spangrade.evaluator.conversation_runner
 
 pytest_plugins = ["pytester"]
 
@@ -73,11 +75,13 @@ def test_an_eval_is_repeated_on_all_workers_and_its_pass_rate_told(run, gemini):
     result.assert_outcomes(passed=8)
     rate, judge = result.evals
     assert rate == "test_it.py::test_greets: 8 of 8 passed, 100% (95% interval 68% to 100%)"
-    assert re.fullmatch(r"judge gemini/\S+: calls 1, cache hits 7, cost (\$0\.\d{6}|unknown)", judge)
+    assert re.fullmatch(
+        r"judge gemini/\S+: 1 call, 7 cache hits, 1000 tokens in, 100 out, (\$0\.\d{6}|cost unknown)", judge
+    )
     assert gemini.calls == 1
 
 
-def test_pass_rates_count_failures_and_errors_and_leave_out_what_was_skipped(run, no_key):
+def test_pass_rates_count_every_run_and_name_those_without_a_verdict(run, no_key):
     result = run(
         """
         import pytest
@@ -105,6 +109,11 @@ def test_pass_rates_count_failures_and_errors_and_leave_out_what_was_skipped(run
             from spangrade.evaluator.similarity_utils import is_similar_text
             assert is_similar_text("Hi", "<greets>")
 
+        @pytest.mark.agent_eval
+        @pytest.mark.skip
+        def test_skipped():
+            pass
+
         def test_no_eval():
             pass
         """,
@@ -115,8 +124,9 @@ def test_pass_rates_count_failures_and_errors_and_leave_out_what_was_skipped(run
         "test_it.py::test_some[3]: 3 of 4 passed, 75% (95% interval 30% to 95%)",
         "test_it.py::test_setup: 0 of 4 passed, 0% (95% interval 0% to 49%)",
         "test_it.py::test_known: 0 of 4 passed, 0% (95% interval 0% to 49%)",
-        "test_it.py::test_undecided: 4 skipped",
-        "judge gemini/gemini-3.8-flash: calls 0, cache hits 0, cost $0.000000",
+        "test_it.py::test_undecided: 0 of 4 passed, 0% (95% interval 0% to 100%), 4 not judged (no key)",
+        "test_it.py::test_skipped: 0 of 4 passed, 0% (95% interval 0% to 100%), 4 skipped",
+        "judge gemini/gemini-3.8-flash: 0 calls, 0 cache hits, 0 tokens in, 0 out, $0.000000",
     ]
 
 
@@ -132,6 +142,7 @@ def test_a_mismatch_is_shown_turn_by_turn_and_its_session_is_kept(run, gemini, p
     gemini.answer = lambda request: decision(False, "it says goodbye")
     result = run(EVALS, "--spangrade-db", "runs.duckdb")
     result.assert_outcomes(failed=1)
+    assert str(result.stdout).count("it says goodbye") == 1
     *shown, command = (line.removeprefix("E").strip() for line in result.outlines if line.startswith("E  "))
     assert shown == [
         "spangrade.evaluator.conversation_runner.ConversationMismatch: the agent's answer is not as expected",
@@ -168,6 +179,7 @@ def test_a_plain_assert_of_a_similarity_shows_what_differs(run, gemini):
         """
     )
     result.assert_outcomes(failed=3)
+    assert str(result.stdout).count("it says goodbye") == 2
     for actual in ("Bye", "So long"):
         result.stdout.fnmatch_lines(
             [
@@ -188,9 +200,290 @@ def test_a_plain_assert_of_a_similarity_shows_what_differs(run, gemini):
     )
 
 
-def test_a_judge_that_breaks_fails_the_test(run, gemini):
+def test_a_key_that_is_missing_in_a_fixture_skips_the_test_and_names_it(run, no_key):
+    result = run(
+        """
+        import unittest
+        import pytest
+        from spangrade.evaluator.similarity_utils import is_similar_text
+
+        @pytest.fixture(scope="module")
+        def greeted():
+            assert is_similar_text("Hi", "<greets>")
+
+        def test_one(greeted):
+            pass
+
+        def test_two(greeted):
+            pass
+
+        class TestThree(unittest.TestCase):
+            def test_three(self):
+                self.assertTrue(is_similar_text("Hi", "<greets>"))
+        """,
+        "-rs",
+    )
+    result.assert_outcomes(skipped=3)
+    skipped = [line for line in result.outlines if line.startswith("SKIPPED")]
+    for line, name in zip(skipped, ["test_one", "test_two", "TestThree::test_three"], strict=True):
+        assert re.match(
+            rf"SKIPPED \[1\] test_it.py:\d+: test_it.py::{name} cannot be judged: .*GEMINI_API_KEY", line
+        )
+
+
+def test_with_judge_required_what_could_not_be_judged_fails(run, no_key, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    result = run(EVALS, "--judge-required")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["test_it.py::test_greets cannot be judged: *GEMINI_API_KEY*(--judge-required)"]
+    )
+    assert result.evals[0] == (
+        "test_it.py::test_greets: 0 of 1 passed, 0% (95% interval 0% to 100%), 1 not judged (no key)"
+    )
+    assert not any("skipped because" in line for line in result.evals)
+
+
+@pytest.mark.parametrize("ci", ["true", ""])
+def test_in_ci_a_hint_names_the_option(run, no_key, monkeypatch, ci):
+    monkeypatch.setenv("CI", ci)
+    result = run(
+        """
+        from spangrade.evaluator.similarity_utils import is_similar_text
+
+        def test_not_marked():
+            assert is_similar_text("Hi", "<greets>")
+        """
+    )
+    result.assert_outcomes(skipped=1)
+    hint = "1 test was skipped because the judge has no key; --judge-required fails such tests"
+    assert (hint in result.evals) is (ci == "true")
+
+
+def test_an_outage_of_the_judge_fails_the_test_but_is_no_failure_of_the_agent(run, gemini):
     gemini.failures = [400]
-    run(EVALS).assert_outcomes(failed=1)
+    result = run(EVALS, "--count", "3")
+    result.assert_outcomes(failed=1, passed=2)
+    result.stdout.fnmatch_lines(["test_it.py:7: the agent could not be judged: judge gemini/*: 400 *"])
+    assert result.evals[0] == (
+        "test_it.py::test_greets: 2 of 3 passed, 67% (95% interval 21% to 100%), 1 not judged (judge failed)"
+    )
+
+
+def test_a_group_of_the_judges_errors_is_the_judges(run, gemini):
+    gemini.failures = [400, 400]
+    result = run(
+        """
+        import asyncio
+        import pytest
+        from spangrade.evaluator.similarity_utils import is_similar_text
+
+        async def judged(text):
+            assert await is_similar_text("Hi", text)
+
+        @pytest.mark.agent_eval
+        @pytest.mark.asyncio
+        async def test_two():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(judged("<greets>"))
+                group.create_task(judged("<is short>"))
+        """
+    )
+    result.assert_outcomes(failed=1)
+    assert result.evals[0].endswith("1 not judged (judge failed)")
+
+
+UNMARKED = """
+def test_it():
+    from spangrade.evaluator.similarity_utils import is_similar_text
+    assert is_similar_text("Hi", "<greets>")
+"""
+
+
+def test_the_judges_budget_holds_in_tests_without_a_marker(run, gemini):
+    result = run(UNMARKED, "--judge-max-calls", "0")
+    result.assert_outcomes(failed=1)
+    assert gemini.calls == 0
+    [judge] = result.evals
+    assert re.fullmatch(r"judge gemini/\S+: 0 calls, 0 cache hits, 0 tokens in, 0 out, \$0.000000", judge)
+
+
+def test_votes_and_threshold_hold_in_tests_without_a_marker_and_their_cost_is_printed(run, gemini):
+    gemini.answer = lambda request: decision(True, "it greets", 0.6)
+    options = ("--judge-model", "gemini-2.5-flash", "--judge-votes", "3")
+    passed = run(UNMARKED, *options)
+    passed.assert_outcomes(passed=1)
+    cost = "3 calls, 0 cache hits, 3000 tokens in, 300 out, $0.001650"
+    assert passed.evals == [f"judge gemini/gemini-2.5-flash: {cost}"]
+    failed = run(UNMARKED, *options, "--judge-threshold", "0.7")
+    failed.assert_outcomes(failed=1)
+    failed.stdout.fnmatch_lines(["*it greets (3 of 3 votes) (score 0.6 is below 0.7)"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--judge-model", "nobody/x"), "judge 'nobody/x': no provider 'nobody' is installed*"),
+        (("--judge-model", "gemini-9"), "judge gemini/gemini-9: 404: *does not exist"),
+        (("--judge-votes", "2"), "--judge-votes must be odd*"),
+        (("--judge-max-calls", "-1"), "--judge-max-calls must be 0 or more, found -1"),
+        ((), "judge gemini/gemini-8: 404: *does not exist"),
+    ],
+)
+def test_a_judge_that_cannot_be_is_reported_once_before_any_test_runs(
+    run, gemini, monkeypatch, options, message
+):
+    gemini.models = {"gemini-2.5-flash"}
+    monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", "gemini-8")
+    result = run(EVALS, *options, "--count", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    [error] = [line for line in result.errlines if line.strip()]
+    assert fnmatch(error, f"ERROR: {message}")
+    assert gemini.calls == 0
+
+
+def test_on_workers_too_the_environments_model_is_checked_before_any_test_runs(run, gemini, monkeypatch):
+    gemini.models = set()
+    monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", "gemini-8")
+    result = run(EVALS, "-n", "2", apart=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    [error] = [line for line in result.errlines if line.strip()]
+    assert fnmatch(error, "ERROR: judge gemini/gemini-8: 404: *does not exist")
+
+
+CONVERSATIONS = """
+import asyncio
+import pytest
+from spangrade import tracer
+from spangrade.evaluator.conversation_runner import ConversationRunner
+from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
+
+look = tracer.tool("look")(lambda **arguments: {"found": True})
+CALLS = [ToolCall("look", {"at": "a"}, {"found": True}), ToolCall("look", {"at": "b"}, None)]
+EXPECTED_CALLS = [ToolCall("look", {"at": "*"}), ToolCall("look", {"at": "b"})]
+EXPECTED = [UserTurn("Hello"), AgentTurn("Hi", EXPECTED_CALLS)]
+
+def agent(text):
+    return AgentTurn("Hi", CALLS)
+
+def traced(text):
+    look(at="a")
+    look(at="b")
+    return "Hi"
+"""
+
+
+def test_a_conversation_that_is_not_held_fails_the_test(run, no_key):
+    result = run(
+        CONVERSATIONS
+        + """
+def test_not_awaited():
+    ConversationRunner(agent, EXPECTED).run()
+
+@pytest.mark.asyncio
+async def test_not_awaited_in_a_loop():
+    ConversationRunner(agent, EXPECTED).run()
+
+@pytest.mark.asyncio
+async def test_left_behind():
+    task = asyncio.create_task(ConversationRunner(agent, EXPECTED).run())
+    await asyncio.sleep(0)
+
+@pytest.mark.asyncio
+async def test_awaited():
+    await asyncio.gather(*(ConversationRunner(agent, EXPECTED).run() for _ in range(3)))
+
+def test_run():
+    asyncio.run(ConversationRunner(agent, EXPECTED).run())
+""",
+    )
+    result.assert_outcomes(failed=3, passed=2)
+    assert "never awaited" not in str(result.stdout)  # Python's warning, which says no more
+    result.stdout.fnmatch_lines(
+        ["test_it.py:21: the conversation was not held to its end: ConversationRunner.run() is not awaited*"]
+    )
+
+
+def test_a_conversation_runs_without_await_inside_of_a_loop_and_outside(run, no_key):
+    result = run(
+        CONVERSATIONS
+        + """
+def test_outside():
+    turns = ConversationRunner(agent, EXPECTED).run_sync()
+    assert turns == [UserTurn("Hello"), AgentTurn("Hi", CALLS)]
+
+@pytest.mark.asyncio
+async def test_inside():
+    assert len(ConversationRunner(traced, EXPECTED).run_sync()) == 2
+
+def test_mismatch():
+    with pytest.raises(AssertionError, match="not as expected"):
+        ConversationRunner(agent, [UserTurn("Hello"), AgentTurn("Hi", [])]).run_sync()
+
+@pytest.mark.asyncio
+async def test_agent_of_the_running_loop():
+    ready = asyncio.get_running_loop().create_future()
+
+    async def agent(text):
+        await ready
+
+    with pytest.raises(RuntimeError) as raised:
+        ConversationRunner(agent, EXPECTED).run_sync()
+    assert "write `await runner.run()`" in "".join(raised.value.__notes__)
+"""
+    )
+    result.assert_outcomes(passed=4)
+
+
+def test_all_conversations_are_kept_however_they_are_held_with_the_calls_that_were_compared(
+    run, no_key, pytester
+):
+    result = run(
+        CONVERSATIONS
+        + """
+@pytest.mark.asyncio
+async def test_plain():
+    await ConversationRunner(agent, EXPECTED).run()
+
+def test_sync():
+    ConversationRunner(traced, EXPECTED).run_sync()
+
+@pytest.mark.asyncio
+async def test_sync_in_a_loop():
+    ConversationRunner(agent, EXPECTED).run_sync()
+
+@pytest.mark.asyncio
+@pytest.mark.agent_eval
+async def test_marked():
+    await ConversationRunner(traced, EXPECTED).run()
+
+@pytest.mark.asyncio
+async def test_fixture(conversation):
+    await conversation(agent, EXPECTED).run()
+
+@pytest.fixture(scope="module")
+def held():
+    return ConversationRunner(agent, EXPECTED, name="held").run_sync()
+
+def test_in_a_fixture(held):
+    pass
+
+def test_in_a_file_of_its_own():
+    ConversationRunner(agent, EXPECTED, store="other.duckdb").run_sync()
+""",
+        *("--spangrade-db", "runs.duckdb"),
+    )
+    result.assert_outcomes(passed=7)
+    assert result.evals[-1] == "sessions: spangrade sessions --db runs.duckdb"
+    kept = spangrade.open(pytester.path / "runs.duckdb").sessions()
+    sessions = {session.session_id.rpartition("-")[0]: session for session in kept}
+    tests = ("plain", "sync", "sync_in_a_loop", "marked", "fixture")
+    assert sorted(sessions) == sorted(["held", *(f"test_it.py::test_{name}" for name in tests)])
+    reported = [("look", {"at": "a"}, {"found": True}), ("look", {"at": "b"}, None)]
+    traced = [("look", {"at": "a"}, {"found": True}), ("look", {"at": "b"}, {"found": True})]
+    for name, session in sessions.items():
+        calls = [(one.tool_name, one.input_arguments, one.output) for one in session.tool_interactions]
+        assert calls == (traced if name in {"test_it.py::test_sync", "test_it.py::test_marked"} else reported)
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -210,7 +503,10 @@ async def test_names(conversation, name):
 
 def test_the_judges_model_is_an_option(run, gemini):
     result = run(EVALS, "--judge-model", "gemini-x", "--judge-max-cost", "1")
-    assert result.evals[1] == "judge gemini/gemini-x: calls 1, cache hits 0, cost unknown"
+    assert (
+        result.evals[1]
+        == "judge gemini/gemini-x: 1 call, 0 cache hits, 1000 tokens in, 100 out, cost unknown"
+    )
     [request] = gemini.requests
     assert request.path.endswith("/models/gemini-x:generateContent")
 
