@@ -2,6 +2,7 @@
 
 from spangrade.evaluator.judge.cache import VerdictCache, default_cache_path
 from spangrade.evaluator.judge.choice import default_judge, load_judge, use_judge
+from spangrade.evaluator.judge.models.anthropic import AnthropicJudge
 from spangrade.evaluator.judge.models.gemini import GeminiJudge
 from spangrade.evaluator.judge.models.openai_compatible import OpenAICompatibleJudge
 from spangrade.evaluator.judge.options import JudgeOptions, judge_run
@@ -21,6 +22,7 @@ from spangrade.evaluator.judge.protocol import (
 from spangrade.evaluator.judge.run import JudgeRun, Spent, total_spent
 
 __all__ = [
+    "AnthropicJudge",
     "GeminiJudge",
     "Judge",
     "JudgeBudgetExceeded",

@@ -8,8 +8,6 @@ from typing import Literal, Protocol, runtime_checkable
 
 from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
 
-CHECK_TIMEOUT_S = 5  # for the check of a model, without retries
-
 Task = Literal["same_meaning", "satisfies", "rate"]
 
 
@@ -94,11 +92,6 @@ class ModelCheck(Protocol):
         Any other error is not an answer to that: it is left to the first question.
         """
         ...
-
-
-def rejects_model(status: int | None, message: str, model: str) -> bool:
-    """Return whether an HTTP error says that a model is unknown, rather than an address or a path."""
-    return status == 404 and (model in message or "model_not_found" in message)
 
 
 def same_meaning(actual: str, expected: str) -> Question:

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 from genai_prices import Usage
 
 from spangrade.converters.spans.gemini_usage import gemini_usage
+from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, status_error
 from spangrade.evaluator.judge.price import price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
-    CHECK_TIMEOUT_S,
     JudgeError,
     JudgeUnavailable,
     Question,
     UnknownJudgeModel,
     Verdict,
-    rejects_model,
 )
 
 if TYPE_CHECKING:
@@ -63,10 +62,8 @@ class GeminiJudge:
         except GoogleAuthError as error:
             raise JudgeUnavailable(f"judge {self.name}: no credentials: {error}") from error
         except errors.APIError as error:
-            text = f"judge {self.name}: {error.code} {error.status}: {error.message}"
-            if rejects_model(error.code, str(error.message), self.model):
-                raise UnknownJudgeModel(text) from error
-            raise JudgeError(text) from error
+            message = f"{error.code} {error.status}: {error.message}"
+            raise status_error(self.name, self.model, error.code, message) from error
         except _transport_errors() as error:
             message = " ".join(str(error).split())
             raise JudgeError(f"judge {self.name}: {type(error).__name__}: {message:.200}") from error
@@ -85,8 +82,10 @@ class GeminiJudge:
                 model=self.model, config=types.GetModelConfig(http_options=once)
             )
         except errors.APIError as error:
-            if rejects_model(error.code, str(error.message), self.model):
-                raise UnknownJudgeModel(f"judge {self.name}: {error.code}: {error.message}") from error
+            message = f"{error.code}: {error.message}"
+            meaning = status_error(self.name, self.model, error.code, message)
+            if isinstance(meaning, UnknownJudgeModel):
+                raise meaning from error
         except (JudgeUnavailable, GoogleAuthError):
             pass
         except _transport_errors():

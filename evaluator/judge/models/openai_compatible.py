@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from genai_prices import Usage
 from pydantic import BaseModel, Field, ValidationError
 
+from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, status_error
 from spangrade.evaluator.judge.price import price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
-    CHECK_TIMEOUT_S,
     JudgeError,
     JudgeUnavailable,
     Question,
     UnknownJudgeModel,
     Verdict,
-    rejects_model,
 )
 
 if TYPE_CHECKING:
@@ -58,10 +57,9 @@ class OpenAICompatibleJudge:
                 },
             )
         except APIStatusError as error:
-            text = f"judge {self.name}: {error.status_code}: {error.message}"
-            if rejects_model(error.status_code, error.message, self.model):
-                raise UnknownJudgeModel(text) from error
-            raise JudgeError(text) from error
+            raise status_error(
+                self.name, self.model, error.status_code, f"{error.status_code}: {error.message}"
+            ) from error
         except (OpenAIError, ValueError) as error:  # ValueError: a body that is not the API's
             raise JudgeError(f"judge {self.name}: {type(error).__name__}: {error}") from error
         return self._verdict(question, completion)
@@ -77,10 +75,12 @@ class OpenAICompatibleJudge:
         try:
             await client.models.retrieve(self.model)
         except APIStatusError as error:
-            # A server without this path may answer with the path, which ends with the model's name.
-            message = error.message.replace(f"/models/{self.model}", "")
-            if rejects_model(error.status_code, message, self.model):
-                raise UnknownJudgeModel(f"judge {self.name}: {error.status_code}: {error.message}") from error
+            path = f"/models/{self.model}"
+            meaning = status_error(
+                self.name, self.model, error.status_code, f"{error.status_code}: {error.message}", path
+            )
+            if isinstance(meaning, UnknownJudgeModel):
+                raise meaning from error
         except (OpenAIError, ValueError):
             pass
 

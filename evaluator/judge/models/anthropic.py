@@ -1,0 +1,155 @@
+"""The judge on Anthropic's Messages API, through anthropic."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from genai_prices import Usage
+from pydantic import BaseModel, Field, ValidationError
+
+from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, status_error
+from spangrade.evaluator.judge.price import price_usd
+from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
+from spangrade.evaluator.judge.protocol import (
+    JudgeError,
+    JudgeUnavailable,
+    Question,
+    UnknownJudgeModel,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+_TIMEOUT_S = 30.0
+_MAX_TOKENS = 4096  # a reason of two sentences, and room for a model that thinks before it answers
+
+
+class AnthropicJudge:
+    """Asks a Claude model with structured output (`json_schema`). Needs `spangrade[anthropic]`.
+
+    Without `api_key` and `base_url`, the client takes them from its own variables: `ANTHROPIC_API_KEY` and
+    `ANTHROPIC_BASE_URL`. Timeouts, 429 and 5xx are retried four times with growing delays. The API takes no
+    temperature.
+    """
+
+    def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
+        self.model = model
+        self.name = f"anthropic/{model}"
+        self._base_url = base_url
+        self._api_key = api_key
+
+    async def ask(self, question: Question) -> Verdict:
+        """Return the verdict; see `Judge.ask`."""
+        client = self._client
+        from anthropic import AnthropicError, APIStatusError
+
+        system, message = render(question)
+        try:
+            response = await client.messages.create(
+                model=self.model,
+                max_tokens=_MAX_TOKENS,
+                system=system,
+                messages=[{"role": "user", "content": message}],
+                output_config={"format": {"type": "json_schema", "schema": _schema(question)}},
+            )
+        except APIStatusError as error:
+            raise status_error(
+                self.name, self.model, error.status_code, f"{error.status_code}: {error.message}"
+            ) from error
+        except (AnthropicError, ValueError) as error:  # ValueError: a body that is not the API's
+            raise JudgeError(f"judge {self.name}: {type(error).__name__}: {error}") from error
+        return self._verdict(question, response)
+
+    async def check_model(self) -> None:
+        """Raise UnknownJudgeModel if Anthropic does not have the model; see `ModelCheck`."""
+        try:
+            client = self._client.with_options(timeout=CHECK_TIMEOUT_S, max_retries=0)
+        except JudgeUnavailable:
+            return
+        from anthropic import AnthropicError, APIStatusError
+
+        try:
+            await client.models.retrieve(self.model)
+        except APIStatusError as error:
+            meaning = status_error(
+                self.name, self.model, error.status_code, f"{error.status_code}: {error.message}"
+            )
+            if isinstance(meaning, UnknownJudgeModel):
+                raise meaning from error
+        except (AnthropicError, ValueError):
+            pass
+
+    @functools.cached_property
+    def _client(self) -> AsyncAnthropic:
+        try:
+            from anthropic import AnthropicError, AsyncAnthropic
+        except ImportError as error:
+            raise JudgeUnavailable(f"judge {self.name}: pip install 'spangrade[anthropic]'") from error
+        try:
+            client = AsyncAnthropic(
+                base_url=self._base_url, api_key=self._api_key, timeout=_TIMEOUT_S, max_retries=4
+            )
+        except (AnthropicError, ValueError) as error:
+            raise JudgeUnavailable(f"judge {self.name}: no key; set ANTHROPIC_API_KEY: {error}") from error
+        if client.api_key is None and client.auth_token is None and client.credentials is None:
+            raise JudgeUnavailable(f"judge {self.name}: no key; set ANTHROPIC_API_KEY")
+        return client
+
+    def _verdict(self, question: Question, response: object) -> Verdict:
+        try:
+            answer = _Message.model_validate(response, from_attributes=True)
+        except ValidationError as error:
+            raise JudgeError(f"judge {self.name}: not a message: {response!r:.200}") from error
+        text = "".join(block.text or "" for block in answer.content if block.type == "text")
+        if not text or answer.stop_reason in ("refusal", "max_tokens"):
+            raise JudgeError(f"judge {self.name}: no whole answer: {answer.stop_reason or 'no text'}")
+        verdict = read_answer(question, text, self.name)
+        if answer.usage is None:
+            return verdict
+        usage = answer.usage
+        cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+        input_tokens = usage.input_tokens + cached + written
+        paid = Usage(
+            input_tokens=input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=cached,
+            cache_write_tokens=written,
+        )
+        return replace(
+            verdict,
+            input_tokens=input_tokens,
+            output_tokens=usage.output_tokens,
+            cost_usd=price_usd(paid, self.model, provider_id="anthropic"),
+        )
+
+
+def _schema(question: Question) -> dict[str, Any]:
+    """Return the schema as the API takes it: without bounds, every property required."""
+    from anthropic import transform_schema
+
+    schema = transform_schema(answer_type(question))
+    return schema | {"required": list(schema["properties"])}
+
+
+class _Block(BaseModel):
+    type: str
+    text: str | None = None
+
+
+class _TokenUsage(BaseModel):
+    input_tokens: int
+    output_tokens: int
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _Message(BaseModel):
+    """The fields of a message that are read: the client does not validate what a server sends."""
+
+    type: Literal["message"]
+    content: Annotated[list[_Block], Field(min_length=1)]
+    stop_reason: str | None = None
+    usage: _TokenUsage | None = None

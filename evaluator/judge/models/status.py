@@ -1,0 +1,21 @@
+"""What an HTTP error of a judge's provider means."""
+
+from __future__ import annotations
+
+from spangrade.evaluator.judge.protocol import JudgeError, UnknownJudgeModel
+
+CHECK_TIMEOUT_S = 5  # for the check of a model, without retries
+
+
+def status_error(
+    judge: str, model: str, status: int | None, message: str, path: str = "\n"
+) -> UnknownJudgeModel | JudgeError:
+    """Return the error that an HTTP status and its message, which has the status in it, stand for.
+
+    A 404 means an unknown model only if it names the model: a wrong address gives one too. `path` is the path
+    that was requested, if it has the model's name: a server that does not know the path may repeat it.
+    """
+    text = f"judge {judge}: {message}"
+    named = message.replace(path, "")
+    is_unknown = status == 404 and (model in named or "model_not_found" in named)
+    return UnknownJudgeModel(text) if is_unknown else JudgeError(text)
