@@ -40,7 +40,7 @@ def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
     These are the message's content as the result, its call id, a failure by its status, the state that a
     command writes, and the node to which a command hands over.
     """
-    if isinstance(value, dict) and value.keys() == {"output"} and isinstance(value["output"], str):
+    if isinstance(value, dict) and value.keys() == {"output"} and _is_wrapped(value["output"]):
         value = value["output"]
     if isinstance(value, str) and _REPR.match(value):  # Python's repr of a message
         return _tool_output_of_repr(observation, value)
@@ -60,6 +60,11 @@ def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
         changes["call_id"] = observation.call_id or text(message.fields.get("tool_call_id"))
         changes["failed"] = observation.failed or message.fields.get("status") == "error"
     return changes
+
+
+def _is_wrapped(value: Any) -> bool:
+    """Return whether a value in `{"output": value}` is a tool's whole output: a text, or a message."""
+    return isinstance(value, str) or _message(value) is not None
 
 
 def _tool_output_of_repr(observation: Observation, source: str) -> dict[str, Any]:

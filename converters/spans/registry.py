@@ -24,6 +24,7 @@ ORDER = (
     "langchain",
     "logfire",
     "vercel",
+    "mastra",
     "openinference",
     "pydantic-ai",
     "strands",

@@ -27,6 +27,7 @@ _CONTENT = {
     "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
     "langfuse": "set input and output on the observations, and do not set "
     "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=false",
+    "mastra": "do not remove inputs and outputs in a span output processor or by hideInput and hideOutput",
     "mlflow": "record with mlflow.autolog() or @mlflow.trace, which keep inputs and outputs",
     "vercel": "do not set recordInputs or recordOutputs to false in experimental_telemetry",
     "spangrade": f"unset {CAPTURE_CONTENT_VARIABLE}=NO_CONTENT",
@@ -34,6 +35,7 @@ _CONTENT = {
 _CONVERSATION = {
     "openinference": "wrap the agent in using_session(session_id=…)",
     "langfuse": "set the session with propagate_attributes(session_id=…), or update_trace(session_id=…)",
+    "mastra": "pass memory: { thread, resource } to the agent, or tracingOptions.metadata.sessionId",
     "vercel": "pass the id as experimental_telemetry.metadata.sessionId",
     "strands": 'give the agent trace_attributes={"session.id": …}',
 }

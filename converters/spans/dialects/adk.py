@@ -90,8 +90,8 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
 
 def _response(response: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a whole response records: what is not in it did not happen."""
-    grounding, usage = response.get("grounding_metadata"), response.get("usage_metadata")
-    chunks = grounding.get("grounding_chunks") if isinstance(grounding, dict) else None
+    grounding, usage = either(response, "grounding_metadata"), either(response, "usage_metadata")
+    chunks = either(grounding, "grounding_chunks")
     changes: dict[str, Any] = {
         "grounding_chunks": len(chunks) if isinstance(chunks, list) else 0,
         "code_executions": code_executions(response.get("content")),

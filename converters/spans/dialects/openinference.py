@@ -15,6 +15,7 @@ from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import messages
+from spangrade.converters.spans.joined_calls import declared_names, split_calls
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
@@ -79,10 +80,14 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
         changes["tool_declarations"] = tools
     inputs = messages(attributes, "llm.input_messages.")
     outputs = messages(attributes, "llm.output_messages.")
+    for message in outputs:
+        message["tool_calls"] = list(split_calls(message["tool_calls"], lambda: declared_names(attributes)))
     if inputs or outputs:
         calls = changes.get("tool_calls", ())
         exchange = read_exchange(inputs, outputs)
-        changes |= exchange._asdict() | {"tool_calls": exchange.tool_calls or calls}
+        if not exchange.tool_calls or ([c.name for c in calls] == [c.name for c in exchange.tool_calls]):
+            exchange = exchange._replace(tool_calls=calls)  # with their ids
+        changes |= exchange._asdict()
         changes["system_instructions"] = observation.system_instructions or declarations.of_messages(inputs)
         if observation.conversation_id is None:
             changes["digests"] = conversation_digests(inputs, outputs)

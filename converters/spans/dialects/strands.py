@@ -18,10 +18,13 @@ from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
+# In TypeScript, the scope is the application's service.
+_START = "gen_ai.event.start_time"
+
 
 def claims(span: Span, /) -> bool:
-    """Return whether a span's scope is `strands.telemetry.tracer` or `strands-agents`."""
-    return span.scope_name is not None and span.scope_name.startswith("strands")
+    """Return whether a span has Strands' scope or, as in TypeScript, its times of events as attributes."""
+    return _START in span.attributes or (span.scope_name or "").startswith("strands")
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

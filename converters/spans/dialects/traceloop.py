@@ -26,14 +26,16 @@ from spangrade.converters.spans.values import (
     text,
     texts,
 )
+from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
-_OWN = {"traceloop.span.kind", "llm.request.type", "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
+_PROPERTIES = "traceloop.association.properties."
+_CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id", "chat_id")
+_OWN = {_PROPERTIES + name for name in _CONVERSATION_IDS}
+_OWN |= {"traceloop.span.kind", "llm.request.type", "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
 _OWN |= {"gen_ai.workflow.nodes", "langgraph.command.goto_node"}
 _SCOPES = frozenset({"opentelemetry.instrumentation.langchain", "opentelemetry.instrumentation.crewai"})
 _KINDS: dict[str | None, Kind] = {"workflow": "workflow", "agent": "agent", "task": "other", "tool": "tool"}
-_PROPERTIES = "traceloop.association.properties."
-_CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id", "chat_id")
 # The node that calls the model, in the graph that LangChain makes of an agent.
 _MODEL_NODES = frozenset({"model", "agent"})
 
@@ -117,7 +119,9 @@ def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observatio
     if isinstance(output, dict) and output.keys() == {"output", "kwargs"}:
         output = parse_json(output["output"])
     output = run_io.python_value(output)
-    name = observation.name or text(attributes.get("traceloop.entity.name"))
+    # In TypeScript, a tool's span has the name of its agent, too.
+    name = first_text((attributes.get(semconv.TOOL_NAME), attributes.get("traceloop.entity.name")))
+    name = name or (observation.name if observation.kind == "tool" else None)
     tool = observation._replace(
         kind="tool" if name else "other",
         name=name,
