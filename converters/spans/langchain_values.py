@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import Observation, ToolCall
-from spangrade.converters.spans.values import count, json_text, literal, text
+from spangrade.converters.spans.values import count, json_text, literal, objects, text
 from spangrade.tracer.span import Span
 
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
 _METADATA = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})
 # Runs of these names are parts of an agent: the node that calls its model, and LangChain's own classes.
 _NOT_AGENTS = frozenset({"agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent"})
+_TEXTS = ("text", "output_text")
 _COMMAND = frozenset({"graph", "update", "goto"})
 _PARENT = "__parent__"
 # The exceptions that LangGraph raises to hand over or to wait for a human; they are not failures.
@@ -63,7 +64,9 @@ def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
 
 
 def _is_wrapped(value: Any) -> bool:
-    """Return whether a value in `{"output": value}` is a tool's whole output: a text, or a message."""
+    """Return whether a value in `{"output": value}` is a tool's output: a text, a message, a command."""
+    if isinstance(value, dict) and value.keys() >= _COMMAND:
+        return True
     return isinstance(value, str) or _message(value) is not None
 
 
@@ -80,10 +83,7 @@ def _tool_output_of_repr(observation: Observation, source: str) -> dict[str, Any
 
 def model_output(value: Any) -> dict[str, Any]:
     """Return the fields of a model call's observation that its output holds: call key, tool calls, tokens."""
-    generations = value.get("generations") if isinstance(value, dict) else None
-    while isinstance(generations, list) and generations:
-        generations = generations[0]
-    message = _message(generations.get("message")) if isinstance(generations, dict) else None
+    message = _message(generated_message(value))
     if message is None:
         return {}
     metadata, usage = message.fields.get("response_metadata"), message.fields.get("usage_metadata")
@@ -105,6 +105,44 @@ def model_output(value: Any) -> dict[str, Any]:
         counts = usage.get(details) if isinstance(usage, dict) else None
         changes[name] = count(counts.get(key)) if isinstance(counts, dict) else None
     return changes
+
+
+def generated_message(value: Any) -> Any:
+    """Return the message in a model's output `{"generations": [[{"message": …}]]}`, None for other values."""
+    generations = value.get("generations") if isinstance(value, dict) else None
+    while isinstance(generations, list) and generations:
+        generations = generations[0]
+    return generations.get("message") if isinstance(generations, dict) else None
+
+
+def provider_messages(value: Any) -> list[dict[str, Any]]:
+    """Return messages of LangChain in the shape of the providers' APIs; what is not one is left out."""
+    return [
+        {
+            "role": message.role,
+            "content": _without_calls(message.content)
+            if message.fields.get("tool_calls")
+            else message.content,
+            "tool_calls": [
+                {**call, "type": "tool_call"} for call in objects(message.fields.get("tool_calls"))
+            ],
+            "tool_call_id": message.fields.get("tool_call_id"),
+            "name": message.fields.get("name"),
+        }
+        for message in _messages(value)
+    ]
+
+
+def _without_calls(content: Any) -> Any:
+    """Return a message's content without the calls that its field `tool_calls` repeats."""
+    if not isinstance(content, list):
+        return content
+    return [part for part in content if not isinstance(part, dict) or part.get("type") in _TEXTS]
+
+
+def is_control_flow(exception: str) -> bool:
+    """Return whether an exception's type or message is one that LangGraph raises to hand over or to wait."""
+    return _CONTROL_FLOW.match(exception) is not None
 
 
 def state_writes(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, Any]], ...]:

@@ -24,6 +24,7 @@ ORDER = (
     "langchain",
     "logfire",
     "vercel",
+    "litellm",
     "mastra",
     "openinference",
     "pydantic-ai",
@@ -33,6 +34,7 @@ ORDER = (
     "genkit",
     "haystack",
     "langfuse",
+    "langsmith",
     "mlflow",
 )
 FALLBACK = "genai"

@@ -26,6 +26,13 @@ _KINDS: dict[str | None, Kind] = {
     "tool_call": "tool",
     "workflow_run": "workflow",
 }
+_PAYLOADS: dict[str | None, tuple[str, str]] = {
+    "agent_run": ("mastra.agent_run.input", "mastra.agent_run.output"),
+    "llm_generation": ("mastra.llm_generation.input", "mastra.llm_generation.output"),
+    "model_generation": ("mastra.model_generation.input", "mastra.model_generation.output"),
+    "model_inference": ("mastra.model_inference.input", "mastra.model_inference.output"),
+    "workflow_run": ("mastra.workflow_run.input", "mastra.workflow_run.output"),
+}
 _GENERATIONS = frozenset({"llm_generation", "model_generation"})
 
 
@@ -48,8 +55,9 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     changes: dict[str, Any] = {"kind": kind}
     if not observation.conversation_id:
         changes["conversation_id"] = text(attributes.get("mastra.metadata.threadId"))
-    inputs = parse_json(attributes.get(f"mastra.{type_}.input", attributes.get("input.value")))
-    outputs = json_object(attributes.get(f"mastra.{type_}.output", attributes.get("output.value")))
+    given, returned = _PAYLOADS.get(type_, ("input.value", "output.value"))
+    inputs = parse_json(attributes.get(given, attributes.get("input.value")))
+    outputs = json_object(attributes.get(returned, attributes.get("output.value")))
     match kind:
         case "agent":
             named = (attributes.get("gen_ai.agent.name"), attributes.get("gen_ai.agent.id"), observation.name)

@@ -20,6 +20,8 @@ from spangrade.tracer.span import LogRecord, Span
 
 # In TypeScript, the scope is the application's service.
 _START = "gen_ai.event.start_time"
+# The operations of several agents together. Each agent's prompt wraps the user's message.
+_TEAMS = ("invoke_swarm", "invoke_graph")
 
 
 def claims(span: Span, /) -> bool:
@@ -32,6 +34,9 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     attributes = with_events(span, logs)
     if semconv.OPERATION_NAME not in attributes:
         attributes = {**attributes, **_first_version(span, attributes)}
+    elif attributes[semconv.OPERATION_NAME] in _TEAMS:  # with messages, as an agent
+        run = genai.read_attributes(span, {**attributes, semconv.OPERATION_NAME: semconv.INVOKE_AGENT})
+        return run._replace(kind="workflow", name=None, agent=None)
     observation = genai.read_attributes(span, attributes)
     if observation.kind == "agent" and observation.tool_declarations is None:
         return observation._replace(

@@ -1,0 +1,111 @@
+"""LangSmith's OpenTelemetry exporter: LangChain's runs, and the functions and clients that LangSmith wraps.
+
+`langsmith.span.kind` is a run's kind. `gen_ai.prompt` and `gen_ai.completion` are its inputs and outputs as
+JSON, LangChain's own or a provider's; `langsmith.metadata.*` is the run's metadata.
+
+https://docs.langchain.com/langsmith/trace-with-opentelemetry
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spangrade.converters.spans import langchain_values, provider_values, run_io
+from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.values import first_text, json_text, parse_json, text
+from spangrade.tracer import semconv
+from spangrade.tracer.span import LogRecord, Span
+
+_KIND = "langsmith.span.kind"
+_METADATA = "langsmith.metadata."
+_CONVERSATION_IDS = ("session_id", "thread_id", "conversation_id")
+_TRACEBACK = "Traceback (most recent call last)"  # follows an exception's message
+
+
+def claims(span: Span, /) -> bool:
+    """Return whether a span has LangSmith's kind of run."""
+    return _KIND in span.attributes
+
+
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (LangSmith has none)
+    """Read a span by LangSmith's attributes, and by the GenAI conventions what they lack."""
+    attributes = span.attributes
+    start = len(_METADATA)
+    metadata = {key[start:]: value for key, value in attributes.items() if key.startswith(_METADATA)}
+    inputs, outputs = (parse_json(attributes.get(f"gen_ai.{side}")) for side in ("prompt", "completion"))
+    kind = attributes[_KIND]
+    own: dict[str, Any] = {semconv.OPERATION_NAME: "chain"}
+    if kind == "llm":
+        own = {
+            semconv.OPERATION_NAME: semconv.CHAT,
+            semconv.INPUT_MESSAGES: _request(inputs) or None,
+            semconv.OUTPUT_MESSAGES: _response(outputs) or None,
+        }
+    observation = _without_traceback(genai.read_attributes(span, {**attributes, **own}))
+    observation = observation._replace(
+        conversation_id=first_text(map(metadata.get, _CONVERSATION_IDS)),
+        user_id=observation.user_id or text(metadata.get("user_id")),
+    )
+    match kind:
+        case "tool":
+            return _tool(span, observation, inputs, outputs)
+        case "chain":
+            return observation._replace(**_run(span, observation, metadata, inputs, outputs))
+    return observation
+
+
+def _without_traceback(observation: Observation) -> Observation:
+    if observation.error is None:
+        return observation
+    error = observation.error.partition(_TRACEBACK)[0].strip() or None
+    if error is not None and langchain_values.is_control_flow(error):
+        return observation._replace(failed=False, error=None)
+    return observation._replace(error=error)
+
+
+def _request(inputs: Any) -> list[dict[str, Any]]:
+    given = provider_values.request_messages(inputs)
+    return langchain_values.provider_messages(given) or given
+
+
+def _response(outputs: Any) -> list[dict[str, Any]]:
+    message = langchain_values.generated_message(outputs)
+    answers = [message] if message else provider_values.response_messages(outputs)
+    return langchain_values.provider_messages(answers) or answers
+
+
+def _tool(span: Span, observation: Observation, inputs: Any, outputs: Any) -> Observation:
+    if isinstance(outputs, dict) and outputs.keys() <= {"output"}:
+        outputs = outputs.get("output")
+    tool = observation._replace(
+        kind="tool",
+        name=text(span.attributes.get(semconv.TOOL_NAME)) or span.name,
+        agent=None,
+        arguments=json_text(run_io.arguments(inputs)),
+        result=json_text(outputs),
+    )
+    return tool._replace(**run_io.tool_output(tool, outputs))
+
+
+def _run(
+    span: Span, observation: Observation, metadata: Mapping[str, Any], inputs: Any, outputs: Any
+) -> dict[str, Any]:
+    name = text(metadata.get("lc_agent_name"))
+    is_agent = name is not None and name == span.name
+    is_whole = "langgraph_node" not in metadata
+    if not is_agent and not (is_whole and (span.parent_span_id is None or "ls_integration" in metadata)):
+        return {}
+    topmost = span.parent_span_id is None
+    is_graph = "ls_integration" in metadata or langchain_values.holds_messages(outputs)
+    return {
+        "kind": "agent" if is_agent else "workflow",
+        "name": name if is_agent else None,
+        "agent": name if is_agent else None,
+        "user_input": run_io.user_input(inputs, topmost=topmost),
+        "response": run_io.response(outputs, topmost=topmost),
+        "state": langchain_values.state_writes(outputs, span.end_ns)
+        if is_graph and is_whole
+        else observation.state,
+    }

@@ -1,0 +1,64 @@
+"""LiteLLM's own OpenTelemetry callback: the conventions, with what they lack in attributes of its own.
+
+A reply that calls tools has no parts: the calls are `gen_ai.completion.N.function_call.*`, without ids. The
+usage with its details is Python's repr of a dict. `raw_gen_ai_request` repeats the call that it is in.
+
+https://docs.litellm.ai/docs/observability/opentelemetry_integration
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spangrade.converters.spans import provider_values
+from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.events import with_events
+from spangrade.converters.spans.flattened import numbered
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.values import json_object, literal, objects, parse_json, text
+from spangrade.tracer import semconv
+from spangrade.tracer.span import LogRecord, Span
+
+_LONGEST = 10_000  # characters of a usage in Python's syntax
+
+
+def claims(span: Span, /) -> bool:
+    """Return whether a span has the scope `litellm`."""
+    return span.scope_name == "litellm"
+
+
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+    """Read a span by the conventions, and a model call's tool calls and usage by LiteLLM's own attributes."""
+    attributes = dict(with_events(span, logs))
+    if attributes.get("llm.request.type") and semconv.OPERATION_NAME not in attributes:
+        attributes[semconv.OPERATION_NAME] = semconv.CHAT
+    calls = [
+        {
+            "type": "tool_call",
+            "name": call["function_call.name"],
+            "arguments": call.get("function_call.arguments"),
+        }
+        for call in numbered(attributes, "gen_ai.completion.")
+        if "function_call.name" in call
+    ]
+    if calls:
+        answers = objects(parse_json(attributes.get(semconv.OUTPUT_MESSAGES)))
+        has_calls = any(part.get("type") == "tool_call" for a in answers for part in objects(a.get("parts")))
+        if not has_calls:
+            answers.append({"role": "assistant", "parts": calls})
+        attributes[semconv.OUTPUT_MESSAGES] = answers
+    observation = genai.read_attributes(span, attributes)
+    if observation.kind != "llm":
+        return observation._replace(kind="other")
+    return observation._replace(**_details(attributes))
+
+
+def _details(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cached and the reasoning tokens of a call."""
+    given = attributes.get("metadata.usage_object")
+    usage = json_object(given)
+    if not usage and (source := text(given)) and len(source) <= _LONGEST:
+        usage = json_object(literal(source))
+    tokens = provider_values.tokens(usage)
+    return {name: n for name, n in tokens.items() if name not in {"input_tokens", "output_tokens"}}
