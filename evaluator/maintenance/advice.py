@@ -27,6 +27,8 @@ _CONTENT = {
     "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
     "langfuse": "set input and output on the observations, and do not set "
     "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=false",
+    "langsmith": "unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS",
+    "litellm": "do not set litellm.turn_off_message_logging, nor message_logging=False",
     "mastra": "do not remove inputs and outputs in a span output processor or by hideInput and hideOutput",
     "mlflow": "record with mlflow.autolog() or @mlflow.trace, which keep inputs and outputs",
     "vercel": "do not set recordInputs or recordOutputs to false in experimental_telemetry",
@@ -35,6 +37,7 @@ _CONTENT = {
 _CONVERSATION = {
     "openinference": "wrap the agent in using_session(session_id=…)",
     "langfuse": "set the session with propagate_attributes(session_id=…), or update_trace(session_id=…)",
+    "langsmith": "put thread_id or session_id into the metadata of the run's config",
     "mastra": "pass memory: { thread, resource } to the agent, or tracingOptions.metadata.sessionId",
     "vercel": "pass the id as experimental_telemetry.metadata.sessionId",
     "strands": 'give the agent trace_attributes={"session.id": …}',
