@@ -54,6 +54,6 @@ def _completed(outer: Observation, inner: Observation) -> Observation:
     missing = {
         name: value
         for name, value in inner._asdict().items()
-        if value not in (None, (), False) and getattr(outer, name) in (None, ())
+        if value is not None and value != () and getattr(outer, name) in (None, ())
     }
     return outer._replace(**missing) if missing else outer

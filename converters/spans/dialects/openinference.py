@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans import declarations, langchain_values, run_io
+from spangrade.converters.spans import declarations, langchain_values, llama_index_values, run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
@@ -78,7 +78,7 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
             changes[name] = tokens
     if tools := declarations.listed_tools(attributes):
         changes["tool_declarations"] = tools
-    inputs = messages(attributes, "llm.input_messages.")
+    inputs = list(map(llama_index_values.without_state, messages(attributes, "llm.input_messages.")))
     outputs = messages(attributes, "llm.output_messages.")
     for message in outputs:
         message["tool_calls"] = list(split_calls(message["tool_calls"], lambda: declared_names(attributes)))
@@ -104,6 +104,7 @@ def _tool(span: Span, observation: Observation, attributes: Mapping[str, Any]) -
     if name is None or name in _NOT_TOOLS:
         return {"kind": "other"}
     arguments = run_io.arguments(value, parse_json(attributes.get("tool.parameters")))
+    arguments = llama_index_values.without_objects(arguments)
     ids = (attributes.get("tool_call.id"), attributes.get("tool.id"), observation.call_id)
     tool = observation._replace(
         kind="tool",
@@ -144,6 +145,8 @@ def _agent(
     is_agent = attributes[_KIND] == "AGENT"
     if name := text(attributes.get("agent.name")) or observation.agent:
         return name
+    if span.scope_name == llama_index_values.SCOPE:
+        return llama_index_values.agent_of_step(span.name, attributes)
     if langchain_values.is_langchain(span, metadata):
         return langchain_values.agent_name(span.name, metadata, is_agent=is_agent)
     if not is_agent:
