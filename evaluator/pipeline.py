@@ -18,6 +18,7 @@ import duckdb
 
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
+from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
 from spangrade.evaluator.grading.metadata import groups_of
@@ -185,7 +186,7 @@ def grade_dataset(
     if golden.spans is not None and (recordings or last_import):
         option = "--spans" if recordings else "--last-import"
         raise InputError(f"{dataset}: it brings its own sessions; expected no {option}")
-    wanted = requested_metrics(metrics, metrics_files)
+    wanted = requested_metrics(metrics, metrics_files, golden.columns)
     if judge_options.names_model and may_ask_judge(golden.questions, wanted, without):
         judge.check_model()
     for problem in golden.problems:
@@ -218,7 +219,7 @@ def grade_dataset(
             missing = min(answers.keys() - sessions.ids)
             raise InputError(f"--question: no session {missing!r} to grade: `spangrade sessions` lists them")
     if selection != ALL:
-        only = selection.ids(sessions.read(callbacks), golden.questions, answers)
+        only = selection.ids(sessions.read(callbacks), golden.questions, {**golden.answers, **answers})
         if unknown := [session_id for session_id in selection.session_ids if session_id not in only]:
             raise InputError(f"{db}: no session {unknown[0]!r} to grade: `spangrade sessions` lists them")
         with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
@@ -238,13 +239,13 @@ def grade_dataset(
     )
     callbacks.on_progress("grading")
     with SessionFacts() as facts, use_judge_of_run(judge):
-        read = sessions.read(callbacks)
+        read = with_rows(sessions.read(callbacks), golden.rows, callbacks.on_problem)
         grades = grade(
             read if out is None else facts.noted(read),
             golden.questions,
             wanted,
             without,
-            answers,
+            {**golden.answers, **answers},
             {question.id for question in questions.golden_questions},
             judge_options.threshold,
         )
@@ -258,13 +259,16 @@ def grade_dataset(
     return run
 
 
-def requested_metrics(metrics: Iterable[str | Metric], files: Sequence[Path]) -> tuple[Metric, ...]:
+def requested_metrics(
+    metrics: Iterable[str | Metric], files: Sequence[Path], columns: Collection[str] = ()
+) -> tuple[Metric, ...]:
     """Return the metrics that texts (`NAME>=T`) ask for, those that are given, and those of files.
 
-    Raises InputError for a name that is not known, or is requested twice.
+    `columns` are those of the dataset, which definitions may use beside the known ones. Raises InputError for
+    a name that is not known, or is requested twice.
     """
     metrics = list(metrics)
-    by_name = requested([metric for metric in metrics if isinstance(metric, str)], files)
+    by_name = requested([metric for metric in metrics if isinstance(metric, str)], files, columns)
     found = {metric.name: metric for metric in by_name}
     for metric in metrics:
         if isinstance(metric, Metric) and found.setdefault(metric.name, metric) is not metric:

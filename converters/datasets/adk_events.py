@@ -103,10 +103,22 @@ def invocations(session: Mapping[str, Any], where: str) -> Iterator[Invocation |
         elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 2**33:
             yield Problem(f"{at}.timestamp", "not a number of seconds since 1970")
         elif not event.get("partial"):
+            yield from (Problem(at, message) for message in _broken_calls(event))
             # A float holds today's seconds to the microsecond.
             by_invocation.setdefault(invocation_id, []).append((round(seconds * 1e6) * 1000, event))
     for invocation_id, events in by_invocation.items():
         yield _invocation(invocation_id, events)
+
+
+def _broken_calls(event: Mapping[str, Any]) -> Iterator[str]:
+    for part in parts(event.get("content")):
+        call = either(part, "function_call")
+        if call is None:
+            continue
+        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+            yield "a function call without a name"
+        elif not isinstance(call.get("args"), dict | None):
+            yield f"the args of {call['name']} are not an object"
 
 
 def _invocation(invocation_id: str, events: Sequence[tuple[int, dict[str, Any]]]) -> Invocation:

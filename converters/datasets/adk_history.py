@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, state_of
-from spangrade.converters.datasets.files import load_json
+from spangrade.converters.datasets.files import load_json, parse_json
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer.errors import InputError
@@ -66,11 +65,11 @@ def read_history(path: Path) -> Iterator[EvalCase | Problem]:
     try:
         document = load_json(path)
         if isinstance(document, str):  # ADK 1.14 writes JSON inside a JSON string
-            document = orjson.loads(document)
+            document = parse_json(document)
     except InputError as error:
         yield Problem(str(path), str(error).removeprefix(f"{path}: "))
         return
-    except orjson.JSONDecodeError as error:
+    except JSONDecodeError as error:
         yield Problem(str(path), f"a JSON string that does not hold JSON: {error}")
         return
     results = either(document, "eval_case_results")

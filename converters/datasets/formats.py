@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,6 +18,7 @@ from spangrade.converters.datasets.golden import (
     golden_of,
     question_problems,
 )
+from spangrade.converters.datasets.problems import condensed, separate
 from spangrade.converters.datasets.simulation_csv import (
     REQUIRED,
     Row,
@@ -26,6 +28,7 @@ from spangrade.converters.datasets.simulation_csv import (
     spans_in,
 )
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.semconv import CONVERSATION_ID
 from spangrade.tracer.span import Problem, Span
 
 _RECORDINGS = (".json", ".jsonl", ".ndjson", ".pb", ".gz")
@@ -44,12 +47,25 @@ class UnroutedQuestion(GoldenQuestion):
 class Dataset(NamedTuple):
     """The content of a file: questions, the spans of its own sessions, and the problems in it.
 
-    `spans` is None for a format without sessions, whose questions are for the stored ones.
+    `spans` is None for a format without sessions, whose questions are for the stored ones. `rows` are those
+    of the sessions, by the id that each session gets from its spans.
     """
 
     questions: GoldenDataset
     spans: list[Span] | None
     problems: list[Problem]
+    rows: Mapping[str, Row] = MappingProxyType({})
+
+    @property
+    def answers(self) -> dict[str, str]:
+        """The ids of the questions that the rows say their sessions answer, by the sessions' ids."""
+        known = {question.id for question in self.questions.golden_questions}
+        return {name: row.question_id for name, row in self.rows.items() if row.question_id in known}
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that a row has a value in."""
+        return frozenset(name for row in self.rows.values() for name in row.columns)
 
 
 def read_dataset(path: Path) -> Dataset:
@@ -114,6 +130,7 @@ def _is_interaction(path: Path) -> bool:
 def _simulation(path: Path, rows: Iterable[Row | Problem]) -> Dataset:
     spans: list[Span] = []
     span_problems: list[Problem] = []
+    sessions: list[tuple[str, Row]] = []
 
     def records() -> Iterator[tuple[str, dict[str, Any] | Problem, bool]]:
         for row in rows:
@@ -122,15 +139,28 @@ def _simulation(path: Path, rows: Iterable[Row | Problem]) -> Dataset:
                 continue
             # Without a reference, agents_evaluated holds the app that was run.
             yield row.where, _question(row), bool(row.values.get("reference_data"))
-            for span in spans_in(row):
-                if isinstance(span, Problem):
-                    span_problems.append(span)
-                else:
-                    spans.append(span)
+            found, problems = separate(spans_in(row))
+            spans.extend(found)
+            span_problems.extend(problems)
+            if found:
+                sessions.append((_session_id(found), row))
 
     questions, problems = _questions(records())
-    problems += span_problems
-    return Dataset(_dataset(path, questions, problems), spans, problems)
+    rejected = {problem.where for problem in problems}
+    by_session: dict[str, Row] = {}
+    for session_id, row in sessions:
+        if row.where not in rejected and by_session.setdefault(session_id, row) is not row:
+            first = by_session[session_id].where
+            text = f'session "{session_id}" is that of {first} too, whose columns it is graded with'
+            span_problems.append(Problem(row.where, text))
+    problems = condensed([*problems, *span_problems])
+    return Dataset(_dataset(path, questions, problems), spans, problems, by_session)
+
+
+def _session_id(spans: Sequence[Span]) -> str:
+    """Return the id of the session that is made of spans."""
+    ids = (span.attributes.get(CONVERSATION_ID) for span in spans)
+    return next((name for name in ids if isinstance(name, str) and name), spans[0].trace_id)
 
 
 def _question(row: Row) -> dict[str, Any]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import orjson
 
 from spangrade.converters.datasets.adk_debug import read_trace
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, spans_of, state_of
 from spangrade.converters.datasets.adk_history import EvalCase
+from spangrade.converters.datasets.files import parse_json
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.datasets.problems import separate
 from spangrade.tracer import semconv
@@ -35,6 +37,8 @@ COLUMNS = (
 REQUIRED = frozenset({"user_inputs", "session_trace"})
 _SESSION_RECORDS = ("session_state", "final_session_state")
 _LISTS = ("user_inputs", "agents_evaluated", "session_trace", "sub_agent_trace")
+_ID = re.compile(r"[0-9a-fA-F]{1,39}")
+_HEXADECIMAL = re.compile(r"[a-fA-F]")
 _OBJECTS = ("extracted_data", "reference_data", *_SESSION_RECORDS)
 
 
@@ -48,6 +52,11 @@ class Row(NamedTuple):
     def question_id(self) -> Any:
         """The id of the question that the session answers; None if the row has none."""
         return self.values.get("question_id") or self.values.get("eval_id")
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that have a value."""
+        return {name: value for name, value in self.values.items() if value is not None}
 
     @property
     def session_record(self) -> dict[str, Any] | None:
@@ -169,8 +178,8 @@ def read_jsonl(path: Path) -> Iterator[Row | Problem]:
                     continue
                 where = f"{path}:{number}"
                 try:
-                    values = orjson.loads(line)
-                except orjson.JSONDecodeError as error:
+                    values = parse_json(line)
+                except JSONDecodeError as error:
                     yield Problem(where, f"not JSON: {error}")
                     continue
                 missing = REQUIRED.difference(values) if isinstance(values, dict) else REQUIRED
@@ -191,14 +200,12 @@ def _row(where: str, cells: Mapping[str, Any]) -> Iterator[Row | Problem]:
         if column is None:  # cells beyond the header
             problems.append(Problem(at, "more cells than the header has columns"))
             continue
-        value = cell
         kind = list if column in _LISTS else dict if column in _OBJECTS else None
-        if kind and isinstance(cell, str):
-            try:
-                value = orjson.loads(cell) if cell.strip() else None
-            except orjson.JSONDecodeError as error:
-                problems.append(Problem(f"{at}: {column}", f"not JSON at character {error.pos}: {error.msg}"))
-                continue
+        try:
+            value = _cell(cell, strict=kind is not None)
+        except JSONDecodeError as error:
+            problems.append(Problem(f"{at}: {column}", f"not JSON at character {error.pos}: {error.msg}"))
+            continue
         if kind and value is not None and not isinstance(value, kind):
             expected = "a list" if kind is list else "an object"
             problems.append(
@@ -209,6 +216,24 @@ def _row(where: str, cells: Mapping[str, Any]) -> Iterator[Row | Problem]:
         yield from problems
     else:
         yield row._replace(where=at)
+
+
+def _cell(cell: Any, *, strict: bool) -> Any:
+    """Return a cell's value; None if it is blank.
+
+    A list or an object in a text is read as JSON, and so is any text with `strict`, which raises
+    JSONDecodeError for one that is not JSON.
+    """
+    if not isinstance(cell, str):
+        return cell
+    if not cell.strip():
+        return None
+    if strict:
+        return parse_json(cell)
+    if cell.lstrip()[0] in "[{":
+        with suppress(JSONDecodeError):
+            return parse_json(cell)
+    return cell
 
 
 def spans_in(row: Row) -> Iterator[Span | Problem]:
@@ -225,19 +250,33 @@ def spans_in(row: Row) -> Iterator[Span | Problem]:
     if spans and not torn:
         yield from problems
         yield from _completed(row, spans)
-    elif record is not None:
-        yield from _spans_of_record(row, record)
-    elif torn:
-        yield Problem(
-            where, "its spans have parents in other traces, and the row has no session_state to read instead"
-        )
-    else:
+        return
+    if record is None:
+        if torn:
+            message = (
+                "its spans have parents in other traces, and the row has no session_state to read instead"
+            )
+            problems.append(Problem(where, message))
         yield from problems or [Problem(where, "missing or empty")]
+        return
+    if torn:
+        problems.append(Problem(where, "not read: its spans have parents in other traces"))
+    for problem in problems:
+        message = f"{problem.message}; the session is read from its own events"
+        yield problem._replace(message=message, dropped=False)
+    yield from _spans_of_record(row, record)
 
 
 def _debug_spans(records: Sequence[Any], where: str) -> tuple[list[Span], list[Problem]]:
+    ids = [
+        value
+        for record in objects(records)
+        for key, value in record.items()
+        if key.endswith("_id") and isinstance(value, str)
+    ]
+    base = 16 if any(_HEXADECIMAL.search(value) for value in ids) else 10
     numbered = [
-        {key: _number(value) if key.endswith("_id") else value for key, value in record.items()}
+        {key: _number(value, base) if key.endswith("_id") else value for key, value in record.items()}
         if isinstance(record, dict)
         else record
         for record in records
@@ -249,9 +288,14 @@ def _debug_spans(records: Sequence[Any], where: str) -> tuple[list[Span], list[P
     return spans, [problem._replace(where=f"{where} {problem.where}".rstrip()) for problem in problems]
 
 
-def _number(value: Any) -> Any:
+def _number(value: Any, base: int) -> Any:
     """Return an id in text as a number; any other value as it is."""
-    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 40 else value
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        return value
+    try:
+        return int(value, base)
+    except ValueError:
+        return value
 
 
 def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
@@ -313,6 +357,6 @@ def _with_arguments(turns: Sequence[Invocation], row: Row) -> Iterator[Invocatio
 
 def _json(value: Any) -> Any:
     try:
-        return orjson.loads(value) if isinstance(value, str) else value
-    except orjson.JSONDecodeError:
+        return parse_json(value) if isinstance(value, str) else value
+    except JSONDecodeError:
         return None

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading import policy
+from spangrade.evaluator.grading.file_columns import disagreements
 from spangrade.evaluator.grading.match_questions import (
     NO_ANSWERS,
     QuestionIndex,
@@ -29,7 +30,8 @@ MAX_ATTEMPTS = 8
 class Grade(NamedTuple):
     """The verdict on one session or, if `session_id` is None, on a golden question that no session answers.
 
-    `outcomes` holds the outcome of each metric by name; `reason` is what decided the verdict.
+    `outcomes` holds the outcome of each metric by name; `reason` is what decided the verdict. `notes` say
+    where the dataset's row of the session differs from its spans.
     """
 
     session_id: str | None
@@ -37,6 +39,7 @@ class Grade(NamedTuple):
     verdict: Verdict
     reason: str
     outcomes: dict[str, Outcome]
+    notes: tuple[str, ...] = ()
 
 
 class _Attempt(NamedTuple):
@@ -162,7 +165,7 @@ def _resolved(pending: _Pending, plan: MetricPlan) -> Grade:
     }
     if decision.verdict is Verdict.INCONCLUSIVE:
         outcomes = {CONVERSATION: Inconclusive(decision.reason), **outcomes}
-    return Grade(session.session_id, None, *decision, outcomes)
+    return Grade(session.session_id, None, *decision, outcomes, disagreements(session))
 
 
 def _attempted(
@@ -174,4 +177,5 @@ def _attempted(
     outcomes = {metric.name: outcome for metric, outcome in results}
     if question is None and candidates:
         outcomes = {CONVERSATION: Inconclusive(policy.ambiguous(candidates).reason), **outcomes}
-    return Grade(session.session_id, None if question is None else question.id, verdict, reason, outcomes)
+    question_id = None if question is None else question.id
+    return Grade(session.session_id, question_id, verdict, reason, outcomes, disagreements(session))

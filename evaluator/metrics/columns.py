@@ -1,12 +1,14 @@
 """A session as named columns for metric definitions, with the names of a simulation's CSV.
 
-A column is a JSON value; None is unknown. `a:b.c` is the value at `b`, then `c`, in the column `a`.
+A column is a JSON value; None is unknown. `a:b.c` is the value at `b`, then `c`, in the column `a`. What the
+file of a simulation holds is shown as it is; the spans fill the gaps.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
@@ -16,10 +18,66 @@ from spangrade.tracer.canonical_json import dumps
 Reference = GoldenQuestion | None
 
 
+@dataclass(frozen=True, slots=True)
+class FileSession(Session):
+    """A session with the columns of its row in a simulation's CSV or JSONL.
+
+    `disagreements` says where the row differs from the spans.
+    """
+
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    disagreements: tuple[str, ...] = ()
+
+
+def file_session(
+    session: Session, columns: Mapping[str, Any], disagreements: tuple[str, ...] = ()
+) -> FileSession:
+    """Return a session with the columns of its row."""
+    derived = {each.name: getattr(session, each.name) for each in fields(Session)}
+    return FileSession(**derived, columns=columns, disagreements=disagreements)
+
+
 def column(source: str, session: Session, question: Reference) -> Any:
     """Return the value of a column, or a value nested in it; None if it is unknown or missing."""
     name, _, path = source.partition(":")
-    value = COLUMNS[name](session, question)
+    recorded = _recorded(name, session) if name not in OF_THE_QUESTION else None
+    value = _inside(recorded, path)
+    derive = COLUMNS.get(name)
+    if derive is None or not (value is None or (name == "extracted_data" and not path)):
+        return value
+    derived = derive(session, question)
+    if isinstance(value, dict) and isinstance(derived, dict):
+        return {**derived, **{key: item for key, item in value.items() if item is not None}}
+    return _inside(derived, path)
+
+
+def not_recorded(source: str) -> str:
+    """Return the reason why a column without a value cannot be shown, and how to supply it."""
+    name, _, path = source.partition(":")
+    if name in OF_THE_QUESTION:
+        return f"the golden question has no {path or name}"
+    if name in _SUPPLIED_BY or path.partition(".")[0] in _SUPPLIED_BY:
+        how = _SUPPLIED_BY.get(name) or _SUPPLIED_BY[path.partition(".")[0]]
+    elif name in FILE_COLUMNS or name not in COLUMNS:
+        how = "a CSV or JSONL with this column supplies it"
+    else:
+        return f"{source} is not recorded"
+    return f"{source} is not recorded; {how}"
+
+
+def _recorded(name: str, session: Session) -> Any:
+    """Return what the row of a session has in a column, under another name of it, or in `extracted_data`."""
+    if not isinstance(session, FileSession):
+        return None
+    extracted = session.columns.get("extracted_data")
+    for key in (name, *_ALIASES.get(name, ())):
+        for values in (session.columns, extracted):
+            if isinstance(values, dict) and values.get(key) is not None:
+                return values[key]
+    return None
+
+
+def _inside(value: Any, path: str) -> Any:
     if isinstance(value, dict) and path in value:  # names of state variables may contain dots
         return value[path]
     for key in path.split(".") if path else ():
@@ -165,5 +223,28 @@ COLUMNS: Mapping[str, Callable[[Session, Reference], Any]] = {
     "reference_data": _reference,
     "agents_evaluated": lambda _, question: list(question.agents_evaluated) if question else None,
     "question_metadata": lambda _, question: question.metadata if question else None,
+}
+# Columns that simulations' files have and spans do not fill: without such a file they are unknown.
+FILE_COLUMNS = frozenset(
+    {
+        "custom_extract",
+        "latency_data",
+        "session_state",
+        "system_instruction",
+        "system_instructions",
+        "tool_declarations",
+    }
+)
+_SUPPLIED_BY = {
+    "state_variables": "set_state records it, or a CSV or JSONL holds it in extracted_data",
+    "final_session_state": "set_state records it, or a CSV or JSONL holds it in extracted_data",
+    "tool_declarations": "a CSV or JSONL holds it in extracted_data",
+    "system_instruction": "a CSV or JSONL holds it in extracted_data",
+}
+_ALIASES = {
+    "prompt": ("user_inputs",),
+    "response": ("final_response",),
+    "system_instruction": ("system_instructions",),
+    "system_instructions": ("system_instruction",),
 }
 OF_THE_QUESTION = frozenset({"reference_data", "agents_evaluated", "question_metadata"})

@@ -7,18 +7,28 @@ key of the format: a misspelled rubric must not be ignored silently.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    StrictStr,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from spangrade.converters.datasets.files import load_json
 from spangrade.converters.datasets.golden import MAX_PROBLEMS
-from spangrade.evaluator.metrics.columns import COLUMNS
+from spangrade.evaluator.metrics.columns import COLUMNS, FILE_COLUMNS
 from spangrade.tracer.errors import InputError
 
 NAME = re.compile(r"\w[\w@.-]*")
@@ -56,11 +66,12 @@ class Source(_Model):
     source_column: Text
 
     @model_validator(mode="after")
-    def _of_a_column(self) -> Self:
+    def _of_a_column(self, info: ValidationInfo) -> Self:
         name = self.source_column.partition(":")[0]
-        if name not in COLUMNS:
-            near = get_close_matches(name, COLUMNS, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(COLUMNS)}"
+        known = list(dict.fromkeys([*COLUMNS, *sorted(FILE_COLUMNS), *sorted(info.context or ())]))
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(known)}"
             raise PydanticCustomError("no_column", 'no column "{name}"; {hint}', {"name": name, "hint": hint})
         return self
 
@@ -146,7 +157,7 @@ class Definition(_Model):
         mapped = {name: source.source_column for name, source in self.dataset_mapping.items()}
         if self.template is None or self.is_managed:
             return mapped
-        columns = {name: name for name in self.placeholders if name in COLUMNS}
+        columns = {name: name for name in self.placeholders if name in COLUMNS or name in FILE_COLUMNS}
         return {name: source for name, source in (columns | mapped).items() if name in self.placeholders}
 
     @property
@@ -203,15 +214,18 @@ MANAGED: frozenset[str] = frozenset(
 )
 
 
-def load_definitions(path: Path) -> dict[str, Definition]:
-    """Return the definitions in a file by metric name. Raises `InputError`, one line per problem."""
-    return definitions_of(load_json(path), str(path))
+def load_definitions(path: Path, columns: Collection[str] = ()) -> dict[str, Definition]:
+    """Return the definitions in a file by metric name. Raises `InputError`, one line per problem.
+
+    `columns` are those of the dataset, which its metrics may be shown beside the known ones.
+    """
+    return definitions_of(load_json(path), str(path), columns)
 
 
-def definitions_of(document: Any, where: str) -> dict[str, Definition]:
+def definitions_of(document: Any, where: str, columns: Collection[str] = ()) -> dict[str, Definition]:
     """Return the definitions in a JSON value by metric name. Raises `InputError`, one line per problem."""
     try:
-        definitions = Definitions.model_validate(document).named()
+        definitions = Definitions.model_validate(document, context=columns).named()
     except ValidationError as error:
         lines = [
             f"{where}: {'.'.join(map(str, detail['loc']))}{': ' if detail['loc'] else ''}{detail['msg']}"

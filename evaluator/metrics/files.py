@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,14 @@ from spangrade.tracer.errors import InputError
 JUDGE = "@judge"
 
 
-def requested(texts: Iterable[str], files: Sequence[Path]) -> tuple[Metric, ...]:
-    """Return the metrics that texts request, see `parse_metrics`, then the others that the files define."""
-    available, from_files = with_files(files)
+def requested(
+    texts: Iterable[str], files: Sequence[Path], columns: Collection[str] = ()
+) -> tuple[Metric, ...]:
+    """Return the metrics that texts request, see `parse_metrics`, then the others that the files define.
+
+    `columns` are those of the dataset, which definitions may use beside the known ones.
+    """
+    available, from_files = with_files(files, columns)
     by_name = parse_metrics(texts, available)
     names = {metric.name.partition(":")[0] for metric in by_name}
     # A metric that needs a parameter can only be requested by name.
@@ -28,7 +33,9 @@ def requested(texts: Iterable[str], files: Sequence[Path]) -> tuple[Metric, ...]
     return (*by_name, *rest)
 
 
-def with_files(files: Sequence[Path]) -> tuple[Mapping[str, Metric], tuple[Metric, ...]]:
+def with_files(
+    files: Sequence[Path], columns: Collection[str] = ()
+) -> tuple[Mapping[str, Metric], tuple[Metric, ...]]:
     """Return the installed metrics and those of files by name, and those of files alone.
 
     A judged metric with the name of an installed one gets `@judge` added to its name, and replaces an
@@ -38,7 +45,7 @@ def with_files(files: Sequence[Path]) -> tuple[Mapping[str, Metric], tuple[Metri
     installed = load_metrics()
     from_files: dict[str, Metric] = {}
     for path in files:
-        for metric in _load(path):
+        for metric in _load(path, columns):
             if installed.get(metric.name) is metric:  # imported by a module, for its own use
                 continue
             judged = path.suffix == ".json"
@@ -50,9 +57,9 @@ def with_files(files: Sequence[Path]) -> tuple[Mapping[str, Metric], tuple[Metri
     return {**installed, **from_files}, tuple(from_files.values())
 
 
-def _load(path: Path) -> tuple[Metric, ...]:
+def _load(path: Path, columns: Collection[str]) -> tuple[Metric, ...]:
     if path.suffix == ".json":
-        return load_judged(path)
+        return load_judged(path, columns)
     if path.suffix == ".sql":
         return (load_query(path),)
     if path.suffix == ".py":

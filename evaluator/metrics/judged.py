@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -22,7 +22,7 @@ from spangrade.evaluator.judge import (
     rate_by,
 )
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
-from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column, final_response
+from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column, final_response, not_recorded
 from spangrade.evaluator.metrics.definitions import (
     Definition,
     Scale,
@@ -44,10 +44,13 @@ _ZERO_TO_ONE = (0.0, 1.0)
 _JUDGE = "response_correctness@judge"  # of replies that differ from the reference
 
 
-def load_judged(path: Path) -> tuple[Metric, ...]:
-    """Return the metrics of a definitions file. Raises `InputError` if it is not valid."""
-    vertex = vertex_evaluation()
-    return tuple(judged(name, definition, vertex) for name, definition in load_definitions(path).items())
+def load_judged(path: Path, columns: Collection[str] = ()) -> tuple[Metric, ...]:
+    """Return the metrics of a definitions file. Raises `InputError` if it is not valid.
+
+    `columns` are those of the dataset, which the metrics may use beside the known ones.
+    """
+    vertex, definitions = vertex_evaluation(), load_definitions(path, columns)
+    return tuple(judged(name, definition, vertex) for name, definition in definitions.items())
 
 
 def judged(name: str, definition: Definition, vertex: VertexEvaluation | None = None) -> Metric:
@@ -70,7 +73,7 @@ def judged(name: str, definition: Definition, vertex: VertexEvaluation | None = 
         for key, source in sources.items():
             value = column(source, session, question)
             if value is None:
-                return Inconclusive(f"{source} is not recorded")
+                return Inconclusive(not_recorded(source))
             material[key] = value if isinstance(value, str) else dumps(value)
         judge = default_judge()
         verdict = await judge.ask(_question(definition, material))

@@ -7,7 +7,7 @@ from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation
-from spangrade.evaluator.metrics.columns import column
+from spangrade.evaluator.metrics.columns import column, not_recorded
 from spangrade.evaluator.metrics.definitions import Definition, Scale
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session, Turn
@@ -43,7 +43,7 @@ async def ask_vertex(
     material = {name: column(sources[name], session, question) for name in ("prompt", "response")}
     for name, value in material.items():
         if value is None:
-            return Inconclusive(f"{sources[name]} is not recorded")
+            return Inconclusive(not_recorded(sources[name]))
     metric = (definition.managed_metric_name or "").lower()
     metric = metric if _VERSIONED.search(metric) else f"{metric}_v1"
     instance: dict[str, Any] = {name: {"text": _text(value)} for name, value in material.items()}

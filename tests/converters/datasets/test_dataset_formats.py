@@ -83,7 +83,12 @@ def test_the_captured_simulations_are_graded_as_they_are(
 ) -> None:
     done = spangrade("grade", SIMULATION / name, "--db", tmp_path / "s.duckdb")
     # Neither file has references.
-    assert (done.code, done.err, done.out[-1]) == (4, [], "5 sessions: 5 inconclusive")
+    assert (done.code, done.out[-1]) == (4, "5 sessions: 5 inconclusive")
+    (note,) = done.err
+    assert note.endswith(
+        "session_trace: not read: its spans have parents in other traces; "
+        "the session is read from its own events (and 4 more)"
+    )
 
 
 @captured
@@ -197,6 +202,87 @@ def test_lines_that_are_not_interactions_are_named(spangrade: Spangrade, tmp_pat
         f"spangrade: {file}:4: not a processed interaction: missing session_trace",
         f"spangrade: {file}:5: not a processed interaction: missing session_trace, user_inputs",
     ]
+
+
+def test_integers_of_128_bits_are_read_exactly(spangrade: Spangrade, tmp_path: Path) -> None:
+    rows = [
+        {
+            key: value if key.endswith(("_id", "_response", "summary")) else json.loads(value)
+            for key, value in row.items()
+        }
+        for row in rows_of(converted(spangrade, tmp_path))
+    ]
+    for row in rows:
+        for span in row["session_trace"]:
+            for key in ("trace_id", "span_id", "parent_span_id"):
+                span[key] = int(span[key]) if span[key] else None
+    assert max(span["trace_id"] for row in rows for span in row["session_trace"]) > 2**64
+    file = tmp_path / "integers.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    columns = "SELECT tool_name, input_arguments, output, turn FROM tool_interactions ORDER BY ALL"
+    found = []
+    for name in (file, tmp_path / "run.csv"):
+        db = tmp_path / f"{name.name}.duckdb"
+        done = spangrade("grade", name, "--db", db)
+        assert (done.code, done.err, done.out[-1]) == (4, [], "2 sessions: 2 inconclusive")
+        found.append(spangrade("sql", columns, "--db", db).out)
+    assert found[0] == found[1]
+    cells = [{key: json.dumps(value) for key, value in row.items()} for row in rows]
+    spans = read_dataset(written(tmp_path / "integers.csv", cells)).spans
+    assert spans == read_dataset(tmp_path / "run.csv").spans
+
+
+def test_ids_in_hexadecimal_are_read_as_they_are(spangrade: Spangrade, tmp_path: Path) -> None:
+    rows = rows_of(converted(spangrade, tmp_path))
+    for row in rows:
+        trace = json.loads(row["session_trace"])
+        for span in trace:
+            span["trace_id"] = f"{int(span['trace_id']):032x}"
+            span["span_id"] = f"{int(span['span_id']):016x}"
+            span["parent_span_id"] = span["parent_span_id"] and f"{int(span['parent_span_id']):016x}"
+        row["session_trace"] = json.dumps(trace)
+    spans = read_dataset(written(tmp_path / "hexadecimal.csv", rows)).spans
+    assert spans == read_dataset(tmp_path / "run.csv").spans
+
+
+def test_no_problem_of_a_record_is_swallowed(spangrade: Spangrade, tmp_path: Path) -> None:
+    row = rows_of(converted(spangrade, tmp_path))[0]
+    trace = json.loads(row["session_trace"])
+    for number, span in enumerate(trace, 1):
+        span["trace_id"] = str(number)
+    trace[0]["span_id"] = 1.5
+    history = next((HISTORY / "2.13.0" / ".adk" / "eval_history").glob("*.json"))
+    (result, *_) = json.loads(history.read_bytes())["eval_case_results"]
+    session = result.get("session_details") or result["sessionDetails"]
+    called = next(
+        part
+        for event in session["events"]
+        for part in event["content"]["parts"]
+        if part.get("functionCall") or part.get("function_call")
+    )
+    (called.get("functionCall") or called["function_call"])["args"] = "not an object"
+    row |= {"session_trace": json.dumps(trace), "session_state": json.dumps(session)}
+    file = written(tmp_path / "broken.csv", [row])
+    done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
+    messages = [line.partition(": session_")[2] for line in done.err]
+    assert messages[:2] == [
+        f"trace {problem}; the session is read from its own events"
+        for problem in (
+            "[0]: span_id is not an integer of 64 bits, above zero",
+            "not read: its spans have parents in other traces",
+        )
+    ]
+    assert re.fullmatch(r"state.events\[\d+\]: the args of \w+ are not an object", messages[2])
+    assert done.code == 2
+
+
+def test_two_rows_of_one_session_are_named(spangrade: Spangrade, tmp_path: Path) -> None:
+    rows = rows_of(converted(spangrade, tmp_path))
+    file = written(tmp_path / "twice.csv", [rows[0], rows[0] | {"question_id": "q2"}])
+    done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
+    first = f'{file}: row 1 (id "discount_then_return")'
+    text = f'session "{rows[0]["session_id"]}" is that of {first} too, whose columns it is graded with'
+    assert (done.code, done.err) == (2, [f'spangrade: {file}: row 2 (id "q2"): {text}'])
 
 
 def test_a_cell_beyond_the_header_is_named(spangrade: Spangrade, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_what_was_not_recorded_is_not_judged(gemini: GeminiStandIn) -> None:
     mapping = {"declared": {"source_column": "extracted_data:tool_declarations"}}
     metric = made({**GREETING, "dataset_mapping": mapping})
     assert run_metric(metric, SESSION, None) == Inconclusive(
-        "extracted_data:tool_declarations is not recorded"
+        "extracted_data:tool_declarations is not recorded; a CSV or JSONL holds it in extracted_data"
     )
     assert gemini.calls == 0
 
