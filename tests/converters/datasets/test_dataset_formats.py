@@ -266,10 +266,10 @@ def test_no_problem_of_a_record_is_swallowed(spangrade: Spangrade, tmp_path: Pat
     done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
     messages = [line.partition(": session_")[2] for line in done.err]
     assert messages[:2] == [
-        f"trace {problem}; the session is read from its own events"
+        f"trace{problem}; the session is read from its own events"
         for problem in (
-            "[0]: span_id is not an integer of 64 bits, above zero",
-            "not read: its spans have parents in other traces",
+            " [0]: span_id is not an integer of 64 bits, above zero",
+            ": not read: its spans have parents in other traces",
         )
     ]
     assert re.fullmatch(r"state.events\[\d+\]: the args of \w+ are not an object", messages[2])
