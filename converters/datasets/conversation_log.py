@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from hashlib import blake2b
+from json import JSONDecodeError
 from typing import Any
 
+from spangrade.converters.datasets.files import parse_json
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
@@ -14,6 +17,7 @@ from spangrade.tracer.span import Problem
 _NAMES = ("tool_name", "name", "tool")
 _ARGUMENTS = ("tool_input", "input_arguments", "args", "arguments", "input", "parameters")
 _MISSING = object()
+_AGENT_ROLES = ("assistant", "agent", "model")
 
 
 def question_of(
@@ -30,7 +34,9 @@ def question_of(
 
     A turn has a `query` (the user's message) and, if known, `expected_tool_use` (calls as `tool_name` and
     `tool_input`, as `name` and `args`, …) and `reference` (the expected answer; the last one becomes the
-    question's `reference_response`, unless `responses` is false). The id is the prefix and eight hex digits
+    question's `reference_response`, unless `responses` is false). A list of messages with a `role` and their
+    `content` is read too: what the agent says (`assistant`, `agent` or `model`) belongs to the user's turn
+    before it. The id is the prefix and eight hex digits
     made from the content, other digits if that id is `taken`. Raises InputError if the log is not a list, or
     has no turn that can be used.
     """
@@ -39,8 +45,10 @@ def question_of(
     user_inputs: list[str] = []
     calls: list[dict[str, Any]] = []
     response: str | None = None
-    for position, turn in enumerate(turns):
-        at = f"{where}: [{position}]"
+    for at, turn in _turns(turns, where):
+        if isinstance(turn, Problem):
+            yield turn
+            continue
         if not isinstance(turn, dict):
             yield Problem(at, 'not an object; expected one with "query"')
             continue
@@ -78,6 +86,58 @@ def question_of(
         **question,
         "updated_datetime": date.today().isoformat(),
     }
+
+
+def _turns(messages: Sequence[Any], where: str) -> Iterator[tuple[str, Any]]:
+    """Yield the place and the turn of each item of a log; messages with a role are joined to turns."""
+    place, turn = "", None
+    for position, message in enumerate(messages):
+        at = f"{where}: [{position}]"
+        role = message.get("role") if isinstance(message, dict) and "query" not in message else None
+        if role is None:
+            if turn is not None:
+                yield place, turn
+            turn = None
+            yield at, message
+        elif role == "user":
+            if turn is not None:
+                yield place, turn
+            place, turn = at, {"query": _text(message)}
+        elif role not in _AGENT_ROLES:
+            problem = f'"{role}" is not a role of a turn; expected user or assistant'
+            yield at, Problem(at, f"{problem}: it is left out", dropped=False)
+        elif turn is None:
+            text = "the conversation opens with the agent: this message is left out"
+            yield at, Problem(at, text, dropped=False)
+        else:
+            calls = [*turn.get("expected_tool_use", ()), *_requested(message)]
+            reply = _text(message)
+            turn |= {"expected_tool_use": calls, **({"reference": reply} if reply else {})}
+    if turn is not None:
+        yield place, turn
+
+
+def _text(message: Mapping[str, Any]) -> Any:
+    """Return the text of a message: its `content`, `text`, or the texts of its parts."""
+    content = _first_value(message, ("content", "text", "parts"))
+    if not isinstance(content, list):
+        return None if content is _MISSING else content
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return "".join(text for text in texts if isinstance(text, str)) or None
+
+
+def _requested(message: Mapping[str, Any]) -> list[Any]:
+    """Return the calls of an agent's message: ours, or those of OpenAI's messages."""
+    calls = []
+    for call in [*(message.get("expected_tool_use") or ()), *(message.get("tool_calls") or ())]:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            arguments = function.get("arguments")
+            with suppress(JSONDecodeError):
+                arguments = parse_json(arguments) if isinstance(arguments, str) else arguments
+            call = {"name": function.get("name"), "arguments": arguments}
+        calls.append(call)
+    return calls
 
 
 def free_id(prefix: str, content: Any, taken: Sequence[str]) -> str:

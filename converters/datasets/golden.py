@@ -116,6 +116,10 @@ def load_golden(path: Path) -> GoldenDataset:
 
 def golden_of(raw: Any, where: str) -> GoldenDataset:
     """Return the golden dataset in a JSON value. Raises InputError with one line for each mistake in it."""
+    if isinstance(raw, list) and raw and all(isinstance(turn, dict) and "query" in turn for turn in raw):
+        raise InputError(
+            f"{where}: a conversation log; `spangrade convert test-to-golden` makes a golden question of it"
+        )
     try:
         dataset = GoldenDataset.model_validate(raw)
     except ValidationError as error:

@@ -10,6 +10,7 @@ import pytest
 from command_line import Done, Spangrade
 from paths import HISTORY
 
+from spangrade.converters.datasets.formats import read_dataset
 from spangrade.converters.datasets.golden import load_golden
 
 EVALSET = HISTORY / "cs_evalset.evalset.json"
@@ -64,7 +65,9 @@ def camel_key(key: str) -> str:
 
 def test_an_eval_set_becomes_golden_questions(convert: Spangrade, tmp_path: Path) -> None:
     done = convert(json.loads(EVALSET.read_bytes()), "--agent", "customer_service_agent")
-    assert done == (0, [f"2 questions added to {tmp_path / 'out.json'}"], [])
+    at = f'spangrade: {tmp_path / "in.json"}: eval_cases[0] (id "discount_then_return")'
+    early = "2 expected responses before the last turn are left out: a question expects the last one"
+    assert done == (0, [f"2 questions added to {tmp_path / 'out.json'}"], [f"{at}: {early}"])
     match = {"type": "percentage", "reason": "price match"}
     assert questions(tmp_path) == [
         {
@@ -87,6 +90,7 @@ def test_an_eval_set_becomes_golden_questions(convert: Spangrade, tmp_path: Path
                 "reference_state_variables": {"discount_approved": 10.0},
                 "reference_response": "This is the returns agent. I have opened a return for order 777.",
             },
+            "session_input": {"app_name": "cs_agent", "user_id": "user-42", "state": {"locale": "en-US"}},
         },
         {
             "id": "cart_only_wrong_expectation",
@@ -218,6 +222,125 @@ def test_golden_questions_become_an_eval_set_and_come_back(convert: Spangrade, t
     convert(evalset, "--agent", "shop")
     assert questions(tmp_path) == golden["golden_questions"]
     load_golden(tmp_path / "out.json")
+
+
+def test_rubrics_and_the_initial_state_are_kept(convert: Spangrade, tmp_path: Path) -> None:
+    def rubric(text: str) -> dict[str, Any]:
+        return {"rubric_id": "r", "rubric_content": {"text_property": text}}
+
+    case = eval_case(
+        rubrics=[rubric("It is polite."), {"rubric_content": {}}],
+        session_input={"app_name": "shop", "user_id": "u", "state": {"cart": [1]}},
+    )
+    second = {"user_content": text("bye"), "rubrics": [rubric("It says goodbye.")]}
+    two = case | {"eval_id": "c2", "rubrics": None, "conversation": [*case["conversation"], second]}
+    done = convert({"eval_cases": [case, two]}, "--agent", "shop")
+    at = f"spangrade: {tmp_path / 'in.json'}: eval_cases"
+    assert (done.code, done.err[0]) == (2, f'{at}[0] (id "c1").rubrics[1]: a rubric without a text')
+    one, other = questions(tmp_path)
+    assert one["reference_data"]["rubrics"] == ["It is polite."]
+    assert other["reference_data"]["rubrics"] == ["Turn 2: It says goodbye."]
+    assert one["session_input"] == {"app_name": "shop", "user_id": "u", "state": {"cart": [1]}}
+    (tmp_path / "back").mkdir()
+    golden = json.loads((tmp_path / "out.json").read_bytes())
+    (tmp_path / "out.json").unlink()
+    convert({"golden_questions": golden["golden_questions"][:1]})
+    (back,) = json.loads((tmp_path / "out.json").read_bytes())["eval_cases"]
+    assert back["rubrics"] == [
+        {"rubric_id": "c1-rubric-1", "rubric_content": {"text_property": "It is polite."}}
+    ]
+    assert back["session_input"] == one["session_input"]
+
+
+def test_the_status_and_the_output_of_a_call_are_kept(convert: Spangrade, tmp_path: Path) -> None:
+    calls = [
+        {"tool_name": "pay", "input_arguments": {"sum": 1}, "status": "error"},
+        {"tool_name": "find", "input_arguments": {}, "output": {"hits": 2}},
+        {"tool_name": "find", "input_arguments": {}, "output": "nothing", "status": "ok"},
+        {"tool_name": "log", "input_arguments": {}},
+    ]
+    golden = {
+        "id": "q1",
+        "user_inputs": ["hi"],
+        "agents_evaluated": ["shop"],
+        "reference_data": {"reference_tool_interactions": calls, "reference_trajectory": ["shop"]},
+    }
+    assert convert({"golden_questions": [golden]}).err == []
+    evalset = json.loads((tmp_path / "out.json").read_bytes())
+    (turn,) = evalset["eval_cases"][0]["conversation"]
+    assert turn["intermediate_data"]["tool_responses"] == [
+        {"id": "q1-call-1", "name": "pay", "response": {"status": "error"}},
+        {"id": "q1-call-2", "name": "find", "response": {"hits": 2}},
+        {"id": "q1-call-3", "name": "find", "response": {"result": "nothing", "status": "ok"}},
+    ]
+    (tmp_path / "out.json").unlink()
+    assert convert(evalset, "--agent", "shop").err == []
+    assert questions(tmp_path) == [golden]
+
+
+def test_what_an_eval_set_has_no_place_for_is_named(convert: Spangrade, tmp_path: Path) -> None:
+    golden = {
+        "id": "q1",
+        "user_inputs": ["hi"],
+        "agents_evaluated": ["shop", "cashier"],
+        "metadata": {"topic": "x"},
+        "reference_data": {"reference_trajectory": ["shop", "cashier"], "tone": "kind"},
+    }
+    lost = "metadata, agents_evaluated beyond shop, reference_trajectory, reference_data.tone"
+    text_of = f"spangrade: q1: left out, an eval set has no place for it: {lost}"
+    assert convert({"golden_questions": [golden]}).err == [text_of]
+
+
+def test_the_old_list_form_is_converted_and_graded(convert: Spangrade, tmp_path: Path) -> None:
+    old = [
+        {
+            "name": "c1",
+            "data": [
+                {"query": "", "reference": "Welcome!"},
+                {
+                    "query": "hi",
+                    "expected_tool_use": [{"tool_name": "greet", "tool_input": {"how": "kindly"}}],
+                    "expected_intermediate_agent_responses": [{"author": "a", "text": "well"}],
+                    "reference": "Hello.",
+                },
+            ],
+            "initial_session": {"app_name": "shop", "user_id": "u", "state": {"n": 1}},
+        },
+        {"data": []},
+    ]
+    done = convert(old, "--agent", "shop")
+    at = f"spangrade: {tmp_path / 'in.json'}: "
+    assert done == (
+        2,
+        [f"1 questions added to {tmp_path / 'out.json'}; 1 left out"],
+        [
+            (
+                f'{at}[0] (id "c1").conversation: it opens with the agent: this turn is left out, '
+                "a question begins with the user"
+            ),
+            f'{at}[0] (id "c1"): the expected intermediate responses are left out',
+            f"{at}[1].name: missing",
+        ],
+    )
+    assert questions(tmp_path) == [
+        {
+            "id": "c1",
+            "user_inputs": ["hi"],
+            "agents_evaluated": ["shop"],
+            "reference_data": {
+                "reference_tool_interactions": [{"tool_name": "greet", "input_arguments": {"how": "kindly"}}],
+                "reference_trajectory": ["shop"],
+                "reference_response": "Hello.",
+            },
+            "session_input": {"app_name": "shop", "user_id": "u", "state": {"n": 1}},
+        }
+    ]
+    assert [one.id for one in read_dataset(tmp_path / "in.json").questions.golden_questions] == ["c1"]
+
+
+def test_a_conversation_log_is_named_as_such(convert: Spangrade, tmp_path: Path) -> None:
+    hint = "a conversation log; `spangrade convert test-to-golden` makes a golden question of it"
+    assert convert([{"query": "hi"}]) == (2, [], [f"spangrade: {tmp_path / 'in.json'}: {hint}"])
 
 
 def test_an_eval_set_is_never_written_over_a_file(convert: Spangrade, tmp_path: Path) -> None:

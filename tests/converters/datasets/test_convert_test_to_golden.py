@@ -257,3 +257,40 @@ def test_the_script_does_what_the_command_does(convert: Spangrade, tmp_path: Pat
     )
     assert (script.returncode, script.stderr) == (0, "")
     assert json.loads((tmp_path / "script.json").read_bytes())["golden_questions"] == questions(tmp_path)
+
+
+def test_messages_with_roles_are_joined_to_turns_and_may_open_with_the_agent(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    function = {"name": "get_cart", "arguments": '{"customer_id": "123"}'}
+    log = [
+        {"role": "assistant", "content": "Welcome!"},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": function}]},
+        {"role": "tool", "content": "[]"},
+        {"role": "assistant", "content": "Your cart is empty."},
+        {"role": "user", "parts": [{"text": "bye"}]},
+        {"role": "model", "parts": [{"text": "Good"}, {"text": "bye."}]},
+    ]
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    out = tmp_path / "golden.json"
+    done = spangrade("convert", "test-to-golden", "-i", tmp_path / "log.json", "-o", out, "-a", "shop")
+    at = f"spangrade: {tmp_path / 'log.json'}: "
+    assert (done.code, done.err) == (
+        0,
+        [
+            f"{at}[0]: the conversation opens with the agent: this message is left out",
+            f'{at}[3]: "tool" is not a role of a turn; expected user or assistant: it is left out',
+        ],
+    )
+    (made,) = json.loads(out.read_bytes())["golden_questions"]
+    assert (made["user_inputs"], made["reference_data"]) == (
+        ["hi", "bye"],
+        {
+            "reference_tool_interactions": [
+                {"tool_name": "get_cart", "input_arguments": {"customer_id": "123"}}
+            ],
+            "reference_trajectory": ["shop"],
+            "reference_response": "Goodbye.",
+        },
+    )

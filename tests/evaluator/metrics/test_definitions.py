@@ -191,6 +191,7 @@ def test_our_own_files_are_definitions() -> None:
         "tool_usage_accuracy@judge",
         "state_management_fidelity@judge",
         "response_correctness@judge",
+        "rubrics@judge",
         "final_response_match",
         "response_match",
     ]
