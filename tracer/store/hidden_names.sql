@@ -1,9 +1,9 @@
 -- What the file defines under a name of DuckDB's own: names are looked up in the default database first.
-SELECT 'function' AS kind, function_name AS name
+-- Listing the functions is most of the cost, so it is done once.
+SELECT 'function' AS kind, min(function_name) FILTER (database_name = 'system') AS name
 FROM duckdb_functions()
-WHERE database_name = 'system' AND lower(function_name) IN (
-    SELECT lower(function_name) FROM duckdb_functions() WHERE database_name = 'store'
-)
+GROUP BY lower(function_name)
+HAVING bool_or(database_name = 'store') AND bool_or(database_name = 'system')
 UNION ALL
 SELECT 'type', type_name
 FROM duckdb_types()

@@ -23,7 +23,7 @@ from spangrade.tracer.store.compact import pending, remove_copy, remove_spilled,
 from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import retry_while_locked
 from spangrade.tracer.store.sql import migrations, statement
-from spangrade.tracer.store.untrusted import connect, table_problem
+from spangrade.tracer.store.untrusted import connect, remember_checked, table_problem
 
 _log = logging.getLogger("spangrade")
 _MARK_EVERY_S = 3600.0
@@ -218,6 +218,7 @@ class Store:
     def close(self) -> None:
         """Close the database; everything that was added is in the file."""
         self.connection.close()
+        remember_checked(self.path)
 
     def __enter__(self) -> Self:
         return self
