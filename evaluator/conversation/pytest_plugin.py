@@ -42,18 +42,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the judge and of the database."""
     group = parser.getgroup("spangrade", "evals of agents")
     group.addoption(
-        "--judge-model", metavar="MODEL", help="The model that judges meaning, or provider/model."
+        "--judge-model", metavar="PROVIDER/MODEL", help="The model that judges; else $SPANGRADE_JUDGE_MODEL."
     )
     group.addoption("--judge-max-calls", metavar="N", type=int, help="Ask the judge at most N times in all.")
     group.addoption("--judge-max-cost", metavar="USD", type=float, help="Pay the judge at most USD in all.")
     group.addoption(
-        "--judge-votes",
-        metavar="N",
-        type=int,
-        help="Ask each question N times, an odd number; the most count.",
+        "--judge-votes", metavar="N", type=int, help="Ask N times, an odd number; the majority decides."
     )
     group.addoption(
-        "--judge-threshold", metavar="SCORE", type=float, help="How sure a yes must be to count, from 0 to 1."
+        "--judge-threshold", metavar="SHARE", type=float, help="How sure a yes must be to count, from 0 to 1."
     )
     group.addoption(
         _REQUIRED,
@@ -214,6 +211,7 @@ class _Evals:
         try:
             self.judge().check_model()
         except InputError as error:
+            self._judges.clear()  # nothing to report of it
             raise pytest.UsageError(str(error)) from error
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:

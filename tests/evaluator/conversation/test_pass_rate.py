@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.evaluator.conversation.pass_rate import wilson_interval
+from spangrade.evaluator.conversation.pass_rate import (
+    BUDGET_SPENT,
+    FAILED,
+    NO_KEY,
+    PASSED,
+    SKIPPED,
+    pass_rate,
+    wilson_interval,
+)
 
 RUNS = st.integers(1, 10_000).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs)))
 
@@ -40,3 +48,19 @@ def test_the_interval_holds_the_rate_and_stays_within_0_and_1(run):
 def test_what_is_no_pass_rate_is_refused(passed, runs):
     with pytest.raises(ValueError, match=f"{passed} of {runs} runs"):
         wilson_interval(passed, runs)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "line"),
+    [
+        ({PASSED: 8}, "8 of 8 passed, 100% (95% interval 68% to 100%)"),
+        ({PASSED: 6, FAILED: 2}, "6 of 8 passed, 75% (95% interval 41% to 93%)"),
+        ({PASSED: 2, NO_KEY: 2}, "2 of 4 passed, 50% (95% interval 15% to 100%), 2 not judged (no key)"),
+        (
+            {FAILED: 1, BUDGET_SPENT: 1, SKIPPED: 2},
+            "0 of 4 passed, 0% (95% interval 0% to 95%), 1 not judged (budget spent), 2 skipped",
+        ),
+    ],
+)
+def test_a_rate_counts_every_run_and_its_interval_leaves_open_what_has_no_verdict(outcomes, line):
+    assert pass_rate(outcomes) == line

@@ -1,11 +1,15 @@
 """Conversations as people write them, in Python and in files."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 from pydantic import ValidationError
 
+from spangrade.evaluator.conversation_runner import ConversationRunner
+from spangrade.evaluator.judge import Verdict
 from spangrade.evaluator.turn import (
     AgentTurn,
     Conversation,
@@ -61,6 +65,19 @@ WEATHER_YAML = """
 
 USER = {"role": "user", "text": "Hi"}
 AGENT = {"role": "agent", "text": "Hello"}
+
+
+class Affirmative:
+    """A judge that says yes to everything."""
+
+    name = "affirmative"
+
+    def __init__(self):
+        self.criteria = []
+
+    async def ask(self, question):
+        self.criteria.append(question.criterion)
+        return Verdict(True, 1.0, "yes")
 
 
 def _write(path: Path, content: object) -> Path:
@@ -124,6 +141,22 @@ def test_a_json_file_may_hold_an_initial_agent_message_and_notes(tmp_path):
         initial_agent_message="How can I help?",
         test_note="greeting",
     )
+
+
+def test_the_file_of_the_page_is_a_conversation_to_hold(tmp_path):
+    page = (ROOT / "docs" / "evals_as_unit_tests.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    conversation = load_conversation(_write(tmp_path / "refund.yaml", block))
+
+    def agent(text):
+        calls = [ToolCall("log_in", {}), ToolCall("find_customer", {}, {"orders": [{"id": 7}, "A-1"]})]
+        return AgentTurn("<asks for the order number>", calls)
+
+    judge = Affirmative()
+    turns = ConversationRunner(agent, conversation, judge=judge).run_sync()
+    assert [type(turn).__name__ for turn in turns] == ["AgentTurn", "UserTurn", "AgentTurn"]
+    assert turns[0].text == "Hello, this is the shop."
+    assert judge.criteria == ["asks for the order number"]
 
 
 def test_an_agents_turn_may_have_the_role_assistant_and_open_the_conversation(tmp_path):
