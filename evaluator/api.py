@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from spangrade.converters.datasets.formats import read_dataset
 from spangrade.converters.datasets.golden import append
 from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, not_understood, rebuild, update
@@ -33,6 +34,7 @@ from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
 from spangrade.evaluator.maintenance.lint import Finding, lint
+from spangrade.evaluator.maintenance.lint_grade import lint_grade
 from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import with_files
@@ -300,10 +302,20 @@ class Database:
                 on_overrun=on_overrun,
             )
 
-    def lint(self, session_id: str | None = None) -> list[Finding]:
-        """Return what the recordings of the sessions, or of one, lack, and how to fix it."""
+    def lint(self, session_id: str | None = None, *, dataset: StrPath | None = None) -> list[Finding]:
+        """Return what the recordings of the sessions, or of one, lack, and how to fix it.
+
+        With a `dataset`, after these come the sessions and golden questions that a grade by the references
+        would find inconclusive. Nothing is saved, and no judge is asked.
+        """
+        golden = None if dataset is None else read_dataset(Path(dataset)).questions
         with up_to_date(self.path, self._callbacks) as store:
-            return list(lint(store, None if session_id is None else _session_id(store, session_id)))
+            chosen = None if session_id is None else _session_id(store, session_id)
+            findings = list(lint(store, chosen))
+            if golden is not None:
+                sessions = load(store, chosen)
+                findings += lint_grade(sessions, golden, list(findings), whole=chosen is None)
+        return findings
 
     def delete(
         self,

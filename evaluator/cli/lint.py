@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +22,10 @@ _COLUMNS = ("code", "sessions", "count", "what", "inconclusive", "advice")
 def lint(
     session: Annotated[str | None, typer.Argument(help="A session's id, or the beginning of one.")] = None,
     db: Db = None,
+    dataset: Annotated[
+        Path | None,
+        typer.Option(help="Golden questions: list what a grade by them would find inconclusive, too."),
+    ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """List what recordings lack, which metrics are inconclusive because of it, and how to fix it.
@@ -28,7 +33,7 @@ def lint(
     Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive for a reason that can be fixed.
     """
     with database(db) as opened:
-        findings = opened.lint(session)
+        findings = opened.lint(session, dataset=dataset)
     if format is Format.JSON:
         print_json(findings)
     elif findings:

@@ -21,6 +21,7 @@ from spangrade.tracer.semconv import QUESTION_ID
 CONVERSATION = "conversation"  # gates every session with a golden question
 
 RESPONSE = "reference_response"
+NOTHING_TO_COMPARE = "nothing to compare with"  # begins the reason of a question that no gate compares
 
 # The default gate of each reference of a question. A reference is what must happen: their thresholds are 1,
 # and 0.8 for a reply, which a judge may rate.
@@ -275,7 +276,7 @@ def _verdict_of(metric: Metric, outcome: Outcome) -> Verdict:
 def _nothing_to_compare(question: GoldenQuestion) -> str:
     keys = question.reference_data.model_dump(exclude_none=True)
     why = f"no gate reads {', '.join(keys)}" if keys else "the golden question has no reference"
-    return f"nothing to compare with: {why}"
+    return f"{NOTHING_TO_COMPARE}: {why}"
 
 
 def _unmatched(session: Session) -> Decision:

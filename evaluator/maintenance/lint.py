@@ -38,11 +38,12 @@ class Finding:
     """Something that a session's recording lacks, or that is wrong with it.
 
     `what` describes it, `count` is how many there are. `metrics` are the metrics that may be inconclusive
-    because of it. `advice` is how to fix the next recording, None if no way is known.
+    because of it. `advice` is how to fix it, None if no way is known. `session_id` is None for a golden
+    question that no session answers.
     """
 
     code: str
-    session_id: str
+    session_id: str | None
     what: str
     count: int
     metrics: tuple[str, ...]

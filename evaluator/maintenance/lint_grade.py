@@ -1,0 +1,93 @@
+"""What a grade would find inconclusive, and how to supply what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from spangrade.converters.datasets.golden import GoldenDataset
+from spangrade.evaluator.grading.grade import Grade, grade
+from spangrade.evaluator.grading.policy import (
+    CONVERSATION,
+    NOTHING_TO_COMPARE,
+    REFERENCE_GATES,
+    RESPONSE,
+    Verdict,
+)
+from spangrade.evaluator.judge.choice import use_judge_of_run
+from spangrade.evaluator.judge.protocol import JudgeUnavailable, Question
+from spangrade.evaluator.judge.protocol import Verdict as Answer
+from spangrade.evaluator.maintenance.lint import Finding
+from spangrade.evaluator.metrics import Inconclusive
+from spangrade.evaluator.session import Session
+from spangrade.tracer.semconv import QUESTION_ID
+
+_NOT_ASKED = "lint does not ask the judge"
+_WHICH_QUESTION = (
+    f"record {QUESTION_ID} on its spans (spangrade.session), or say which it answers: "
+    "grade --question SESSION=ID"
+)
+_JUDGE = (
+    "set up a judge (its key, or grade --judge-model), compare the words (--metric 'response_match>=0.7'), "
+    f"or do not compare it (--no-reference {RESPONSE})"
+)
+
+
+class _NoJudge:
+    """A judge that answers nothing: what needs it is inconclusive."""
+
+    name = "none"
+
+    async def ask(self, question: Question) -> Answer:  # noqa: ARG002 (the protocol's)
+        """Raise JudgeUnavailable."""
+        raise JudgeUnavailable(_NOT_ASKED)
+
+
+def lint_grade(
+    sessions: Iterable[Session], dataset: GoldenDataset, recorded: Iterable[Finding], *, whole: bool = True
+) -> Iterator[Finding]:
+    """Yield the sessions and golden questions that a grade by the references would find inconclusive.
+
+    The judge is not asked, and nothing is saved. `recorded` is what the recordings lack: its advice is given
+    for the gates that are inconclusive because of it. Unless the sessions are the `whole` database, a
+    question that none of them answers is not a finding. A session without a question, and a reply that a
+    judge has to rate, have no metrics: whether they are inconclusive depends on the options of the grade.
+    """
+    advice: dict[tuple[str | None, str], str] = {}
+    for finding in recorded:
+        for metric in finding.metrics:
+            if finding.advice is not None:
+                advice.setdefault((finding.session_id, metric), finding.advice)
+    with use_judge_of_run(_NoJudge()):
+        for one in grade(sessions, dataset):
+            if one.session_id is not None or whole:
+                yield from _findings(one, advice)
+
+
+def _findings(one: Grade, advice: Mapping[tuple[str | None, str], str]) -> Iterator[Finding]:
+    if one.verdict is Verdict.UNMATCHED:
+        yield Finding("unmatched", one.session_id, one.reason, 1, (), _WHICH_QUESTION)
+        return
+    for name, outcome in one.outcomes.items():
+        if not isinstance(outcome, Inconclusive) or outcome.reason not in one.reason:
+            continue
+        if name == CONVERSATION and one.session_id is None:
+            what = f"golden question {one.question_id}: {outcome.reason}"
+            help_ = "record a conversation with its user_inputs, or choose other questions (grade --where)"
+            yield Finding("unanswered", None, what, 1, (name,), help_)
+        elif name == CONVERSATION and one.question_id is None:
+            yield Finding("ambiguous", one.session_id, outcome.reason, 1, (name,), _WHICH_QUESTION)
+        elif _NOT_ASKED in outcome.reason:
+            what = f"the last reply differs from {RESPONSE}: a judge has to rate it"
+            yield Finding("needs_judge", one.session_id, what, 1, (), _JUDGE)
+        elif (reference := _reference_of(name)) is not None:
+            help_ = advice.get((one.session_id, name), "record it")
+            help_ += f"; or do not compare it (grade --no-reference {reference})"
+            yield Finding("not_compared", one.session_id, f"{name}: {outcome.reason}", 1, (name,), help_)
+    if NOTHING_TO_COMPARE in one.reason:
+        what = f"golden question {one.question_id}: {one.reason}"
+        help_ = "give it reference_data, or request a gate that needs none (grade --metric 'NAME>=T')"
+        yield Finding("no_reference", one.session_id, what, 1, (CONVERSATION,), help_)
+
+
+def _reference_of(gate: str) -> str | None:
+    return next((reference for reference, name in REFERENCE_GATES.items() if name == gate), None)
