@@ -24,6 +24,8 @@ _CONTENT = {
     "pydantic-ai": "set InstrumentationSettings(include_content=True)",
     "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",
     "agent_framework": "set ENABLE_SENSITIVE_DATA=true",
+    "claude-code": "set OTEL_LOG_USER_PROMPTS=1, OTEL_LOG_TOOL_DETAILS=1 and OTEL_LOG_TOOL_CONTENT=1, "
+    "and import the logs too",
     "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
     "langfuse": "set input and output on the observations, and do not set "
     "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=false",
