@@ -16,11 +16,11 @@ from spangrade.converters.datasets.formats import read_dataset
 from spangrade.converters.datasets.golden import append
 from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, not_understood, rebuild, update
-from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.grading.metadata import Where, parse_where
 from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.grading.selection import Selection
+from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade
 from spangrade.evaluator.intake import (
     DEFAULT,
     Callbacks,
@@ -43,6 +43,7 @@ from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
+from spangrade.evaluator.session_list import SessionSort, list_sessions
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -59,6 +60,8 @@ __all__ = [
     "Rows",
     "Run",
     "Session",
+    "SessionSort",
+    "StoredGrade",
     "check_age",
     "default_path",
     "list_metrics",
@@ -251,21 +254,33 @@ class Database:
         With `failed` only those that missed a gate in the latest run that graded them.
         """
         with up_to_date(self.path, self._callbacks) as store:
-            reader = SessionReader(store, pipeline.failed_sessions(store) if failed else None)
+            reader = SessionReader(store, failed_sessions(store) if failed else None)
         yield from reader.read(self._callbacks, wait_s=pipeline.WAIT_S)
 
-    def list_sessions(self) -> Rows:
-        """Return a row per session, with the columns of the view `sessions`, in the order of their starts.
+    def list_sessions(
+        self, *, failed: bool = False, sort: str = SessionSort.START, limit: int | None = None
+    ) -> Rows:
+        """Return a row per session: the columns of the view `sessions`, and the latest `verdict`.
 
+        `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", and `limit` the
+        number of sessions. With `failed` only those that missed a gate in the latest run that graded them.
         It is read from the derived table, whatever the database has under the name of the view.
         """
         with up_to_date(self.path, self._callbacks) as store:
-            return Rows.of(store.connection.sql(f"{SESSIONS.select} ORDER BY started_at, session_id"))
+            return list_sessions(store, failed=failed, sort=sort, limit=limit)
 
     def not_understood(self) -> dict[str, int]:
         """Return how many spans look like an agent's and were not understood by any dialect, by scope."""
         with up_to_date(self.path, self._callbacks) as store:
             return not_understood.by_scope(store)
+
+    def latest_grade(self, session_id: str) -> StoredGrade | None:
+        """Return the verdict and scores of the latest run that graded a session; None if none did.
+
+        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
+        """
+        with up_to_date(self.path, self._callbacks) as store:
+            return latest_grade(store, _session_id(store, session_id))
 
     def session(self, session_id: str) -> Session:
         """Return the session of an id, or of an unambiguous beginning of one.

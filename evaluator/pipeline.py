@@ -284,7 +284,7 @@ def metric_text(metric: Metric) -> str:
 
 
 def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
-    """Write the scores of a run to a database: all of them or, if that fails, none.
+    """Write the scores and verdicts of a run to a database: all of them or, if that fails, none.
 
     Raises StoreError if they cannot be written.
     """
@@ -299,6 +299,11 @@ def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
                         incoming=chunk,
                     )
                 store.query(
+                    "INSERT INTO verdicts BY NAME SELECT $run_id AS run_id, * FROM incoming",
+                    {"run_id": run.run_id},
+                    incoming=run.verdict_table,
+                )
+                store.query(
                     statement("insert_run", "spangrade.evaluator.grading"),
                     {
                         "run_id": run.run_id,
@@ -311,12 +316,6 @@ def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
                 )
         except duckdb.Error as error:
             raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
-
-
-def failed_sessions(store: Store) -> set[str]:
-    """Return the sessions that missed a gate in the latest run that graded them."""
-    rows = store.query(statement("failed_sessions", "spangrade.evaluator.grading"))
-    return {session_id for (session_id,) in rows}
 
 
 def _sessions_of_last_import(store: Store) -> set[str]:

@@ -251,6 +251,11 @@ class Run:
         return tuple(self._chunks)
 
     @property
+    def verdict_table(self) -> na.Array:
+        """The verdicts as an Arrow table with the columns of `SessionVerdict`."""
+        return arrow_rows(self.sessions, dict.fromkeys(SessionVerdict._fields, na.string()))
+
+    @property
     def scores(self) -> Rows:
         """The scores, one row per session and metric, with the columns of `ScoreRow`."""
         return Rows(arrow_rows([], _SCORE_TYPES).schema, self.chunks)

@@ -11,16 +11,17 @@ def show(
     db: Db = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
-    """Show what an agent did in one session."""
+    """Show what an agent did in one session, and the verdict of the latest grade."""
     with database(db) as opened:
         stored = opened.session(session)
+        grade = opened.latest_grade(stored.session_id)
     if format is Format.JSON:
         from spangrade.evaluator.reports.json import session_json
 
-        print_json(session_json(stored))
+        print_json({**session_json(stored), "grade": grade and grade.to_json()})
         return
-    from spangrade.evaluator.reports.tables import session_lines
+    from spangrade.evaluator.reports.session_text import session_text
 
     out = console()
-    for parts in session_lines(stored):
-        out.print(*parts)
+    for part in session_text(stored, grade):
+        out.print(part)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.matching import json_equal, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session
+from spangrade.tracer.canonical_json import dumps
+
+_LONGEST_VALUE = 200  # characters of a value in a reason
 
 
 @metric(needs="reference_state_variables", threshold=1.0)
@@ -15,17 +20,18 @@ def state_management_fidelity(session: Session, question: GoldenQuestion) -> Out
     if state is None:
         return Inconclusive("no state is recorded")
     expected = question.reference_data.reference_state_variables or {}
-    missing = [name for name in expected if name not in state]
-    different = [
-        name for name, value in expected.items() if name in state and not json_equal(value, state[name])
+    differences = [
+        f"{name}: expected {_shown(value)}, was {_shown(state[name]) if name in state else 'not set'}"
+        for name, value in expected.items()
+        if name not in state or not json_equal(value, state[name])
     ]
-    value = recall(len(expected) - len(missing) - len(different), len(expected))
-    parts = []
-    if missing:
-        parts.append(f"missing: {', '.join(missing)}")
-    if different:
-        parts.append(f"other values: {', '.join(different)}")
-    return Score(value, None, "; ".join(parts) or "as expected")
+    value = recall(len(expected) - len(differences), len(expected))
+    return Score(value, None, "; ".join(differences) or "as expected")
+
+
+def _shown(value: Any) -> str:
+    text = dumps(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 METRICS = (state_management_fidelity,)

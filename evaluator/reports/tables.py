@@ -1,31 +1,29 @@
-"""Tables for people, to be printed by rich: any rows, a run, a session."""
+"""Tables for people, to be printed by rich: any rows, a run, the list of sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
 from spangrade.evaluator.run import Run, SessionVerdict
-from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import printable
 
 MAX_LISTED = 20  # sessions of one verdict; sessions.jsonl has all of them
+WIDE = 120  # columns from which the list of sessions has all of its own
 
-_COLOURS = {  # of the verdicts whose reasons are listed, the gravest first
+VERDICT_STYLES: Mapping[str, str] = {  # the gravest first
     Verdict.BROKEN: "magenta",
     Verdict.FAILED: "red",
     Verdict.INCONCLUSIVE: "yellow",
     Verdict.UNMATCHED: "dim",
+    Verdict.PASSED: "green",
 }
-
-
-_INDENT = "\n" + 10 * " "  # of the lines after the first of one message
 
 
 def cell(value: Any, *, newline: str = "\n") -> Text:
@@ -58,7 +56,9 @@ def run_tables(run: Run, *, every: bool = False) -> RenderableType:
     """
     limit = None if every else MAX_LISTED
     parts: list[RenderableType] = []
-    by_verdict: dict[Verdict, list[SessionVerdict]] = {verdict: [] for verdict in _COLOURS}
+    by_verdict: dict[Verdict, list[SessionVerdict]] = {
+        verdict: [] for verdict in (*PRECEDENCE, Verdict.UNMATCHED)
+    }
     for session in run.sessions:
         if session.verdict in by_verdict:
             by_verdict[session.verdict].append(session)
@@ -84,7 +84,7 @@ def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]], limi
             made.add_row(
                 cell(session.session_id or "–"),
                 cell(session.question_id or "–"),
-                Text(verdict, _COLOURS[verdict]),
+                Text(verdict, VERDICT_STYLES[verdict]),
                 cell(session.reason),
             )
     return made
@@ -105,58 +105,32 @@ def _metrics_table(run: Run) -> Table:
     return made
 
 
-def session_lines(s: Session) -> Iterator[tuple[RenderableType, ...]]:
-    """Yield what a session did, line by line; a line's parts are printed with a space between them."""
-    usage, latency = s.usage, s.latency
-    session_id, source, question = map(_line, (s.session_id, s.session_id_source, s.question_id or "–"))
-    yield (Text.assemble((session_id, "bold"), f" ({source})  question {question}"),)
-    agents, models = ", ".join(s.agents or ("unknown",)), ", ".join(s.models or ("unknown",))
-    yield (Text(_line(f"agents {agents}; models {models}")),)
-    if s.assembly_error:
-        yield (Text(_line(f"could not be assembled: {s.assembly_error}")),)
-        return
-    cost = (
-        f"${s.cost_usd:.6f}{' (estimated)' if s.cost_estimated else ''}"
-        if s.cost_usd is not None
-        else f"unknown (no price: {_line(s.cost_unknown or 'no usage')})"
-    )
-    yield (
-        Text(
-            f"{usage.llm_calls or 'no'} model calls, {_or_unknown(usage.input_tokens)} tokens in "
-            f"({_or_unknown(usage.cached_input_tokens)} cached), {_or_unknown(usage.output_tokens)} out "
-            f"({_or_unknown(usage.reasoning_tokens)} reasoning), cost {cost}"
-        ),
-    )
-    yield (
-        Text(
-            f"seconds: {_or_unknown(latency.total_s)}; models {_or_unknown(latency.llm_s)}, "
-            f"tools {_or_unknown(latency.tool_s)}, "
-            f"framework {_or_unknown(latency.framework_s)}; "
-            f"first response after {_or_unknown(latency.first_response_s)}"
-        ),
-    )
-    for turn in s.turns:
-        yield (Text.assemble("\n", (f"turn {turn.turn}", "bold"), f"  {_or_unknown(turn.latency_s)} s"),)
-        yield "  user   ", cell(turn.user_input, newline=_INDENT)
-        for tool in (tool for tool in s.tool_interactions if tool.turn == turn.turn):
-            status = {True: "ok", False: "failed", None: "unknown"}[tool.ok]
-            kind = "hand-off" if tool.handoff else "tool"
-            arguments, output = (
-                cell(value, newline=_INDENT) for value in (tool.input_arguments, tool.output)
-            )
-            yield f"  {kind}   ", cell(tool.tool_name, newline=_INDENT), arguments, "→", output, f"({status})"
-        yield "  agent  ", cell(turn.final_response, newline=_INDENT)
-    if s.state_variables is not None:
-        state = [{"variable": name, "value": value} for name, value in s.state_variables.items()]
-        yield (table(state, ("variable", "value"), "state at the end"),)
-    if s.errors:
-        errors = [{"where": error.where, "message": error.message} for error in s.errors]
-        yield (table(errors, ("where", "message"), "errors"),)
-
-
-def _line(text: str) -> str:
-    return printable(text, newline=_INDENT)
-
-
-def _or_unknown(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:g}"
+def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
+    """Return rows of `Database.list_sessions` as a table that fits a width; a wide one has more columns."""
+    wide = width >= WIDE
+    made = Table(padding=(0, 2 if wide else 1, 0, 0), pad_edge=False, box=None)
+    made.add_column("verdict", no_wrap=True)  # first: no line begins with what was recorded
+    made.add_column("session", overflow="fold")
+    if wide:
+        made.add_column("question", overflow="fold")
+        made.add_column("agents", overflow="fold")
+    made.add_column("started", no_wrap=True)
+    numbers = ("turns", "tools", "models", "tokens", "USD", "s", "errors")
+    for name in numbers if wide else (name for name in numbers if name not in {"tools", "models"}):
+        made.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        verdict = row["verdict"]
+        tokens = [count for count in (row["input_tokens"], row["output_tokens"]) if count is not None]
+        made.add_row(
+            cell(None) if verdict is None else Text(printable(verdict), VERDICT_STYLES.get(verdict, "")),
+            cell(row["session_id"]),
+            *((cell(row["question_id"]), cell(", ".join(row["agents"] or ()) or None)) if wide else ()),
+            cell(row["started_at"] and f"{row['started_at']:{'%Y-%m-%d' if wide else '%m-%d'} %H:%M}"),
+            cell(row["turns"]),
+            *((cell(row["tool_calls"]), cell(row["llm_calls"])) if wide else ()),
+            cell(sum(tokens) if tokens else None),
+            cell(None if row["cost_usd"] is None else f"{row['cost_usd']:.6f}"),
+            cell(None if row["total_s"] is None else f"{row['total_s']:.2f}"),
+            cell(row["errors"]),
+        )
+    return made

@@ -51,6 +51,7 @@ def test_import_says_what_came_in_and_what_was_there(tmp_path: Path) -> None:
         "new_sessions": 4,
         "records_lost": 0,
         "files_lost": 0,
+        "not_understood": {},
     }
     assert second == first | {"spans": 0, "duplicates": 44, "new_sessions": 0}
 
@@ -127,7 +128,12 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "user_id",
         "tags",
         "unreadable_spans",
+        "not_understood",
+        "cost_estimated",
+        "tool_declarations",
+        "system_instruction",
         "assembly_error",
+        "grade",
     ]
     assert list(shown["turns"][0]) == [
         "index",

@@ -295,16 +295,22 @@ def test_state_is_compared_by_final_values_and_a_missing_variable_is_not_null() 
     made = session(state_variables={"total": 1.0, "name": "Zoe\u0308", "city": "Bonn", "free": "x"})
     asked = question(state={"total": 1, "name": "Zo\u00eb", "city": "*", "coupon": None})
     assert measured("state_management_fidelity", made, asked) == Score(
-        0.5, None, "missing: coupon; other values: city"
+        0.5, None, 'city: expected "*", was "Bonn"; coupon: expected null, was not set'
     )
     assert measured("state_management_fidelity", session(), asked) == Inconclusive("no state is recorded")
+    long = measured(
+        "state_management_fidelity", session(state_variables={"a": [1, "x" * 300]}), question(state={"a": []})
+    )
+    assert long == Score(0, None, 'a: expected [], was [1,"' + "x" * 196 + "…")
     assert value(measured("state_management_fidelity", made, question(state={}))) == 1
 
 
 def test_in_state_null_is_a_value() -> None:
     made = session(state_variables={"coupon": None, "total": 1, "items": [None]})
     asked = question(state={"coupon": None, "total": None, "items": [None]})
-    assert measured("state_management_fidelity", made, asked) == Score(2 / 3, None, "other values: total")
+    assert measured("state_management_fidelity", made, asked) == Score(
+        2 / 3, None, "total: expected null, was 1"
+    )
 
 
 def used(llm_calls: int | None = 2, complete: bool = True, **tokens: int | None) -> Usage:

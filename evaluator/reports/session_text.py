@@ -1,0 +1,239 @@
+"""What an agent did in one session, as text for people: its verdict, then turn by turn with times."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
+from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell, table
+from spangrade.evaluator.run import counted
+from spangrade.evaluator.session import Error, LLMCall, Session, Step, ToolInteraction, Turn
+
+_LABEL_WIDTH, _OFFSET_WIDTH = len("hand-off"), len("+1000.00 s")
+_VERDICTS = {"inconclusive": "inconclusive", "failure": "broken", "judge_failure": "broken"}  # of gates
+
+
+_Place = tuple[str, str | None, str]  # trace id, span id, and what failed as `Error.where` names it
+
+
+class _Item(NamedTuple):
+    """Something that started in a turn; the errors that have its place happened in it."""
+
+    start_ns: int
+    label: str
+    text: Text
+    place: _Place
+
+
+class _Errors:
+    """The errors of a session, each to be taken once: by the item in which it happened, or by its trace."""
+
+    def __init__(self, errors: Iterable[Error], places: Collection[_Place]) -> None:
+        self._by_place: dict[_Place, list[Error]] = {}
+        self._by_trace: dict[str, list[Error]] = {}
+        for error in errors:
+            place = (error.trace_id, error.span_id, error.where)
+            if place in places:
+                self._by_place.setdefault(place, []).append(error)
+            else:
+                self._by_trace.setdefault(error.trace_id, []).append(error)
+
+    def take_at(self, place: _Place) -> Sequence[Error]:
+        """Return the errors that happened at a place."""
+        return self._by_place.pop(place, ())
+
+    def take_of(self, trace_ids: Iterable[str]) -> Iterator[Error]:
+        """Yield the other errors of traces."""
+        for trace_id in trace_ids:
+            yield from self._by_trace.pop(trace_id, ())
+
+    def take_rest(self) -> list[Error]:
+        """Return the errors that were not taken."""
+        return list(self.take_of(list(self._by_trace)))
+
+
+def session_text(s: Session, grade: StoredGrade | None) -> Iterator[RenderableType]:
+    """Yield what a session did, and its grade, part by part."""
+    yield _head(s, grade)
+    if s.assembly_error:
+        return
+    items = _items(s)
+    errors = _Errors(s.errors, {item.place for of_turn in items.values() for item in of_turn})
+    origin_ns = s.start_ns if s.start_ns is not None else min((turn.start_ns for turn in s.turns), default=0)
+    for turn in s.turns:
+        yield _turn_heading(turn, origin_ns)
+        yield _turn_grid(turn, items.pop(turn.turn, []), errors, origin_ns)
+    if outside := [item for of_turn in items.values() for item in of_turn]:
+        yield Text("\noutside the turns", "bold")
+        yield _grid([row for item in outside for row in _rows_of(item, errors, origin_ns)])
+    if s.state_variables is not None:
+        state = [{"variable": name, "value": value} for name, value in s.state_variables.items()]
+        yield Text("")
+        yield table(state, ("variable", "value"), "state at the end")
+    if rest := errors.take_rest():
+        rows = [{"where": error.where, "message": error.message} for error in rest]
+        yield table(rows, ("where", "message"), "other errors")
+
+
+def _head(s: Session, grade: StoredGrade | None) -> Table:
+    """Return the session's ids, verdict and totals, each with its name before it."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold", ratio=1)
+    made.add_row("session", Text.assemble((cell(s.session_id).plain, "bold"), f" ({s.session_id_source})"))
+    made.add_row("question", cell(s.question_id or (grade.question_id if grade else None)))
+    made.add_row("verdict", _verdict_text(grade))
+    for verdict, text in _gates(grade) if grade else ():
+        made.add_row("", Text.assemble((f"{verdict:<13}", VERDICT_STYLES.get(verdict, "")), text))
+    made.add_row("agents", cell(", ".join(s.agents or ("unknown",))))
+    made.add_row("models", cell(", ".join(s.models or ("unknown",))))
+    if s.assembly_error:
+        made.add_row("", Text.assemble("could not be assembled: ", cell(s.assembly_error)))
+        return made
+    usage, latency = s.usage, s.latency
+    made.add_row(
+        "tokens",
+        f"{_or_unknown(usage.input_tokens)} in ({_or_unknown(usage.cached_input_tokens)} cached), "
+        f"{_or_unknown(usage.output_tokens)} out ({_or_unknown(usage.reasoning_tokens)} reasoning), "
+        f"in {counted(usage.llm_calls or 0, 'model call')}",
+    )
+    no_price = Text.assemble("unknown (no price: ", cell(s.cost_unknown or "no usage"), ")")
+    made.add_row("cost", _cost(s.cost_usd, estimated=s.cost_estimated is not None) or no_price)
+    made.add_row(
+        "seconds",
+        f"{_or_unknown(latency.total_s)}: models {_or_unknown(latency.llm_s)}, "
+        f"tools {_or_unknown(latency.tool_s)}, framework {_or_unknown(latency.framework_s)}; "
+        f"first response after {_or_unknown(latency.first_response_s)}",
+    )
+    if s.sample_ratio is not None:
+        made.add_row("sample", f"recorded whole; {s.sample_ratio:.4g} of all conversations are")
+    return made
+
+
+def _verdict_text(grade: StoredGrade | None) -> Text:
+    if grade is None:
+        return Text("not graded", "dim")
+    return Text.assemble(
+        (cell(grade.verdict).plain, VERDICT_STYLES.get(grade.verdict, "")),
+        f", graded {grade.graded_at:%Y-%m-%d %H:%M} UTC against ",
+        cell(grade.dataset),
+        f", run {cell(grade.run_id).plain[:8]}",
+    )
+
+
+def _gates(grade: StoredGrade) -> Iterator[tuple[str, Text]]:
+    """Yield the verdict of each gate, with the metric's value and, unless it passed, the reason."""
+    all_passed = True
+    for score in grade.scores:
+        if (verdict := _verdict_of(score, grade)) is None:
+            continue
+        value = "" if score.value is None else f" {score.value:.4g}"
+        why = "" if verdict == "passed" else score.reason or ""
+        all_passed &= verdict == "passed"
+        yield verdict, Text.assemble(cell(score.metric), value, ": " if why else "", cell(why))
+    if grade.reason and all_passed:
+        yield "", cell(grade.reason)  # not of a gate: there was nothing to compare with
+
+
+def _verdict_of(score: StoredScore, grade: StoredGrade) -> str | None:
+    """Return what a gate's outcome means; None for a metric that is only reported."""
+    if score.passed is not None:
+        return "passed" if score.passed else "failed"
+    if score.outcome == "inconclusive" and f"{score.metric}: {score.reason}" not in grade.reason:
+        return None
+    return _VERDICTS.get(score.outcome)
+
+
+def _items(s: Session) -> dict[int | None, list[_Item]]:
+    """Return what started in each turn, by its number, in order; None is outside the turns."""
+    by_turn: dict[int | None, list[_Item]] = {}
+    agents = [step for step in s.trajectory if step.kind == "agent"]
+    records: tuple[Step | LLMCall | ToolInteraction, ...] = (*agents, *s.llm_calls, *s.tool_interactions)
+    for record in records:
+        by_turn.setdefault(record.turn, []).append(_item(record))
+    for items in by_turn.values():
+        items.sort(key=lambda item: item.start_ns)
+    return by_turn
+
+
+def _item(record: Step | LLMCall | ToolInteraction) -> _Item:
+    if isinstance(record, Step):
+        label, place, text = "agent", f"agent {record.name}", cell(record.name)
+    elif isinstance(record, LLMCall):
+        label, place = "model", f"llm {record.model}"
+        cost = _cost(record.cost_usd, estimated=record.cost_estimated) or "unknown cost"
+        text = Text.assemble(cell(record.model), f"  {_tokens(record)}, {cost}, {_seconds(record.latency_s)}")
+    else:
+        label, place = "hand-off" if record.handoff else "tool", f"tool {record.tool_name}"
+        status = {True: "ok", False: "failed", None: "unknown"}[record.ok]
+        text = Text.assemble(
+            cell(record.tool_name),
+            " ",
+            cell(record.input_arguments),
+            " → ",
+            cell(record.output),
+            f" ({status}, {_seconds(record.latency_s)})",
+        )
+    return _Item(record.start_ns, label, text, (record.trace_id, record.span_id, place))
+
+
+def _turn_heading(turn: Turn, origin_ns: int) -> Text:
+    heading = Text.assemble("\n", (f"turn {turn.turn}", "bold"), f"  {_offset(turn.start_ns, origin_ns)}, ")
+    heading.append(f"{_seconds(turn.latency_s)}")
+    return heading.append("  failed", VERDICT_STYLES["failed"]) if turn.failed else heading
+
+
+def _turn_grid(turn: Turn, items: Iterable[_Item], errors: _Errors, origin_ns: int) -> Table:
+    rows: list[tuple[str, str, Text]] = [("user", "", cell(turn.user_input))]
+    for item in items:
+        rows += _rows_of(item, errors, origin_ns)
+    for error in errors.take_of(turn.trace_ids):
+        rows.append(("error", "", Text.assemble(cell(error.where), ": ", cell(error.message))))
+    return _grid([*rows, ("answer", "", cell(turn.final_response))])
+
+
+def _rows_of(item: _Item, errors: _Errors, origin_ns: int) -> Iterator[tuple[str, str, Text]]:
+    """Yield the lines of an item and of the errors in it."""
+    yield item.label, _offset(item.start_ns, origin_ns), item.text
+    for error in errors.take_at(item.place):
+        yield "error", "", cell(error.message or "without a message")
+
+
+def _grid(rows: list[tuple[str, str, Text]]) -> Table:
+    made = Table.grid(padding=(0, 1, 0, 0))
+    made.add_column(width=1)
+    made.add_column(width=_LABEL_WIDTH, no_wrap=True)
+    made.add_column(width=_OFFSET_WIDTH, justify="right", no_wrap=True)
+    made.add_column(overflow="fold", ratio=1)
+    for label, offset, text in rows:
+        made.add_row("", Text(label, VERDICT_STYLES["failed"] if label == "error" else ""), offset, text)
+    return made
+
+
+def _offset(at_ns: int, origin_ns: int) -> str:
+    return f"{(at_ns - origin_ns) / 1e9:+.2f} s"
+
+
+def _tokens(call: LLMCall) -> str:
+    if call.input_tokens is None and call.output_tokens is None:
+        return "unknown tokens"
+    return f"{_or_unknown(call.input_tokens)} → {_or_unknown(call.output_tokens)} tokens"
+
+
+def _cost(usd: float | None, *, estimated: bool) -> str | None:
+    return None if usd is None else f"${usd:.6f}{' (estimated)' if estimated else ''}"
+
+
+def _seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown duration"
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+
+
+def _or_unknown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:g}"

@@ -1,0 +1,233 @@
+"""`spangrade sessions` and `spangrade show`: which sessions, in which order, and how they look."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import llm
+from command_line import Spangrade
+from paths import SAMPLE
+from rich.cells import cell_len
+from rich.console import Console
+
+import spangrade as public
+from spangrade.evaluator.reports.session_text import session_text
+from spangrade.evaluator.reports.tables import sessions_table
+from spangrade.evaluator.session import Error, Latency, Session, Step, Turn, Usage
+from spangrade.tracer.errors import InputError
+
+LONG = "会話" * 30 + "\x1b[31mred\x1b[0m" + "x" * 100
+
+TOOL_LINE = (
+    '  tool        +0.08 s look_up_order {"order_id":"A-9999"} → '
+    '{"error":"no order A-9999","status":"error"} (failed, 20 ms)'
+)
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    db = tmp_path_factory.mktemp("graded") / "s.duckdb"
+    public.open(db).grade(SAMPLE, metrics=["tool_success_rate>=0.9"])
+    return db
+
+
+@pytest.fixture
+def listed(spangrade: Spangrade, graded: Path) -> Callable[..., list[str]]:
+    def ids(*options: str) -> list[str]:
+        done = spangrade("sessions", "--db", graded, "--format", "json", *options)
+        assert (done.code, done.err) == (0, [])
+        return [row["session_id"].removeprefix("conversation-") for row in json.loads("\n".join(done.out))]
+
+    return ids
+
+
+def printed(*parts: object, width: int = 80) -> list[str]:
+    out = Console(width=width, file=io.StringIO(), highlight=False)
+    for part in parts:
+        out.print(part)
+    return out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def lines_of(*parts: object) -> list[str]:
+    return [line.rstrip() for line in printed(*parts)]
+
+
+def test_the_list_has_the_verdicts_and_fits_80_columns(graded: Path) -> None:
+    rows = public.open(graded).list_sessions().rows()
+    assert lines_of(sessions_table(rows, 80)) == [
+        "verdict session        started     turns tokens      USD    s errors",
+        "passed  conversation-1 01-01 09:00     2    176 0.000112 0.30      0",
+        "failed  conversation-2 01-01 09:00     2    285 0.000180 0.38      1",
+        "failed  conversation-3 01-01 09:00     3    613 0.000311 0.60      1",
+        "passed  conversation-4 01-01 09:00     2    253 0.000170 0.42      0",
+    ]
+    wide = printed(sessions_table(rows[:1], 120), width=200)
+    assert " ".join(wide[0].split()) == (
+        "verdict session question agents started turns tools models tokens USD s errors"
+    )
+    assert wide[1].split()[2:6] == ["order_status", "customer_service", "2026-01-01", "09:00"]
+
+
+def test_no_name_makes_the_list_wider_than_80_columns(graded: Path) -> None:
+    (row,) = public.open(graded).list_sessions(limit=1).rows()
+    large = {"session_id": LONG, "verdict": "inconclusive", "input_tokens": 10**9, "turns": 10**6}
+    unknown = dict.fromkeys(("verdict", "started_at", "input_tokens", "output_tokens", "cost_usd", "total_s"))
+    shown = printed(sessions_table([{**row, **large}, {**row, **unknown}], 80))
+    assert max(map(cell_len, shown)) <= 80
+    assert "".join(line[13:].split(" ")[0] for line in shown[1:-1]) == LONG.replace("\x1b", "�")
+    assert shown[-1].split() == ["–", "conversation-1", "–", "2", "–", "–", "–", "0"]
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        ((), "1234"),
+        (("--failed",), "23"),
+        (("--limit", "2"), "12"),
+        (("--sort", "newest", "--limit", "3"), "432"),
+        (("--sort", "latency"), "3421"),
+        (("--sort", "cost"), "3241"),
+        (("--sort", "tokens"), "3241"),
+        (("--sort", "errors"), "2314"),
+        (("--sort", "verdict"), "2314"),
+        (("--sort", "latency", "--failed", "--limit", "1"), "3"),
+    ],
+)
+def test_sessions_are_chosen_and_sorted(options: tuple[str, ...], ids: str, listed) -> None:
+    assert "".join(listed(*options)) == ids
+
+
+def test_a_list_that_is_cut_says_so(spangrade: Spangrade, graded: Path) -> None:
+    cut = spangrade("sessions", "--db", graded, "--limit", "3").out
+    whole = spangrade("sessions", "--db", graded, "--limit", "4").out
+    assert (len(cut), cut[-1], len(whole)) == (5, "there are more: raise --limit", 5)
+    assert "raise" not in whole[-1]
+
+
+def test_a_wrong_order_or_limit_is_refused(spangrade: Spangrade, graded: Path) -> None:
+    assert spangrade("sessions", "--db", graded, "--sort", "size").code == 2
+    assert spangrade("sessions", "--db", graded, "--limit", "0").code == 2
+    with pytest.raises(InputError, match="cannot sort by 'size': expected one of start, newest, latency"):
+        public.open(graded).list_sessions(sort="size")
+    with pytest.raises(InputError, match="the limit is 0"):
+        public.open(graded).list_sessions(limit=0)
+
+
+def test_show_begins_with_the_verdict_and_says_when_everything_happened(
+    spangrade: Spangrade, graded: Path
+) -> None:
+    done = spangrade("show", "conversation-2", "--db", graded)
+    lines = [line.rstrip() for line in done.out]
+    assert lines[:2] == ["session   conversation-2 (conversation)", "question  unknown_order"]
+    assert lines[2].startswith("verdict   failed, graded 20")
+    assert "          failed       tool_success_rate 0.5: failed: look_up_order" in lines
+    assert "          passed       tool_usage_accuracy 1" in lines
+    first, second = lines.index("turn 1  +0.00 s, 180 ms"), lines.index("turn 2  +0.20 s, 200 ms")
+    assert lines[first + 1 : second - 1] == [
+        "  user                Where is order A-9999?",
+        "  agent       +0.02 s customer_service",
+        "  model       +0.04 s gemini-2.5-flash  17 → 10 tokens, $0.000030, 20 ms",
+        TOOL_LINE,
+        "  error               no order A-9999",
+        "  model       +0.12 s gemini-2.5-flash  47 → 14 tokens, $0.000049, 20 ms",
+        "  answer              I cannot find order A-9999. Could you check the number?",
+    ]
+
+
+def test_the_json_of_show_has_the_grade(spangrade: Spangrade, graded: Path) -> None:
+    def grade(session_id: str) -> dict:
+        out = spangrade("show", session_id, "--db", graded, "--format", "json").out
+        return json.loads("\n".join(out))["grade"]
+
+    shown = grade("conversation-3")
+    assert (shown["verdict"], shown["reason"]) == ("failed", "tool_success_rate: failed: apply_discount")
+    assert {
+        "metric": "tool_success_rate",
+        "value": 2 / 3,
+        "passed": False,
+        "outcome": "score",
+        "reason": "failed: apply_discount",
+    } in shown["scores"]
+    assert grade("conversation-1")["verdict"] == "passed"
+
+
+def test_the_grade_is_that_of_the_latest_run_and_goes_with_its_session(graded: Path, tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    db.write_bytes(graded.read_bytes())
+    database = public.open(db)
+    database.grade(SAMPLE)
+    grade = database.latest_grade("conversation-2")
+    assert grade is not None
+    assert (grade.verdict, grade.question_id) == ("passed", "unknown_order")
+    assert {row["verdict"] for row in database.list_sessions()} == {"passed"}
+    database.delete("conversation-2")
+    kept = database.sql("SELECT DISTINCT session_id FROM verdicts ORDER BY session_id")
+    assert [row["session_id"] for row in kept] == ["conversation-1", "conversation-3", "conversation-4"]
+
+
+def test_what_was_not_graded_has_no_verdict(spangrade: Spangrade, tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    spangrade("import", SAMPLE / "spans.otlp.jsonl", "--db", db)
+    assert spangrade("show", "conversation-1", "--db", db).out[2].split() == ["verdict", "not", "graded"]
+    assert [row["verdict"] for row in public.open(db).list_sessions(sort="verdict", limit=1)] == [None]
+
+
+def test_a_verdict_that_no_gate_gave_has_its_reason(spangrade: Spangrade, tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    question = {"id": "order_status", "user_inputs": ["?", "?"], "agents_evaluated": ["customer_service"]}
+    (tmp_path / "golden.json").write_text(
+        json.dumps({"golden_questions": [{**question, "reference_data": {}}]})
+    )
+    spangrade("import", SAMPLE / "spans.otlp.jsonl", "--db", db)
+    spangrade("grade", tmp_path / "golden.json", "--db", db)
+    shown = [line.strip() for line in spangrade("show", "conversation-1", "--db", db).out]
+    assert shown[3:6] == [
+        "passed       conversation 1",
+        "passed       agent_routing 1",
+        "nothing to compare with: the golden question has no reference",
+    ]
+    shown = [line.strip() for line in spangrade("show", "conversation-2", "--db", db).out]
+    assert shown[3] == 'no golden question has its question id "unknown_order"'
+
+
+def test_errors_are_where_they_happened_and_no_text_is_wider_than_the_terminal() -> None:
+    start = 10**18
+    call = llm(LONG, (None, None), start_ns=start + 2 * 10**9)
+    session = Session(
+        session_id=LONG,
+        session_id_source="conversation",
+        question_id=LONG,
+        start_ns=start,
+        turns=(Turn(1, LONG, LONG, 3.0, start, start + 3 * 10**9, (call.trace_id,), failed=True),),
+        trajectory=(Step(1, 1, "agent", "support", start + 10**9, call.trace_id, "agent"),),
+        agents=("support",),
+        tool_interactions=(),
+        handoffs=(),
+        state_variables={LONG: LONG},
+        llm_calls=(call,),
+        usage=Usage(llm_calls=1),
+        models=(LONG,),
+        cost_usd=None,
+        cost_unknown=LONG,
+        latency=Latency(),
+        errors=(
+            Error("agent support", "in the agent", call.trace_id, "agent"),
+            Error(f"llm {LONG}", "429 quota", call.trace_id, call.span_id),
+            Error("agent other", "elsewhere in the turn", call.trace_id, "other"),
+            Error("agent remote", "in another trace", "t9", "remote"),
+        ),
+    )
+    shown = printed(*session_text(session, None))
+    assert max(map(cell_len, shown)) <= 80
+    assert [char for line in shown for char in line if not char.isprintable()] == []
+    assert "turn 1  +0.00 s, 3.00 s  failed" in shown
+    order = ["in the agent", "429 quota", "agent other: elsewhere in the turn", "in another trace"]
+    at = [next(n for n, line in enumerate(shown) if text in line) for text in order]
+    agent_line = next(n for n, line in enumerate(shown) if line.startswith("  agent "))
+    assert at == sorted(at)
+    assert at[0] == agent_line + 1
+    assert [line.split()[0] for line in (shown[n] for n in at[:3])] == ["error"] * 3
