@@ -157,7 +157,7 @@ def test_the_last_import_is_graded_alone(folder: Path, spangrade: Spangrade) -> 
     done = spangrade("grade", "golden.json", "--last-import", "--format", "json")
     assert [one["session_id"] for one in as_json(done)["grades"]] == ["s0"]
     assert spangrade("import", new).code == 0  # its spans are there already
-    assert spangrade("import", folder / "golden.json").code == 2  # nothing came of it
+    assert spangrade("import", folder / "golden.json").code == 2  # nothing was imported
     done = spangrade("grade", "golden.json", "--last-import", "--format", "json")
     assert (done.code, [one["session_id"] for one in as_json(done)["grades"]]) == (0, ["s9"])
 
