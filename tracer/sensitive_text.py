@@ -11,6 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from spangrade.tracer.assigned_secrets import assigned_secrets
@@ -148,6 +149,7 @@ _PRINTED = re.compile(
 _GROUP = re.compile(r"[0-9]+")
 _HEX = re.compile(r"[0-9A-Fa-f-]*")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_13_TO_19, _14_TO_19 = range(13, 20), range(14, 20)
 _DOUBLED = str.maketrans("0123456789", "0246813579")  # and the sum of both digits
 _DIGEST_LENGTHS = frozenset({16, 24, 32, 40, 56, 64, 96, 128})
 _IBAN = re.compile(
@@ -191,21 +193,24 @@ def findings(text: str, secret_key: Callable[[str], bool], key_words: Sequence[s
 
 def is_card(digits: str) -> bool:
     """Return whether digits are a card's number: a known beginning, its length, and a valid check digit."""
-    length = len(digits)
-    match digits[:1]:
+    return len(digits) in _card_lengths(digits[:4]) and _luhn(digits)
+
+
+def _card_lengths(beginning: str) -> Sequence[int]:
+    """Return how long a card's number may be that begins with these four digits, shortest first."""
+    match beginning[:1]:
         case "4":
-            known = length in {13, 16, 19}
+            return (13, 16, 19)
         case "2":
-            known = length == 16 and "2221" <= digits[:4] <= "2720"
+            return (16,) if "2221" <= beginning <= "2720" else ()
         case "3":
-            known = length == 15 if digits[1] in "47" else digits[1] in "05689" and 14 <= length <= 19
+            return (15,) if beginning[1:2] in "47" else _14_TO_19 if beginning[1:2] in "05689" else ()
         case "5":
-            known = length == 16 if digits[1] in "12345" else digits[1] in "0678" and 13 <= length <= 19
+            return (16,) if beginning[1:2] in "12345" else _13_TO_19 if beginning[1:2] in "0678" else ()
         case "6":
-            known = 13 <= length <= 19
+            return _13_TO_19
         case _:
-            known = False
-    return known and _luhn(digits)
+            return ()
 
 
 def _matches(pattern: _Pattern, text: str) -> Iterator[tuple[int, int]]:
@@ -233,17 +238,21 @@ def _cards_in(text: str, groups: list[re.Match[str]]) -> Iterator[tuple[int, int
     """Yield the cards among groups of digits: each begins and ends with a group."""
     if groups and text[groups[-1].end() :][:1] == "." and text[groups[-1].end() + 1 :][:1].isdigit():
         groups.pop()  # a decimal fraction
+    digits = "".join(group[0] for group in groups)
+    starts = [0, *accumulate(len(group[0]) for group in groups)]
+    group_at = {start: number for number, start in enumerate(starts)}
+    valid = None
     first = 0
     while first < len(groups):
-        digits = ""
-        for last in range(first, len(groups)):
-            digits += groups[last][0]
-            if len(digits) > 19:
-                first += 1
-                break
-            if len(digits) >= 13 and is_card(digits):
-                yield groups[first].start(), groups[last].end()
-                first = last + 1
+        start = starts[first]
+        for length in _card_lengths(digits[start : start + 4]):
+            after = group_at.get(start + length)
+            if after is None:
+                continue
+            valid = valid or _luhn_of_parts(digits)
+            if valid(start, start + length):
+                yield groups[first].start(), groups[after - 1].end()
+                first = after
                 break
         else:
             first += 1
@@ -279,3 +288,19 @@ def _ibans(text: str) -> Iterator[tuple[int, int]]:
 def _luhn(digits: str) -> bool:
     # https://en.wikipedia.org/wiki/Luhn_algorithm
     return sum(map(int, digits[-1::-2] + digits[-2::-2].translate(_DOUBLED))) % 10 == 0
+
+
+def _luhn_of_parts(digits: str) -> Callable[[int, int], bool]:
+    """Return a function that says whether the part from `start` to `end` has a valid check digit.
+
+    It takes the same time for a part of any length: every group of a long list of numbers begins a few parts.
+    """
+    plain, doubled = ([*map(int, text)] for text in (digits, digits.translate(_DOUBLED)))
+    plain[1::2], doubled[1::2] = doubled[1::2], plain[1::2]
+    sums = [[*accumulate(values, initial=0)] for values in (plain, doubled)]
+
+    def valid(start: int, end: int) -> bool:
+        of_part = sums[(end - 1) % 2]  # its last digit is not doubled
+        return (of_part[end] - of_part[start]) % 10 == 0
+
+    return valid

@@ -16,7 +16,11 @@ SELECT
     count(DISTINCT spans.trace_id) FILTER (
         regexp_matches(spans.trace_state, '(^|,)\s*(ot=([^,]*;)?th:0*[1-9a-f]|spangrade=partial)')
     ) AS sampled,
-    count(*) FILTER (spans.attributes->>'$."spangrade.not_recorded"' IS NOT NULL) AS with_losses
+    -- Nearly no span has it: parsing only those whose text contains it takes 0.6 of the time.
+    count(*) FILTER (
+        CASE WHEN contains(spans.attributes, '"spangrade.not_recorded"')
+        THEN spans.attributes->>'$."spangrade.not_recorded"' IS NOT NULL END
+    ) AS with_losses
 FROM spans
 JOIN derived.traces USING (trace_id)
 LEFT JOIN spans AS parents
