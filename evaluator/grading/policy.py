@@ -179,7 +179,10 @@ def excluded(
         return None
     names = ", ".join(metric.agents)
     if session.agents is None or why_incomplete(session):
-        return Inconclusive(f"whether any of its agents took part is not recorded: {names}")
+        return Inconclusive(
+            f"whether any of its agents took part is not recorded: {names}; "
+            "name the agents on the spans (gen_ai.agent.name)"
+        )
     return NotApplicable(f"none of its agents took part: {names}")
 
 
@@ -240,7 +243,12 @@ def agreed(candidates: Sequence[GoldenQuestion], decisions: Mapping[str, Decisio
 
 def unanswered(*, doubtful: bool) -> Decision:
     """Return the decision on a golden question without a session; `doubtful` if some might answer it."""
-    reason = "no session answers it" + (" for certain: others begin alike" if doubtful else "")
+    if doubtful:
+        reason = (
+            "no session answers it for certain: others begin alike; --question SESSION=ID says which does"
+        )
+    else:
+        reason = "no session answers it; import one, or name it with --question SESSION=ID"
     return Decision(Verdict.INCONCLUSIVE, reason)
 
 
@@ -275,7 +283,10 @@ def _verdict_of(metric: Metric, outcome: Outcome) -> Verdict:
 
 def _nothing_to_compare(question: GoldenQuestion) -> str:
     keys = question.reference_data.model_dump(exclude_none=True)
-    why = f"no gate reads {', '.join(keys)}" if keys else "the golden question has no reference"
+    if keys:
+        why = f"no gate reads {', '.join(keys)}; request one that does (--metric NAME>=T)"
+    else:
+        why = "the golden question has no reference; add reference_data, or request a gate (--metric NAME>=T)"
     return f"{NOTHING_TO_COMPARE}: {why}"
 
 

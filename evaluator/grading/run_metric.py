@@ -41,7 +41,7 @@ def start(metric: Metric, session: Session, question: GoldenQuestion | None) -> 
         if metric.needs is None:
             result = metric.function(session)
         elif question is None or question.reference(metric.needs) is None:
-            return Inconclusive(f"the golden question has no {metric.needs}")
+            return Inconclusive(f"the golden question has no {metric.needs}; add it to the question")
         else:
             result = metric.function(session, question)
         if why := why_incomplete(session):

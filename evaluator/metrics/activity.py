@@ -22,12 +22,13 @@ def tool_success_rate(session: Session) -> Outcome:
     """The share of the tool calls that did not fail, without hand-offs."""
     calls = [call for call in session.tool_interactions if not call.handoff]
     if not calls:
-        return Inconclusive("no tool call is recorded")
+        return Inconclusive("no tool call is recorded; if a tool ran, record it with a span")
     failed = [call for call in calls if call.ok is False]
     rate = (len(calls) - len(failed)) / len(calls)
     unknown = [call.tool_name for call in calls if call.ok is None]
     if unknown:
-        return Inconclusive(f"whether {', '.join(dict.fromkeys(unknown))} failed is not recorded", rate)
+        what = f"whether {', '.join(dict.fromkeys(unknown))} failed is not recorded"
+        return Inconclusive(f"{what}; record the result or the error", rate)
     reason = f"failed: {', '.join(call.tool_name for call in failed)}" if failed else "no call failed"
     spans = tuple(call.span_id for call in failed if call.span_id is not None)
     return Score(rate, None, reason, spans, {"tool_calls": len(calls), "failed_tool_calls": len(failed)})
@@ -37,7 +38,7 @@ def tool_success_rate(session: Session) -> Outcome:
 def agent_handoffs(session: Session) -> Outcome:
     """The number of hand-offs from one agent to another."""
     if session.handoffs is None:
-        return Inconclusive("hand-offs are not recorded")
+        return Inconclusive("hand-offs are not recorded; name the agents on the spans (gen_ai.agent.name)")
     reason = ", ".join(f"{source or 'unknown'} to {target}" for source, target in session.handoffs) or "none"
     agents = None if session.agents is None else list(session.agents)
     details = {"handoffs": [list(pair) for pair in session.handoffs], "agents": agents}
@@ -49,12 +50,13 @@ def grounding_utilization(session: Session) -> Outcome:
     """The share of the model calls whose answer is grounded on sources, such as search results."""
     chunks = [call.grounding_chunks for call in session.llm_calls]
     if not chunks:
-        return Inconclusive("no model call is recorded")
+        return Inconclusive("no model call is recorded; instrument the model's client, or use llm_call")
     grounded = [call.span_id for call in session.llm_calls if call.grounding_chunks]
     unknown = chunks.count(None)
     if unknown:
         best = (len(grounded) + unknown) / len(chunks)
-        return Inconclusive(f"grounding is not recorded for {unknown} of {len(chunks)} model calls", best)
+        what = f"grounding is not recorded for {unknown} of {len(chunks)} model calls"
+        return Inconclusive(f"{what}; record the model's response with its grounding", best)
     total = sum(filter(None, chunks))
     reason = f"{len(grounded)} of {len(chunks)} model calls, on {total} sources"
     details = {"grounded_llm_calls": len(grounded), "llm_calls": len(chunks), "grounding_chunks": total}
@@ -66,9 +68,10 @@ def sandbox_usage(session: Session) -> Outcome:
     """The number of code executions in a model's own sandbox."""
     runs = [call.code_executions for call in session.llm_calls]
     if not runs:
-        return Inconclusive("no model call is recorded")
+        return Inconclusive("no model call is recorded; instrument the model's client, or use llm_call")
     if unknown := runs.count(None):
-        return Inconclusive(f"code execution is not recorded for {unknown} of {len(runs)} model calls")
+        what = f"code execution is not recorded for {unknown} of {len(runs)} model calls"
+        return Inconclusive(f"{what}; record the model's response with all its parts")
     spans = tuple(call.span_id for call in session.llm_calls if call.code_executions)
     total = sum(filter(None, runs))
     return Score(float(total), None, f"{total} runs in {len(spans)} of {len(runs)} model calls", spans)

@@ -55,13 +55,13 @@ def not_recorded(source: str) -> str:
     """Return the reason why a column without a value cannot be shown, and how to supply it."""
     name, _, path = source.partition(":")
     if name in OF_THE_QUESTION:
-        return f"the golden question has no {path or name}"
+        return f"the golden question has no {path or name}; add it to the question"
     if name in _SUPPLIED_BY or path.partition(".")[0] in _SUPPLIED_BY:
         how = _SUPPLIED_BY.get(name) or _SUPPLIED_BY[path.partition(".")[0]]
     elif name in FILE_COLUMNS or name not in COLUMNS:
         how = "a CSV or JSONL with this column supplies it"
     else:
-        return f"{source} is not recorded"
+        how = "`spangrade lint` says how to record it"
     return f"{source} is not recorded; {how}"
 
 

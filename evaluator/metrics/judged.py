@@ -153,7 +153,7 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
     """1 if the last reply equals the reference's, else how a judge rates it by the reference."""
     reply = final_response(session)
     if reply is None:
-        return _not_compared("the last reply is not recorded")
+        return _not_compared("the last reply is not recorded; record the model's output")
     if normal_text(reply) == normal_text(question.reference("reference_response")):
         return Score(1.0, None, "as expected")
     # A coroutine: only a reply that differs needs the judge's event loop.

@@ -18,12 +18,13 @@ def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
 def latency_metrics(session: Session) -> Outcome:
     """The sum of the turns' seconds, without the user's thinking time."""
     if not session.turns:
-        return Inconclusive("no turn is recorded")
+        return Inconclusive("no turn is recorded; record each user message with turn, or on a span")
     latency = session.latency
     turns = sorted(turn.latency_s for turn in session.turns if turn.latency_s is not None)
     if latency.total_s is None:
         untimed = ", ".join(str(turn.turn) for turn in session.turns if turn.latency_s is None)
-        return Inconclusive(f"the duration of these turns is not recorded: {untimed}", sum(turns))
+        what = f"the duration of these turns is not recorded: {untimed}"
+        return Inconclusive(f"{what}; spans that end with the turn record it", sum(turns))
     details = {
         "llm_s": latency.llm_s,
         "tool_s": latency.tool_s,

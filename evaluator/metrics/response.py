@@ -21,7 +21,7 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
     """ROUGE-1 F score of the last reply and the reference's: the words that both have."""
     reply = final_response(session)
     if reply is None:
-        return Inconclusive("the last reply is not recorded")
+        return Inconclusive("the last reply is not recorded; record the model's output")
     actual, expected = _words(reply), _words(question.reference("reference_response"))
     if not actual or not expected:
         return Inconclusive(f"the {'reference' if actual else 'last reply'} has no words")

@@ -18,7 +18,7 @@ def state_management_fidelity(session: Session, question: GoldenQuestion) -> Out
     """The share of the reference's variables whose final value equals the reference's, as JSON."""
     state = session.state_variables
     if state is None:
-        return Inconclusive("no state is recorded")
+        return Inconclusive("no state is recorded; set_state records it, or extracted_data in a CSV or JSONL")
     expected = question.reference_data.reference_state_variables or {}
     differences = [
         f"{name}: expected {_shown(value)}, was {_shown(state[name]) if name in state else 'not set'}"

@@ -24,6 +24,7 @@ from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, met
 from spangrade.evaluator.session import Session, ToolInteraction
 
 _MATCHERS = ("subset", "exact", "ignore")
+_HOW = " (spangrade lint says how)"
 _LONGEST_ARGUMENTS = 80  # characters of a call's arguments in a reason
 _MOST_CALLS = 5  # calls listed in a reason
 
@@ -179,9 +180,9 @@ def _unknown(expected: Sequence[ReferenceToolInteraction], actual: Sequence[Tool
             for wanted in expected
         )
     ]
-    parts = [f"the arguments of {_listed(arguments)} are not recorded"] if arguments else []
+    parts = [f"the arguments of {_listed(arguments)} are not recorded{_HOW}"] if arguments else []
     if results:
-        parts.append(f"the result of {_listed(results)} is not recorded")
+        parts.append(f"the result of {_listed(results)} is not recorded{_HOW}")
     return "; ".join(parts)
 
 

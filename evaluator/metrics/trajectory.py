@@ -12,7 +12,7 @@ from spangrade.evaluator.metrics.matching import common_length, is_subsequence, 
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session, Step
 
-_UNKNOWN = Inconclusive("which agents took part is not recorded")
+_UNKNOWN = Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
 
 
 @metric(needs="reference_trajectory", threshold=1.0)

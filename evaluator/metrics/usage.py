@@ -9,8 +9,8 @@ from operator import itemgetter
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import Session
 
-_NO_CALLS = "no model call is recorded"
-_NO_TOKENS = "not every model call recorded its tokens"
+_NO_CALLS = "no model call is recorded; instrument the model's client, or use llm_call"
+_NO_TOKENS = "not every model call recorded its tokens; record the usage of each response"
 
 
 @metric(unit="tokens", higher_is_better=False, grows=True)
@@ -38,7 +38,7 @@ def cost(session: Session) -> Outcome:
     """The cost of the model calls in US dollars, each at its model's price at that time."""
     if session.cost_usd is None:
         known = math.fsum(call.cost_usd for call in session.llm_calls if call.cost_usd is not None)
-        return Inconclusive(session.cost_unknown or "the cost is not known", known)
+        return Inconclusive(_no_price(session), known)
     reason = f"{len(session.llm_calls)} model calls"
     if session.cost_estimated:
         reason += f"; estimated, without date or revision: the price of {session.cost_estimated}"
@@ -81,7 +81,8 @@ def context_saturation(session: Session) -> Outcome:
             continue
         window = None if call.model is None else _context_window(call.model, call.provider)
         if window is None:
-            unknown = f"the context window of {call.model or 'an unnamed model'} is not known"
+            what = f"the context window of {call.model or 'an unnamed model'} is not known"
+            unknown = f"{what}; it takes a model that genai-prices has"
         elif call.input_tokens is None:
             unknown = _NO_TOKENS
         else:
@@ -98,12 +99,19 @@ METRICS = (token_usage, cost, cache_efficiency, thinking_metrics, output_density
 
 def _token_share(part: int | None, whole: int | None, part_name: str, whole_name: str) -> Outcome:
     if part is None:
-        return Inconclusive(f"{part_name} are not recorded")
+        return Inconclusive(f"{part_name} are not recorded; record the usage of each response")
     if whole is None:
-        return Inconclusive(f"{whole_name} are not recorded")
+        return Inconclusive(f"{whole_name} are not recorded; record the usage of each response")
     if not whole:
         return Inconclusive(f"there are no {whole_name}")
     return Score(part / whole, None, f"{part} of {whole} {whole_name}")
+
+
+def _no_price(session: Session) -> str:
+    what = (
+        f"no price is known for {session.cost_unknown}" if session.cost_unknown else "the cost is not known"
+    )
+    return f"{what}; it takes the tokens, and a model that genai-prices has"
 
 
 @lru_cache(maxsize=1024)

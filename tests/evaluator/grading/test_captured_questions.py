@@ -32,3 +32,34 @@ def test_questions_that_share_their_inputs_and_references_leave_no_session_undec
         "cs_simple_17a89ba6",
         "cs_simple_2f260f51",
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["customer_service", "retail", "run_20260112_014831.csv", "processed_interaction_sim.jsonl"]
+)
+def test_what_is_inconclusive_names_what_is_missing_and_how_to_supply_it(
+    spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for key in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "SPANGRADE_JUDGE_MODEL"):
+        monkeypatch.delenv(key, raising=False)
+    folder = CAPTURED / ("simulation" if "." in name else name)
+    dataset = folder / name if "." in name else next(folder.glob("*_golden.json"))
+    files = [] if "." in name else [*folder.glob("trace_*.json"), *folder.glob("session_*.json")]
+    spans = [part for file in sorted(files) for part in ("--spans", file)]
+    (metrics,) = folder.glob("metric_definitions*.json")
+    db, out = tmp_path / "s.duckdb", tmp_path / "out"
+    done = spangrade("grade", dataset, *spans, "--db", db, "--metrics-file", metrics, "--out", out)
+    lines = [json.loads(line) for line in (out / "sessions.jsonl").read_text().splitlines()]
+    assert done.code == (4 if "." in name else 1)
+    assert [line["session_id"] is None for line in lines].count(True) == 0
+    reasons = [line["reason"] for line in lines if line["verdict"] == "inconclusive"]
+    reasons += [
+        outcome["reason"]
+        for line in lines
+        for outcome in line["metrics"].values()
+        if outcome["outcome"] == "inconclusive"
+    ]
+    assert reasons
+    assert [
+        reason for reason in reasons if not (reason.partition("; ")[2] or "(spangrade lint" in reason)
+    ] == []

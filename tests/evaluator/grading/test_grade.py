@@ -109,7 +109,15 @@ def test_a_gate_that_cannot_tell_makes_a_session_inconclusive_unless_another_fai
     state = question(state={"n": 1})
     both = question(state={"n": 1}, trajectory=["other"])
     assert verdicts([said("hi")], [state]) == [
-        ("s1", "q1", Verdict.INCONCLUSIVE, "state_management_fidelity: no state is recorded")
+        (
+            "s1",
+            "q1",
+            Verdict.INCONCLUSIVE,
+            (
+                "state_management_fidelity: no state is recorded; "
+                "set_state records it, or extracted_data in a CSV or JSONL"
+            ),
+        )
     ]
     assert [one.verdict for one in graded([said("hi")], [both])] == [Verdict.FAILED]
 
@@ -120,7 +128,7 @@ def test_an_asked_gate_without_its_reference_is_inconclusive() -> None:
             "s1",
             "q1",
             Verdict.INCONCLUSIVE,
-            "trajectory_recall: the golden question has no reference_trajectory",
+            "trajectory_recall: the golden question has no reference_trajectory; add it to the question",
         )
     ]
 
@@ -129,9 +137,14 @@ def test_arguments_that_are_not_recorded_fail_a_gate_only_where_names_decide() -
     made = session([("hi", [tool("find")])])
     unknown, missing = question(tools=[("find", {"q": "a"})]), question(tools=[("find", {"q": "a"}), "pay"])
     assert verdicts([made], [unknown]) == [
-        ("s1", "q1", Verdict.INCONCLUSIVE, "tool_usage_accuracy: the arguments of find are not recorded")
+        (
+            "s1",
+            "q1",
+            Verdict.INCONCLUSIVE,
+            "tool_usage_accuracy: the arguments of find are not recorded (spangrade lint says how)",
+        )
     ]
-    reason = "at best 0.5: the arguments of find are not recorded; missing: pay"
+    reason = "at best 0.5: the arguments of find are not recorded (spangrade lint says how); missing: pay"
     assert verdicts([made], [missing]) == [("s1", "q1", Verdict.FAILED, f"tool_usage_accuracy: {reason}")]
     half = [parse_metric("tool_usage_accuracy>=0.5")]
     assert [one.verdict for one in graded([made], [missing], half)] == [Verdict.INCONCLUSIVE]
@@ -180,7 +193,9 @@ def test_a_session_is_inconclusive_if_its_verdict_depends_on_which_question_it_a
         "it may answer any of the golden questions qa, qb; --question SESSION=ID or spangrade.question_id on "
         f"its spans says which; as qa passed; as qb failed: {missing}"
     )
-    unanswered = "no session answers it for certain: others begin alike"
+    unanswered = (
+        "no session answers it for certain: others begin alike; --question SESSION=ID says which does"
+    )
     assert verdicts([said("hi")], questions) == [
         ("s1", None, Verdict.INCONCLUSIVE, reason),
         (None, "qa", Verdict.INCONCLUSIVE, unanswered),
@@ -215,7 +230,12 @@ def test_questions_that_expect_the_same_share_their_sessions() -> None:
     assert verdicts(sessions[:2], questions) == [
         ("s0", "qa", Verdict.PASSED, ""),
         ("s1", "qb", Verdict.PASSED, ""),
-        (None, "qc", Verdict.INCONCLUSIVE, "no session answers it"),
+        (
+            None,
+            "qc",
+            Verdict.INCONCLUSIVE,
+            "no session answers it; import one, or name it with --question SESSION=ID",
+        ),
     ]
     assert [one[1] for one in verdicts(sessions, questions)] == ["qa", "qb", "qc", "qa"]
 
@@ -280,7 +300,7 @@ def test_a_session_that_fits_no_question_is_told_but_does_not_fail() -> None:
 
 
 def test_a_question_that_no_session_answers_is_inconclusive() -> None:
-    reason = "no session answers it"
+    reason = "no session answers it; import one, or name it with --question SESSION=ID"
     assert graded([], [question()]) == [
         Grade(None, "q1", Verdict.INCONCLUSIVE, reason, {"conversation": Inconclusive(reason)})
     ]
@@ -322,8 +342,8 @@ def test_a_metric_of_ones_own_may_need_a_custom_reference_and_judge_itself() -> 
     own = Metric("tone", tone, needs="tone")
     assert [run_metric(own, said("hi"), asked) for asked in (question(tone="rude"), question(), None)] == [
         Score(0.2, True),
-        Inconclusive("the golden question has no tone"),
-        Inconclusive("the golden question has no tone"),
+        Inconclusive("the golden question has no tone; add it to the question"),
+        Inconclusive("the golden question has no tone; add it to the question"),
     ]
 
 

@@ -34,6 +34,11 @@ FIT = question(trajectory=SHOP)
 FULL = Score(1)
 
 
+NO_REFERENCE = (
+    "the golden question has no reference; add reference_data, or request a gate (--metric NAME>=T)"
+)
+
+
 def graded(
     made: Session, asked: GoldenQuestion | Sequence[GoldenQuestion], requested: Sequence[Metric] = ()
 ) -> Grade:
@@ -83,7 +88,10 @@ def test_references_are_dropped_by_name_or_all() -> None:
     assert verdict(dropped_references([], every=True)) == (Verdict.PASSED, "")
     assert verdict(dropped_references([], every=True), []) == (
         Verdict.INCONCLUSIVE,
-        "nothing to compare with: no gate reads reference_tool_interactions, reference_trajectory",
+        (
+            "nothing to compare with: no gate reads reference_tool_interactions, reference_trajectory; "
+            "request one that does (--metric NAME>=T)"
+        ),
     )
     with pytest.raises(InputError, match='no reference "trajectory"; did you mean "reference_trajectory"'):
         dropped_references(["trajectory"])
@@ -92,9 +100,12 @@ def test_references_are_dropped_by_name_or_all() -> None:
 @pytest.mark.parametrize(
     ("reference", "why"),
     [
-        ({}, "the golden question has no reference"),
-        ({"tone": "rude", "mood": 1}, "no gate reads tone, mood"),
-        ({"tools": []}, "no gate reads reference_tool_interactions"),
+        ({}, NO_REFERENCE),
+        ({"tone": "rude", "mood": 1}, "no gate reads tone, mood; request one that does (--metric NAME>=T)"),
+        (
+            {"tools": []},
+            "no gate reads reference_tool_interactions; request one that does (--metric NAME>=T)",
+        ),
     ],
 )
 def test_a_question_without_anything_to_compare_with_is_inconclusive(
@@ -114,11 +125,14 @@ def test_a_gate_for_agents_that_took_no_part_is_neutral_for_the_session() -> Non
     assert graded(said(), FIT, [shop, cashier])[2:4] == (Verdict.FAILED, "shop: low")
     assert graded(said(), question(), [cashier])[2:4] == (
         Verdict.INCONCLUSIVE,
-        "nothing to compare with: the golden question has no reference",
+        f"nothing to compare with: {NO_REFERENCE}",
     )
     for unknown in ({"agents": None}, {"missing_spans": 1}, {"sampled": True}):
         outcome = graded(said(**unknown), FIT, [cashier]).outcomes["cashier"]
-        assert outcome == Inconclusive("whether any of its agents took part is not recorded: cashier")
+        assert outcome == Inconclusive(
+            "whether any of its agents took part is not recorded: cashier; "
+            "name the agents on the spans (gen_ai.agent.name)"
+        )
 
 
 def test_a_gate_that_is_not_applicable_does_not_replace_a_default_gate() -> None:

@@ -156,7 +156,10 @@ def test_without_a_conversation_there_is_no_score() -> None:
     # ADK: not evaluated. Ours: the golden question was not tested, and the run is not green.
     dataset = GoldenDataset(golden_questions=(question(tools=["get_cart"]),))
     (unanswered,) = grade([], dataset)
-    assert (unanswered.verdict, unanswered.reason) == (Verdict.INCONCLUSIVE, "no session answers it")
+    assert (unanswered.verdict, unanswered.reason) == (
+        Verdict.INCONCLUSIVE,
+        "no session answers it; import one, or name it with --question SESSION=ID",
+    )
 
 
 def test_a_failed_call_does_not_meet_the_reference() -> None:

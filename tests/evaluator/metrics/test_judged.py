@@ -123,7 +123,7 @@ def test_what_was_not_recorded_is_not_judged(gemini: GeminiStandIn) -> None:
 def test_a_reference_that_the_question_lacks_is_not_judged(gemini: GeminiStandIn) -> None:
     trajectory = METRICS[0]
     assert run_metric(trajectory, SESSION, question()) == Inconclusive(
-        "the golden question has no reference_trajectory"
+        "the golden question has no reference_trajectory; add it to the question"
     )
     assert run_metric(trajectory, SESSION, question(trajectory=["shop"])) == Score(
         4.0, None, "because", (), {"judge": f"gemini/{MODEL}"}
@@ -217,4 +217,4 @@ def test_without_a_judge_another_reply_is_inconclusive_and_names_the_reference(
     assert graded.reason.startswith(f"{cannot} differs, and judge gemini/{MODEL}: no key; ")
     silent = replace(SESSION, turns=(SESSION.turns[0]._replace(final_response=None),))
     (graded,) = grade([silent], dataset)
-    assert graded[2:4] == (Verdict.INCONCLUSIVE, f"{cannot} is not recorded")
+    assert graded[2:4] == (Verdict.INCONCLUSIVE, f"{cannot} is not recorded; record the model's output")

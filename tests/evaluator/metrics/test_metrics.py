@@ -126,7 +126,7 @@ def test_unknown_agents_are_inconclusive() -> None:
     made = session(agents=None)
     asked = question(trajectory=["shop"])
     assert {measured(name, made, asked) for name in (*TRAJECTORY, "agent_routing")} == {
-        Inconclusive("which agents took part is not recorded")
+        Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
     }
 
 
@@ -264,7 +264,7 @@ def test_a_call_that_failed_and_one_without_a_result_are_named() -> None:
         'missing: pay{"sum":1}; not expected: pay{"sum":1} (failed)'
     )
     assert measured("tool_recall", session([("hi", [REQUESTED])]), asked) == Inconclusive(
-        "the result of pay is not recorded", 1.0
+        "the result of pay is not recorded (spangrade lint says how)", 1.0
     )
 
 
@@ -272,10 +272,14 @@ def test_arguments_that_are_not_recorded_are_inconclusive_unless_the_rest_decide
     made = session([("hi", [tool("find"), tool("pay", {"sum": 1})])])
     find, pay = ("find", {"q": "a"}), ("pay", {"sum": 1})
     assert measured("tool_recall", made, question(tools=[find, pay])) == Inconclusive(
-        "the arguments of find are not recorded", 1.0
+        "the arguments of find are not recorded (spangrade lint says how)", 1.0
     )
     assert measured("tool_recall", made, question(tools=[find, ("scan", {})])) == Inconclusive(
-        'the arguments of find are not recorded; missing: scan{}; not expected: pay{"sum":1}', 0.5
+        (
+            "the arguments of find are not recorded (spangrade lint says how); missing: scan{}; "
+            'not expected: pay{"sum":1}'
+        ),
+        0.5,
     )
     decided = {
         "names alone": question(tools=["find", pay]),
@@ -297,7 +301,9 @@ def test_state_is_compared_by_final_values_and_a_missing_variable_is_not_null() 
     assert measured("state_management_fidelity", made, asked) == Score(
         0.5, None, 'city: expected "*", was "Bonn"; coupon: expected null, was not set'
     )
-    assert measured("state_management_fidelity", session(), asked) == Inconclusive("no state is recorded")
+    assert measured("state_management_fidelity", session(), asked) == Inconclusive(
+        "no state is recorded; set_state records it, or extracted_data in a CSV or JSONL"
+    )
     long = measured(
         "state_management_fidelity", session(state_variables={"a": [1, "x" * 300]}), question(state={"a": []})
     )
@@ -342,23 +348,43 @@ def test_token_metrics() -> None:
         (
             "token_usage",
             used(complete=False),
-            Inconclusive("not every model call recorded its tokens", 140.0),
+            Inconclusive(
+                "not every model call recorded its tokens; record the usage of each response", 140.0
+            ),
         ),
         (
             "token_usage",
             used(output_tokens=None),
-            Inconclusive("not every model call recorded its tokens", 100.0),
+            Inconclusive(
+                "not every model call recorded its tokens; record the usage of each response", 100.0
+            ),
         ),
         (
             "cache_efficiency",
             used(cached_input_tokens=None),
-            Inconclusive("cached input tokens are not recorded"),
+            Inconclusive("cached input tokens are not recorded; record the usage of each response"),
         ),
         ("cache_efficiency", used(input_tokens=0), Inconclusive("there are no input tokens")),
-        ("thinking_metrics", used(output_tokens=None), Inconclusive("output tokens are not recorded")),
-        ("token_usage", used(llm_calls=0), Inconclusive("no model call is recorded")),
-        ("output_density", used(llm_calls=0), Inconclusive("no model call is recorded")),
-        ("output_density", used(complete=False), Inconclusive("not every model call recorded its tokens")),
+        (
+            "thinking_metrics",
+            used(output_tokens=None),
+            Inconclusive("output tokens are not recorded; record the usage of each response"),
+        ),
+        (
+            "token_usage",
+            used(llm_calls=0),
+            Inconclusive("no model call is recorded; instrument the model's client, or use llm_call"),
+        ),
+        (
+            "output_density",
+            used(llm_calls=0),
+            Inconclusive("no model call is recorded; instrument the model's client, or use llm_call"),
+        ),
+        (
+            "output_density",
+            used(complete=False),
+            Inconclusive("not every model call recorded its tokens; record the usage of each response"),
+        ),
     ],
 )
 def test_tokens_that_are_not_recorded_are_inconclusive(name: str, usage: Usage, outcome: Outcome) -> None:
@@ -367,11 +393,12 @@ def test_tokens_that_are_not_recorded_are_inconclusive(name: str, usage: Usage, 
 
 def test_cost_is_known_or_says_why_not() -> None:
     known = session(cost_usd=0.02, llm_calls=(llm(), llm()))
-    unknown = session(cost_unknown="no price for model-x", llm_calls=(llm(), llm("model-x", cost_usd=None)))
+    unknown = session(cost_unknown="model-x", llm_calls=(llm(), llm("model-x", cost_usd=None)))
+    takes = "it takes the tokens, and a model that genai-prices has"
     assert [measured("cost", made) for made in (known, unknown, session())] == [
         Score(0.02, None, "2 model calls"),
-        Inconclusive("no price for model-x", 0.01),
-        Inconclusive("the cost is not known", 0),
+        Inconclusive(f"no price is known for model-x; {takes}", 0.01),
+        Inconclusive(f"the cost is not known; {takes}", 0),
     ]
 
 
@@ -380,9 +407,11 @@ def test_context_saturation_is_that_of_the_fullest_call() -> None:
     calls = [(quarter, half), (quarter, llm("model-x")), (quarter, llm(tokens=(None, None))), ()]
     assert [measured("context_saturation", session(llm_calls=made)) for made in calls] == [
         Score(0.5, None, "64000 of 128000 tokens of gpt-4o", ("half",)),
-        Inconclusive("the context window of model-x is not known", 0.25),
-        Inconclusive("not every model call recorded its tokens", 0.25),
-        Inconclusive("no model call is recorded"),
+        Inconclusive(
+            "the context window of model-x is not known; it takes a model that genai-prices has", 0.25
+        ),
+        Inconclusive("not every model call recorded its tokens; record the usage of each response", 0.25),
+        Inconclusive("no model call is recorded; instrument the model's client, or use llm_call"),
     ]
 
 
@@ -391,7 +420,9 @@ def test_latency_is_the_sum_of_the_turns() -> None:
     made = session([("a", ()), ("b", ()), ("c", ())], latency=Latency(total_s=6.0, **parts))
     turns = {"average_turn_s": 2.0, "p50_turn_s": 2.0, "p95_turn_s": 3.0}
     assert measured("latency_metrics", made) == Score(6.0, None, "3 turns", (), {**parts, **turns})
-    assert measured("latency_metrics", session([])) == Inconclusive("no turn is recorded")
+    assert measured("latency_metrics", session([])) == Inconclusive(
+        "no turn is recorded; record each user message with turn, or on a span"
+    )
 
 
 def test_percentiles_are_nearest_ranks_and_none_of_nothing() -> None:
@@ -413,12 +444,18 @@ def test_activity_metrics_leave_handoffs_to_their_own() -> None:
 def test_activity_that_is_not_recorded_is_inconclusive() -> None:
     made = session([("hi", [tool("find"), tool("pay", ok=None)])], handoffs=None)
     assert [measured("tool_success_rate", one) for one in (made, session())] == [
-        Inconclusive("whether pay failed is not recorded", 1.0),
-        Inconclusive("no tool call is recorded"),
+        Inconclusive("whether pay failed is not recorded; record the result or the error", 1.0),
+        Inconclusive("no tool call is recorded; if a tool ran, record it with a span"),
     ]
-    assert measured("agent_handoffs", made) == Inconclusive("hand-offs are not recorded")
-    assert measured("grounding_utilization", made) == Inconclusive("no model call is recorded")
-    assert measured("sandbox_usage", made) == Inconclusive("no model call is recorded")
+    assert measured("agent_handoffs", made) == Inconclusive(
+        "hand-offs are not recorded; name the agents on the spans (gen_ai.agent.name)"
+    )
+    assert measured("grounding_utilization", made) == Inconclusive(
+        "no model call is recorded; instrument the model's client, or use llm_call"
+    )
+    assert measured("sandbox_usage", made) == Inconclusive(
+        "no model call is recorded; instrument the model's client, or use llm_call"
+    )
 
 
 def test_grounding_and_code_execution_are_told_by_the_model_calls() -> None:
@@ -437,10 +474,12 @@ def test_grounding_and_code_execution_are_told_by_the_model_calls() -> None:
     assert measured("sandbox_usage", made) == Score(2.0, None, "2 runs in 1 of 2 model calls", ("ran",))
     made = session(llm_calls=(*calls, llm()))
     assert measured("grounding_utilization", made) == Inconclusive(
-        "grounding is not recorded for 1 of 3 model calls", 2 / 3
+        "grounding is not recorded for 1 of 3 model calls; record the model's response with its grounding",
+        2 / 3,
     )
     assert measured("sandbox_usage", made) == Inconclusive(
-        "code execution is not recorded for 1 of 3 model calls"
+        "code execution is not recorded for 1 of 3 model calls; "
+        "record the model's response with all its parts"
     )
 
 

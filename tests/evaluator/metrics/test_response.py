@@ -49,7 +49,7 @@ def test_it_is_a_gate_on_request_and_inconclusive_without_words() -> None:
     assert matched("good morning", "good evening", "response_match>=0.7") == Score(0.5, False, reason)
     assert matched("!?", "good") == Inconclusive("the last reply has no words")
     assert matched("good", "…") == Inconclusive("the reference has no words")
-    assert matched(None, "good") == Inconclusive("the last reply is not recorded")
+    assert matched(None, "good") == Inconclusive("the last reply is not recorded; record the model's output")
 
 
 def test_stems_are_porters_as_nltk_has_them() -> None:

@@ -97,7 +97,9 @@ def test_what_goes_wrong_is_a_failure_and_never_a_score(vertex: GeminiStandIn) -
 
 def test_what_was_not_recorded_is_not_judged(vertex: GeminiStandIn) -> None:
     metric = made(vertex, "SAFETY")
-    assert run_metric(metric, session([(None, ())]), None) == Inconclusive("user_inputs is not recorded")
+    assert run_metric(metric, session([(None, ())]), None) == Inconclusive(
+        "user_inputs is not recorded; `spangrade lint` says how to record it"
+    )
     assert vertex.calls == 0
 
 

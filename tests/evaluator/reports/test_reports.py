@@ -50,7 +50,13 @@ GRADES = [
     ),
     Grade("s4", "q3", Verdict.BROKEN, "mine: ZeroDivisionError", {"mine": Broken("ZeroDivisionError")}),
     Grade("s5", None, Verdict.UNMATCHED, "no golden question has its user inputs", {}),
-    Grade(None, "q4", Verdict.INCONCLUSIVE, "no session answers it", {}),
+    Grade(
+        None,
+        "q4",
+        Verdict.INCONCLUSIVE,
+        "no session answers it; import one, or name it with --question SESSION=ID",
+        {},
+    ),
 ]
 
 JUNIT = """\
@@ -76,8 +82,10 @@ polite is 1, beyond its threshold: rude</failure></testcase>
 <skipped message="unmatched: no golden question has its user inputs" type="unmatched">\
 no golden question has its user inputs</skipped></testcase>
 <testcase classname="q4" name="unanswered"><properties><property name="verdict" value="inconclusive"/>\
-</properties><failure message="inconclusive: no session answers it" type="inconclusive">\
-no session answers it</failure></testcase></testsuite></testsuites>"""
+</properties><failure message="inconclusive: no session answers it; \
+import one, or name it with --question SESSION=ID" type="inconclusive">\
+no session answers it; import one, or name it with --question SESSION=ID</failure>\
+</testcase></testsuite></testsuites>"""
 
 MARKDOWN = """\
 ## spangrade: broken
@@ -91,7 +99,8 @@ Dataset `golden.json`, run `r1`, exit code 3.
 - **broken** `s4`, question `q3`: `mine: ZeroDivisionError`
 - **failed** `s2`, question `q1`: `recall: missing: find; polite: rude`
 - **inconclusive** `s3`, question `q2`: `cost: no price`
-- **inconclusive** no session, question `q4`: `no session answers it`
+- **inconclusive** no session, question `q4`: \
+`no session answers it; import one, or name it with --question SESSION=ID`
 - **unmatched** `s5`: `no golden question has its user inputs`
 
 ### Metrics

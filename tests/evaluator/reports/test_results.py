@@ -63,7 +63,13 @@ def graded(folder: Path) -> Run:
             {"polite": judged(2.0, "curt"), "recall": Score(-0.5, False, "no find")},
         ),
         Grade("s3", None, Verdict.UNMATCHED, "no golden question", {"cost": Inconclusive("no price")}),
-        Grade(None, "q2", Verdict.INCONCLUSIVE, "no session answers it", {}),
+        Grade(
+            None,
+            "q2",
+            Verdict.INCONCLUSIVE,
+            "no session answers it; import one, or name it with --question SESSION=ID",
+            {},
+        ),
     ]
     run = Run("r1", "golden.json")
     read = [recorded("s1", 100), recorded("not graded", 7), recorded("@s2", 200, "a\x00\nb")]
@@ -156,7 +162,7 @@ def test_the_csv_has_a_row_per_session_and_no_formula(tmp_path: Path) -> None:
             "sub_agent_trace": "",
             "trace_summary": "",
             "verdict": "inconclusive",
-            "reason": "no session answers it",
+            "reason": "no session answers it; import one, or name it with --question SESSION=ID",
             **unmeasured,
         },
     ]
