@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spangrade.tracer._messages import Part, messages, plain
+from spangrade.tracer._streams import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,14 @@ class Response:
 
 
 def read_response(response: object) -> Response:
-    """Read a client's response. Raises TypeError if it is not one of those named above."""
-    document = plain(response)
+    """Read a client's response, or the list of a stream's chunks.
+
+    Raises TypeError if it is not one of those named above.
+    """
+    if isinstance(response, list | tuple):
+        document = whole([plain(chunk) for chunk in response])
+    else:
+        document = plain(response)
     if isinstance(document, dict):
         if isinstance(document.get("choices"), list):
             return _openai_chat(document)
@@ -63,48 +70,37 @@ def read_response(response: object) -> Response:
 
 
 def _openai_chat(document: Part) -> Response:
-    usage = _object(document.get("usage"))
-    read, written = (
-        _object(usage.get("prompt_tokens_details")),
-        _object(usage.get("completion_tokens_details")),
+    choices = tuple(
+        (choice.get("message"), _text(choice.get("finish_reason")))
+        for choice in _objects(document["choices"])
     )
-    return Response(
-        tuple(
-            (choice.get("message"), _text(choice.get("finish_reason")))
-            for choice in _objects(document["choices"])
-        ),
-        _text(document.get("model")),
-        _text(document.get("id")),
-        Tokens(
-            _count(usage.get("prompt_tokens")),
-            _count(usage.get("completion_tokens")),
-            _count(read.get("cached_tokens")),
-            _count(read.get("cache_write_tokens")),
-            _count(written.get("reasoning_tokens")),
-        ),
-    )
+    return _openai(document, choices, "prompt_tokens", "completion_tokens")
 
 
 def _openai_responses(document: Part) -> Response:
-    usage = _object(document.get("usage"))
-    read, written = _object(usage.get("input_tokens_details")), _object(usage.get("output_tokens_details"))
     items = _objects(document["output"])
     # One answer in several items: its texts, then its calls.
     contents = [item.get("content") if item.get("type") == "message" else [item] for item in items]
     answer = [part for content in contents if isinstance(content, list) for part in content]
     incomplete = _object(document.get("incomplete_details")).get("reason")
-    return Response(
-        ((answer, _text(incomplete) or _text(document.get("status"))),),
-        _text(document.get("model")),
-        _text(document.get("id")),
-        Tokens(
-            _count(usage.get("input_tokens")),
-            _count(usage.get("output_tokens")),
-            _count(read.get("cached_tokens")),
-            _count(read.get("cache_write_tokens")),
-            _count(written.get("reasoning_tokens")),
-        ),
+    ended = _text(incomplete) or _text(document.get("status"))
+    return _openai(document, ((answer, ended),), "input_tokens", "output_tokens")
+
+
+def _openai(
+    document: Part, choices: tuple[tuple[Any, str | None], ...], input_name: str, output_name: str
+) -> Response:
+    """Return a response of OpenAI, whose two APIs name the counts differently."""
+    usage = _object(document.get("usage"))
+    read, written = (_object(usage.get(f"{name}_details")) for name in (input_name, output_name))
+    tokens = Tokens(
+        _count(usage.get(input_name)),
+        _count(usage.get(output_name)),
+        _count(read.get("cached_tokens")),
+        _count(read.get("cache_write_tokens")),
+        _count(written.get("reasoning_tokens")),
     )
+    return Response(choices, _text(document.get("model")), _text(document.get("id")), tokens)
 
 
 def _anthropic(document: Part) -> Response:

@@ -170,7 +170,7 @@ class LLMCall(Operation):
         """Record what a client returned: answer, tool calls, tokens, model, id and why the answer ended.
 
         `response` is OpenAI's chat completion or Response, Anthropic's message or Gemini's
-        `GenerateContentResponse`, an object or a dictionary. Of a stream, pass the complete response.
+        `GenerateContentResponse`, an object or a dictionary, or the list of the chunks of a stream.
         """
         if not self.span.is_recording():
             return
