@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import Observation, ToolCall
 from spangrade.converters.spans.values import count, json_text, literal, objects, text
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.span import Span
 
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
@@ -57,10 +58,17 @@ def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
         if value["graph"] == _PARENT and text(value["goto"]):
             changes["handoff_to"] = value["goto"]
     if message is not None and message.role == "tool":
-        changes["result"] = json_text(message.content)
+        changes["result"] = _result(message.content)
         changes["call_id"] = observation.call_id or text(message.fields.get("tool_call_id"))
         changes["failed"] = observation.failed or message.fields.get("status") == "error"
     return changes
+
+
+def _result(content: Any) -> str | None:
+    """Return a message's content as JSON text; a text that is not an object, list or string stays a text."""
+    if isinstance(content, str) and not content.startswith(("{", "[", '"')):
+        return canonical(content)
+    return json_text(content)
 
 
 def _is_wrapped(value: Any) -> bool:

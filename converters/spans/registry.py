@@ -23,6 +23,7 @@ ORDER = (
     "adk",
     "langchain",
     "logfire",
+    "logfire-agents",
     "vercel",
     "litellm",
     "mastra",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 
@@ -51,9 +53,11 @@ def _same_call(outer: Observation, inner: Observation) -> bool:
 
 
 def _completed(outer: Observation, inner: Observation) -> Observation:
-    missing = {
+    missing: dict[str, Any] = {
         name: value
         for name, value in inner._asdict().items()
-        if value is not None and value != () and getattr(outer, name) in (None, ())
+        if value not in (None, (), False) and getattr(outer, name) in (None, ())
     }
+    if outer.continues is None:
+        missing["continues"] = inner.continues
     return outer._replace(**missing) if missing else outer
