@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import Observation, ToolCall
+from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
 from spangrade.converters.spans.values import count, json_text, literal, objects, text
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.span import Span
@@ -61,6 +61,7 @@ def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
         changes["result"] = _result(message.content)
         changes["call_id"] = observation.call_id or text(message.fields.get("tool_call_id"))
         changes["failed"] = observation.failed or message.fields.get("status") == "error"
+        changes["name"] = observation.name or text(message.fields.get("name"))
     return changes
 
 
@@ -113,6 +114,21 @@ def model_output(value: Any) -> dict[str, Any]:
         counts = usage.get(details) if isinstance(usage, dict) else None
         changes[name] = count(counts.get(key)) if isinstance(counts, dict) else None
     return changes
+
+
+def new_tool_messages(value: Any) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
+    """Return the tool calls and results in a graph's state after the user's last message."""
+    messages = _messages(value)
+    last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
+    calls = [call for m in messages[last + 1 :] for call in objects(m.fields.get("tool_calls"))]
+    results = [message for message in messages[last + 1 :] if message.role == "tool"]
+    return (
+        tuple(ToolCall(text(c.get("name")), text(c.get("id")), json_text(c.get("args"))) for c in calls),
+        tuple(
+            ToolResult(text(m.fields.get("name")), text(m.fields.get("tool_call_id")), _result(m.content))
+            for m in results
+        ),
+    )
 
 
 def generated_message(value: Any) -> Any:

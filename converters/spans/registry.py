@@ -32,6 +32,7 @@ ORDER = (
     "strands",
     "traceloop",
     "openai-agents",
+    "autogen",
     "claude-code",
     "genkit",
     "haystack",

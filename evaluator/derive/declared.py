@@ -27,12 +27,14 @@ def tool_declarations(tree: Tree) -> list[dict[str, Any]] | None:
             tool = key[0], text(declaration.get("name")) or canonical(declaration)
             if len(declaration) > len(declared.get(tool, ())):
                 declared[tool] = declaration
-    described = {one["name"] for one in declared.values() if "name" in one and len(one) > 1}
+    described = {
+        one["name"] for one in declared.values() if isinstance(one.get("name"), str) and len(one) > 1
+    }
     distinct = {canonical(one): one for one in declared.values()}
     return [
         {"function_declarations": [one]} if "name" in one else one
         for one in distinct.values()
-        if len(one) > 1 or one.get("name") not in described
+        if len(one) > 1 or text(one.get("name")) not in described
     ] or None
 
 

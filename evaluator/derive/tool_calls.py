@@ -10,6 +10,7 @@ import orjson
 
 from spangrade.converters.spans.observation import Observation, ToolCall
 from spangrade.evaluator.derive.handoffs import is_handoff
+from spangrade.evaluator.derive.run_messages import with_messages_of_runs
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import seconds
 from spangrade.evaluator.derive.turns import Group
@@ -36,7 +37,8 @@ def tool_observations(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Ob
     recorded = any(o.kind == "tool" for group in groups for o in group.members)
     result: list[tuple[int, Observation]] = []
     for turn, group in enumerate(groups, 1):
-        requested = calls_from_messages([o._replace(agent=tree.agent_of(o)) for o in group.calls])
+        llm_calls = [o._replace(agent=tree.agent_of(o)) for o in group.calls]
+        requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members))
         spans = [o for o in group.members if o.kind == "tool"]
         tools = completed(spans, requested) if recorded else observations_of(requested)
         result += [(turn, o) for o in tools]

@@ -24,6 +24,7 @@ _CONTENT = {
     "pydantic-ai": "set InstrumentationSettings(include_content=True)",
     "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",
     "agent_framework": "set ENABLE_SENSITIVE_DATA=true",
+    "autogen": "unset AUTOGEN_DISABLE_RUNTIME_TRACING",
     "claude-code": "set OTEL_LOG_USER_PROMPTS=1, OTEL_LOG_TOOL_DETAILS=1 and OTEL_LOG_TOOL_CONTENT=1, "
     "and import the logs too",
     "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",

@@ -17,6 +17,9 @@ from spangrade.converters.spans.values import count, first_text, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
+# The tools that start a sub-agent, of whose arguments the log has only some.
+_PARTLY_LOGGED = ("Agent", "Task")
+
 
 def claims(span: Span, /) -> bool:
     """Return whether Claude Code named a span."""
@@ -57,13 +60,14 @@ def _interaction(attributes: Mapping[str, Any], logs: Sequence[LogRecord]) -> di
         "kind": "turn",
         "user_input": text(attributes.get("user_prompt")),
         "response": first_text(reversed(answers)),
-        "tool_calls": tuple(
-            ToolCall(
-                None, text(log.attributes.get("tool_use_id")), json_text(log.attributes.get("tool_input"))
-            )
-            for log in _events(logs, "tool_result")
-        ),
+        "tool_calls": tuple(_call(log.attributes) for log in _events(logs, "tool_result")),
     }
+
+
+def _call(result: Mapping[str, Any]) -> ToolCall:
+    is_whole = result.get("tool_name") not in _PARTLY_LOGGED
+    arguments = json_text(result.get("tool_input")) if is_whole else None
+    return ToolCall(None, text(result.get("tool_use_id")), arguments)
 
 
 def _execution(

@@ -37,6 +37,10 @@ _OWN |= {"gen_ai.workflow.nodes", "langgraph.command.goto_node"}
 _SCOPES = frozenset({"opentelemetry.instrumentation.langchain", "opentelemetry.instrumentation.crewai"})
 _KINDS: dict[str | None, Kind] = {"workflow": "workflow", "agent": "agent", "task": "other", "tool": "tool"}
 # The node that calls the model, in the graph that LangChain makes of an agent.
+# What LangChain's callbacks in TypeScript take for a workflow: the parts that a graph is made of.
+_PARTS = "Runnable"
+# A class of LangChain's tools in TypeScript, whose name stands in place of a tool's.
+_TOOL_CLASSES = frozenset({"DynamicStructuredTool", "DynamicTool", "StructuredTool", "Tool"})
 _MODEL_NODES = frozenset({"model", "agent"})
 
 
@@ -77,8 +81,13 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
 
 def _kind(observation: Observation, attributes: Mapping[str, Any]) -> Kind:
     kind = text(attributes.get("traceloop.span.kind"))
+    name = text(attributes.get("traceloop.workflow.name")) or ""
     if kind == "handoff" or "langgraph.command.goto_node" in attributes:
         return "handoff"
+    if kind == "task" and observation.kind == "tool":  # LangChain's callbacks in TypeScript
+        return "tool"
+    if kind == "workflow" and name.startswith(_PARTS):
+        return "other"
     if kind in _KINDS:
         return _KINDS[kind]
     if text(attributes.get("llm.request.type")) in {"chat", "completion"}:
@@ -98,7 +107,10 @@ def _run(span: Span, observation: Observation, attributes: Mapping[str, Any]) ->
     is_whole = _PROPERTIES + "langgraph_node" not in attributes
     metadata = json_object(attributes.get("traceloop.entity.input")).get("metadata")
     ids = map(metadata.get, _CONVERSATION_IDS) if isinstance(metadata, dict) else ()
+    calls, results = langchain_values.new_tool_messages(output)
     return {
+        "tool_calls": observation.tool_calls or calls,
+        "tool_results": observation.tool_results or results,
         "conversation_id": observation.conversation_id or first_text(ids),
         "user_input": observation.user_input or run_io.user_input(value, topmost=topmost),
         "response": observation.response or run_io.response(output, topmost=topmost),
@@ -112,6 +124,8 @@ def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observatio
     value = parse_json(attributes.get("traceloop.entity.input", attributes.get("gen_ai.tool.call.arguments")))
     output = parse_json(attributes.get("traceloop.entity.output", attributes.get("gen_ai.tool.call.result")))
     call_id = observation.call_id
+    if isinstance(value, dict) and value.keys() == {"args"} and isinstance(value["args"], list):
+        value = parse_json(value["args"][0]) if len(value["args"]) == 1 else None  # TypeScript's callbacks
     if isinstance(value, dict) and "input_str" in value:
         if isinstance(context := value.get("kwargs"), dict):
             call_id = call_id or text(context.get("tool_call_id"))
@@ -120,16 +134,19 @@ def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observatio
         output = parse_json(output["output"])
     output = run_io.python_value(output)
     # In TypeScript, a tool's span has the name of its agent, too.
-    name = first_text((attributes.get(semconv.TOOL_NAME), attributes.get("traceloop.entity.name")))
-    name = name or (observation.name if observation.kind == "tool" else None)
+    entity = text(attributes.get("traceloop.entity.name"))
+    is_class = entity in _TOOL_CLASSES
+    name = None if is_class else first_text((attributes.get(semconv.TOOL_NAME), entity))
+    name = name or (observation.name if observation.kind == "tool" and not is_class else None)
     tool = observation._replace(
-        kind="tool" if name else "other",
+        kind="tool" if name or is_class else "other",
         name=name,
         call_id=call_id,
         arguments=json_text(run_io.arguments(value)),
         result=json_text(output),
     )
-    return tool._replace(**run_io.tool_output(tool, output))
+    tool = tool._replace(**run_io.tool_output(tool, output))
+    return tool if tool.name else tool._replace(kind="other")
 
 
 def _handoff(observation: Observation, attributes: Mapping[str, Any]) -> Observation:
