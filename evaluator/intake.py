@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from spangrade.evaluator.derive import update
+import nanoarrow as na
+
+from spangrade.evaluator.derive.portion import NO_SETTINGS, Settings, settings_of
+from spangrade.evaluator.derive.sync import derive_new
+from spangrade.evaluator.parts import ReadPart, part_groups, read_parts, read_parts_at_once
+from spangrade.evaluator.windows import OpenStore, derive_in_windows
+from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
 from spangrade.tracer.errors import ExitCode, InputError
-from spangrade.tracer.files import read
-from spangrade.tracer.span import LogRecord, Problem, Span
+from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
-from spangrade.tracer.store.arrow import arrow_column
+from spangrade.tracer.store.arrow import Table, arrow_column, from_ipc
+
+WRITE = 16_384  # rows that are written at once, and derived then
+_SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
 
 _log = logging.getLogger("spangrade")
 
@@ -46,24 +55,15 @@ class Intake:
     added: Added = field(default_factory=lambda: Added(0, 0, 0))
     records_lost: int = 0
     files_lost: int = 0
+    settings: Settings = NO_SETTINGS
 
-    def records(
-        self, paths: Iterable[Path], on_problem: Callable[[Problem], None]
-    ) -> Iterator[Span | LogRecord]:
-        """Yield the records of files; what cannot be read is reported, counted and left out."""
-        for path in paths:
-            try:
-                for record in read(path):
-                    if isinstance(record, Problem):
-                        self.records_lost += record.dropped
-                        on_problem(record)
-                        continue
-                    if record.trace_id is not None:
-                        self.traces.add(record.trace_id)
-                    yield record
-            except InputError as error:
-                self.files_lost += 1
-                on_problem(Problem(str(path), str(error).removeprefix(f"{path}: ")))
+    def count(self, part: ReadPart, on_problem: Callable[[Problem], None]) -> None:
+        """Count what a part comes to, and report its problems."""
+        self.traces |= part.traces
+        self.records_lost += sum(problem.dropped for problem in part.problems) - part.files_lost
+        self.files_lost += part.files_lost
+        for problem in part.problems:
+            on_problem(problem)
 
     @property
     def incomplete(self) -> bool:
@@ -74,43 +74,108 @@ class Intake:
 def check_files(paths: Iterable[Path], callbacks: Callbacks = DEFAULT) -> None:
     """Read files and keep nothing. Raises InputError if anything in them cannot be read."""
     intake = Intake()
-    for _ in intake.records(paths, callbacks.on_problem):
+    for _ in _parts_read(intake, paths, callbacks, workers=1):
         pass
     if intake.incomplete:
         raise InputError("nothing imported: --strict, and not everything could be read")
 
 
 def start_import(
-    db: Path, paths: Iterable[Path], callbacks: Callbacks = DEFAULT
-) -> tuple[Intake, Iterator[Span | LogRecord]]:
-    """Return the intake of files, and their records for `import_records`.
+    db: Path, paths: Sequence[Path], callbacks: Callbacks = DEFAULT, workers: int | None = 1
+) -> tuple[Intake, Iterator[ReadPart]]:
+    """Return the intake of files, and what is read of them for `import_parts`.
 
-    Raises InputError if nothing in them can be read and the database does not exist: it is not created then.
+    So many processes read them; None is as many as are worth it. Raises InputError if nothing in them can be
+    read and the database does not exist: it is not created then.
     """
     callbacks.on_progress("importing")
     intake = Intake()
-    records = intake.records(paths, callbacks.on_problem)
+    parts = _parts_read(intake, paths, callbacks, workers or default_workers(_spans_in(paths)))
     if db.exists():
-        return intake, records
-    first = list(islice(records, 1))
-    if not first and intake.incomplete:
-        raise InputError(f"{db}: not created, because nothing could be imported")
-    return intake, chain(first, records)
+        return intake, parts
+    skipped = []
+    for part in parts:
+        skipped.append(part)
+        if part.rows:
+            break
+    else:
+        if intake.incomplete:
+            raise InputError(f"{db}: not created, because nothing could be imported")
+    return intake, chain(skipped, parts)
 
 
-def import_records(
-    store: Store, intake: Intake, records: Iterable[Span | LogRecord], callbacks: Callbacks = DEFAULT
+def _spans_in(paths: Iterable[Path]) -> float:
+    """Return about how many spans files hold, by their size."""
+    size = 0.0
+    for path in paths:
+        with suppress(OSError):
+            size += path.stat().st_size * (8 if path.suffix == ".gz" else 1)
+    return size / _SPAN_BYTES
+
+
+def _parts_read(
+    intake: Intake, paths: Iterable[Path], callbacks: Callbacks, workers: int
+) -> Iterator[ReadPart]:
+    """Yield what is read of files, in order; what cannot be read is reported and counted."""
+    jobs = ((group, intake.settings) for group in part_groups(paths))
+    with workers_in_order(workers) as in_order:
+        for parts in in_order(read_parts if workers == 1 else read_parts_at_once, jobs):
+            for part in parts:
+                intake.count(part, callbacks.on_problem)
+                yield part
+
+
+def import_parts(
+    open_store: OpenStore, intake: Intake, parts: Iterable[ReadPart], callbacks: Callbacks = DEFAULT
 ) -> None:
-    """Store the records of an intake, and derive their sessions."""
-    intake.added = store.add(records)
+    """Store what was read of files, and derive their sessions. The database is open in short windows."""
+    with open_store() as store:
+        intake.settings = settings_of(store)
+    with few_collections():
+        for group in _in_writes(parts):
+            with open_store() as store:
+                _write(store, intake, group)
     if intake.traces:
-        with store.transaction():
+        with open_store() as store, store.transaction():
             store.query("DELETE FROM last_import")
             store.query(
                 "INSERT INTO last_import FROM traces", traces=arrow_column("trace_id", sorted(intake.traces))
             )
     callbacks.on_progress("deriving sessions")
-    update(store)
+    derive_in_windows(open_store)
+
+
+def _in_writes(parts: Iterable[ReadPart]) -> Iterator[list[ReadPart]]:
+    """Yield parts in groups of at least `WRITE` rows."""
+    group: list[ReadPart] = []
+    rows = 0
+    for part in parts:
+        group.append(part)
+        rows += part.rows
+        if rows >= WRITE:
+            yield group
+            group, rows = [], 0
+    if group:
+        yield group
+
+
+def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:
+    """Store the rows of parts, and the sessions that are whole in them."""
+    tables: dict[Table, list[na.Array]] = {}
+    for part in parts:
+        for table, rows in part.tables.items():
+            tables.setdefault(table, []).append(from_ipc(rows))
+    added = store.add_rows(tables)
+    repeated = sum(part.repeated for part in parts)
+    intake.added = Added(
+        intake.added.spans + added.spans,
+        intake.added.logs + added.logs,
+        intake.added.duplicates + added.duplicates + repeated,
+    )
+    # Of a duplicate, the database keeps the other one.
+    portions = [part.portion for part in parts if part.settings == intake.settings and not added.duplicates]
+    for _ in derive_new(store, portions):
+        pass
 
 
 class Imported(NamedTuple):

@@ -12,18 +12,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import duckdb
 
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
+from spangrade.evaluator.derive.sync import forget, pending_spans
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
 from spangrade.evaluator.grading.metadata import groups_of
 from spangrade.evaluator.grading.selection import ALL, Selection
-from spangrade.evaluator.intake import DEFAULT, Callbacks, import_records, start_import
+from spangrade.evaluator.intake import DEFAULT, Callbacks, import_parts, start_import
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
@@ -36,6 +38,8 @@ from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.session import Session
+from spangrade.evaluator.windows import derive_in_windows
+from spangrade.evaluator.workers import default_workers, workers_in_order
 from spangrade.tracer.errors import InputError, OldSchemaError, StoreError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -71,6 +75,21 @@ def up_to_date(
         update(store)
     with Store.open(db, read_only=True, confined=confined, wait_s=wait_s) as store:
         yield store
+
+
+def derive(db: Path, *, again: bool = False, workers: int | None = 1) -> int:
+    """Derive the sessions that are out of date, or all of them again; return how many.
+
+    So many processes read spans; None is as many as are worth it. The database is open in short windows.
+    Raises StoreLockedError if another process has it open for longer than `RUN_WAIT_S` in between.
+    """
+    with Store.open(db, wait_s=WAIT_S) as store:
+        drain(store)
+        if again:
+            forget(store)
+        workers = workers or default_workers(pending_spans(store))
+    with workers_in_order(workers) as in_order:
+        return derive_in_windows(partial(Store.open, db, wait_s=RUN_WAIT_S), in_order)
 
 
 def _open_to_read(db: Path, confined: bool, wait_s: float) -> Store:
@@ -197,14 +216,15 @@ def grade_dataset(
     questions = selection.where.chosen(golden.questions)
 
     if recordings:
-        intake, records = start_import(db, recordings, callbacks)
+        intake, parts = start_import(db, recordings, callbacks)
     elif golden.spans is None and not db.exists():
         raise StoreError(f"{db}: no such database: import spans first, or name another with --db")
+    if recordings:
+        import_parts(partial(Store.open, db, wait_s=WAIT_S), intake, parts, callbacks)
+        incomplete |= intake.incomplete
     with Store.open(db, wait_s=WAIT_S) as store:
         only: set[str] | None = None
         if recordings:
-            import_records(store, intake, records, callbacks)
-            incomplete |= intake.incomplete
             only = _sessions_of(store, intake.traces)
         elif golden.spans is not None:
             store.add(golden.spans)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from paths import RECORDED, RECORDED_MORE
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, update
-from spangrade.evaluator.intake import import_records, start_import
+from spangrade.evaluator.intake import import_parts, start_import
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -74,4 +75,4 @@ def observed(
 
 def import_files(store: Store, paths: Iterable[Path]) -> None:
     """Import files into an open database, and derive their sessions."""
-    import_records(store, *start_import(store.path, paths))
+    import_parts(lambda: nullcontext(store), *start_import(store.path, list(paths)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +13,7 @@ from functools import cache
 from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import orjson
 
@@ -65,6 +66,46 @@ def read(path: Path) -> Iterator[Span | LogRecord | Problem]:
         raise InputError(f"{path}: cannot read: {error.strerror or error}") from error
 
 
+class Part(NamedTuple):
+    """A part of a file that can be read by itself: the file or, of JSON Lines, lines from line `first` on."""
+
+    path: Path
+    size: int  # bytes
+    first: int = 1
+    lines: bytes | None = None
+
+
+def parts(path: Path, size: int) -> Iterator[Part]:
+    """Yield a file's parts. JSON Lines are cut after the line that reaches `size` bytes; others are one part.
+
+    Raises nothing: `read_part` does for a file that cannot be used.
+    """
+    try:
+        with path.open("rb") as file:
+            opening = list(_opening(file)) if _JSON.match(file.peek(512)) else []
+            if not _lines_follow(_filled(opening)):
+                yield Part(path, os.fstat(file.fileno()).st_size)
+                return
+            first, lines, length = 1, [], 0
+            for line in chain(opening, file):
+                lines.append(line)
+                length += len(line)
+                if length >= size:
+                    yield Part(path, length, first, b"".join(lines))
+                    first, lines, length = first + len(lines), [], 0
+            if lines:
+                yield Part(path, length, first, b"".join(lines))
+    except OSError:
+        yield Part(path, 0)
+
+
+def read_part(part: Part) -> Iterator[Span | LogRecord | Problem]:
+    """Yield the records of a part, as `read` those of a file."""
+    if part.lines is None:
+        return read(part.path)
+    return _lines(BytesIO(part.lines), part.path, part.first)
+
+
 def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
     """Read OTLP: an export request for spans or logs, as JSON or as the bytes of its protobuf message."""
     if isinstance(document, bytes):
@@ -105,7 +146,7 @@ def _read(stream: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[Span |
         yield from _whole(stream.read(_MAX_MESSAGE), path)
         return
     opening = list(_opening(stream))
-    filled = [line for line in opening if not line.isspace()]
+    filled = _filled(opening)
     if _lines_follow(filled):
         yield from _lines(chain(opening, stream), path)
         return
@@ -137,6 +178,10 @@ def _opening(lines: Iterable[bytes]) -> Iterator[bytes]:
             return
 
 
+def _filled(lines: Iterable[bytes]) -> list[bytes]:
+    return [line for line in lines if not line.isspace()]
+
+
 def _lines_follow(opening: Sequence[bytes]) -> bool:
     """Return whether a file that begins with these lines is JSON Lines, not one long document."""
     if len(opening) < 2:
@@ -151,10 +196,10 @@ def _lines_follow(opening: Sequence[bytes]) -> bool:
     return True
 
 
-def _lines(lines: Iterable[bytes], path: Path) -> Iterator[Span | LogRecord | Problem]:
-    number = 0
+def _lines(lines: Iterable[bytes], path: Path, first: int = 1) -> Iterator[Span | LogRecord | Problem]:
+    number = first - 1
     try:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(lines, first):
             if line.isspace():
                 continue
             where = f"{path}:{number}"

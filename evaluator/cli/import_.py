@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, OutputFormat, Workers
 from spangrade.evaluator.cli.output import database, print_json, warn_not_understood
 from spangrade.tracer.terminal import print_line, warn
 
@@ -32,6 +32,7 @@ def import_(
             'remembers it; "" forgets it.',
         ),
     ] = None,
+    workers: Workers = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Import recorded spans and logs, and derive sessions from them.
@@ -44,6 +45,7 @@ def import_(
             strict=strict,
             session_from=_named(session_from),
             ignore_scopes=_named(ignore_scope),
+            workers=workers,
         )
     if format is Format.JSON:
         print_json(imported._asdict())

@@ -26,6 +26,15 @@ Db = Annotated[
     ),
 ]
 OutputFormat = Annotated[Format, typer.Option("--format", help="A table, or JSON alone on standard output.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Processes that read spans.",
+        show_default="the number of CPUs, up to 4; 1 below 20,000 spans",
+    ),
+]
 MetricsFiles = Annotated[
     list[Path] | None,
     typer.Option(

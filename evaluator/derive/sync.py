@@ -11,6 +11,8 @@ another process. Memory does not grow with the database.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -103,23 +105,30 @@ def stale(store: Store) -> bool:
     return done is None or _newest(store) > done or bool(store.query("FROM derived.read_again LIMIT 1"))
 
 
-def steps(store: Store, in_order: InOrder = map) -> Iterator[set[str]]:
+def steps(store: Store, in_order: InOrder = map, until_s: float = math.inf) -> Iterator[set[str]]:
     """Do what `update` does in steps, each a transaction, and yield the ids of the sessions of each.
 
-    It can be left after any step; another call continues there. `in_order` calls a function for each of
-    some arguments, perhaps in other processes, and yields the results in order.
+    It can be left after any step, and does not start another one when `time.monotonic()` is past `until_s`;
+    another call continues there, and `stale` returns whether one is needed. `in_order` calls a function for
+    each of some arguments, perhaps in other processes, and yields the results in order.
     """
-    yield from derive_new(store, in_order=in_order)
+    yield from derive_new(store, (), in_order, until_s)
+    if _newest(store) > (_derived_up_to(store) or 0):
+        return
     settings = settings_of(store)
     while wanted := _next_noted(store):
         yield _derive_again(store, wanted, settings)
+        if time.monotonic() >= until_s:
+            return
 
 
-def derive_new(store: Store, portions: Iterable[Portion] = (), in_order: InOrder = map) -> Iterator[set[str]]:
+def derive_new(
+    store: Store, portions: Iterable[Portion] = (), in_order: InOrder = map, until_s: float = math.inf
+) -> Iterator[set[str]]:
     """Derive the sessions that are whole in new traces; note the others that these belong to.
 
     `portions` are what records come to that are in the database, which had none of them before: their spans
-    are not read. Yields the ids of the sessions of each step.
+    are not read. Yields the ids of the sessions of each step; for the other arguments see `steps`.
     """
     done = _derived_up_to(store)
     if done is None:
@@ -132,10 +141,19 @@ def derive_new(store: Store, portions: Iterable[Portion] = (), in_order: InOrder
     _note(store, sessions_with_logs(store, after=done))
     for portion in portions:
         yield _keep_fresh(store, portion, pending)
-    jobs = _jobs(store, _slices(pending.values()))
-    for portion in in_order(portion_of_rows, jobs):
+    slices = list(_slices(pending.values()))
+    kept = 0
+    for portion in in_order(portion_of_rows, _jobs(store, slices, until_s)):
         yield _keep(store, portion, portion.places, pending)
-    store.query("UPDATE derived.progress SET seq = $seq", {"seq": newest})
+        kept += 1
+    if kept == len(slices):
+        store.query("UPDATE derived.progress SET seq = $seq", {"seq": newest})
+
+
+def pending_spans(store: Store) -> int:
+    """Return how many spans arrived since the last derivation."""
+    done = _derived_up_to(store) or 0
+    return _scalar(store, f"SELECT count(*) FROM spans WHERE seq > {done}") or 0  # noqa: S608 (a number)
 
 
 def forget(store: Store) -> None:
@@ -180,10 +198,16 @@ def _slices(pending: Iterable[PendingTrace]) -> Iterator[list[PendingTrace]]:
         yield traces
 
 
-def _jobs(store: Store, slices: Iterable[Sequence[PendingTrace]]) -> Iterator[tuple[StoredRows, Settings]]:
+def _jobs(
+    store: Store, slices: Iterable[Sequence[PendingTrace]], until_s: float
+) -> Iterator[tuple[StoredRows, Settings]]:
+    """Yield the rows of slices, at least of one, until a time."""
     settings = settings_of(store)
     for traces in slices:
-        yield stored_rows(store, [trace.range for trace in traces]), settings
+        rows = stored_rows(store, [trace.range for trace in traces])
+        yield rows._replace(spans=list(rows.spans)), settings  # for another process
+        if time.monotonic() >= until_s:
+            return
 
 
 def portion_of_rows(job: tuple[StoredRows, Settings]) -> Portion:

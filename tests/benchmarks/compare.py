@@ -56,6 +56,8 @@ def differences(one: Path, other: Path) -> Iterable[str]:
                 {"schema": schema, "table": table},
             ).fetchall()
             kept = [c for (c,) in columns if c not in IGNORED and f"{c} of {table}" not in IGNORED]
+            if not kept:
+                continue
             selected = ", ".join(f'"{column}"::VARCHAR' for column in kept)
             for left, right in (("one", "other"), ("other", "one")):
                 rows = connection.execute(

@@ -46,8 +46,8 @@ COLUMNS = {
 }
 
 
-def rows_of(records: Iterable[Span | LogRecord]) -> dict[Table, na.Array]:
-    """Return records as the columns of their tables; a span that occurs twice is kept once."""
+def distinct(records: Iterable[Span | LogRecord]) -> tuple[list[Span], list[LogRecord]]:
+    """Return the spans and the logs among records; a span that occurs twice is kept once, as it was first."""
     spans: dict[tuple[str, str], Span] = {}
     logs: list[LogRecord] = []
     for record in records:
@@ -55,9 +55,19 @@ def rows_of(records: Iterable[Span | LogRecord]) -> dict[Table, na.Array]:
             spans.setdefault((record.trace_id, record.span_id), record)
         else:
             logs.append(record)
+    return list(spans.values()), logs
+
+
+def rows_of(records: Iterable[Span | LogRecord]) -> dict[Table, na.Array]:
+    """Return records as the columns of their tables; a span that occurs twice is kept once."""
+    return table_rows(*distinct(records))
+
+
+def table_rows(spans: Sequence[Span], logs: Sequence[LogRecord]) -> dict[Table, na.Array]:
+    """Return spans and logs, each of them once, as the columns of their tables."""
     tables: dict[Table, na.Array] = {}
     if spans:
-        tables["spans"] = arrow_rows(list(spans.values()), _SPAN_TYPES)
+        tables["spans"] = arrow_rows(spans, _SPAN_TYPES)
     if logs:
         tables["logs"] = arrow_rows(logs, _LOG_TYPES)
     return tables

@@ -183,7 +183,12 @@ class Store:
         )
         if len(parts) > 1 and distinct < len(rows):  # two parts share a record: the second must see the first
             return sum(self._insert(table, [part]) for part in parts)
-        inserted = self.query(statement(f"insert_{table}"), {"first": first, "last": last}, incoming=rows)
+        times = {"first": first, "last": last}
+        if table == "spans" and not self.query(statement("present_spans"), times, incoming=rows):
+            # Most deliveries. Without the join rows keep their order and take 7 µs each, not 9.
+            inserted = self.query("INSERT INTO spans BY NAME FROM incoming", incoming=rows)
+        else:
+            inserted = self.query(statement(f"insert_{table}"), times, incoming=rows)
         return int(inserted[0][0])
 
     @contextmanager

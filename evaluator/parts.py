@@ -1,0 +1,97 @@
+"""Parts of recorded files, each read by itself, in any process: their rows, and what their spans come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from spangrade.evaluator.derive.portion import Portion, Settings, portion_of
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.files import Part, parts, read_part
+from spangrade.tracer.span import LogRecord, Problem, Span
+from spangrade.tracer.store.arrow import BATCH, Table, distinct, table_rows, to_ipc
+
+PART = 8_000_000  # bytes; about 4,000 spans with messages
+
+
+class ReadPart(NamedTuple):
+    """What reading a part comes to: its rows (Arrow IPC), and its portion by the settings of the database.
+
+    `repeated` is the number of records that are in the part already.
+    """
+
+    tables: dict[Table, bytes]
+    rows: int
+    portion: Portion
+    settings: Settings
+    traces: frozenset[str]
+    repeated: int
+    problems: list[Problem]
+    files_lost: int
+
+
+def part_groups(paths: Iterable[Path]) -> Iterator[list[Part]]:
+    """Yield the parts of files in groups of about `PART` bytes."""
+    group: list[Part] = []
+    size = 0
+    for path in paths:
+        for part in parts(path, PART):
+            group.append(part)
+            size += part.size
+            if size >= PART:
+                yield group
+                group, size = [], 0
+    if group:
+        yield group
+
+
+def read_parts(job: tuple[Sequence[Part], Settings]) -> Iterator[ReadPart]:
+    """Read a group of parts; yield what each `BATCH` of their records comes to."""
+    group, settings = job
+    problems: list[Problem] = []
+    files_lost = 0
+
+    def records() -> Iterator[Span | LogRecord]:
+        nonlocal files_lost
+        for part in group:
+            try:
+                for record in read_part(part):
+                    if isinstance(record, Problem):
+                        problems.append(record)
+                    else:
+                        yield record
+            except InputError as error:
+                files_lost += 1
+                problems.append(Problem(str(part.path), str(error).removeprefix(f"{part.path}: ")))
+
+    remaining = records()
+    while True:
+        batch = list(islice(remaining, BATCH))
+        yield _read(batch, settings, problems, files_lost)
+        if len(batch) < BATCH:
+            return
+        problems, files_lost = [], 0
+
+
+def read_parts_at_once(job: tuple[Sequence[Part], Settings]) -> list[ReadPart]:
+    """Read a group of parts, for another process."""
+    return list(read_parts(job))
+
+
+def _read(
+    records: Sequence[Span | LogRecord], settings: Settings, problems: list[Problem], files_lost: int
+) -> ReadPart:
+    spans, logs = distinct(records)
+    tables = table_rows(spans, logs)
+    return ReadPart(
+        {table: to_ipc(rows) for table, rows in tables.items()},
+        len(spans) + len(logs),
+        portion_of([spans], logs, settings),
+        settings,
+        frozenset(record.trace_id for record in records if record.trace_id is not None),
+        len(records) - len(spans) - len(logs),
+        problems,
+        files_lost,
+    )

@@ -1,0 +1,30 @@
+"""Deriving in short windows, between which others can open the database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from spangrade.evaluator.derive import stale
+from spangrade.evaluator.derive.sync import steps
+from spangrade.evaluator.workers import InOrder, few_collections
+from spangrade.tracer.store import Store
+
+# How long the database is open at a time, and closed then: a process that waits for it tries every 0.05 s.
+WINDOW_S = 2.0
+PAUSE_S = 0.1
+
+OpenStore = Callable[[], AbstractContextManager[Store]]
+
+
+def derive_in_windows(open_store: OpenStore, in_order: InOrder = map) -> int:
+    """Derive the sessions that are out of date; return how many. For `in_order` see `steps`."""
+    derived: set[str] = set()
+    with few_collections():
+        while True:
+            with open_store() as store:
+                derived.update(*steps(store, in_order, until_s=time.monotonic() + WINDOW_S))
+                if not stale(store):
+                    return len(derived)
+            time.sleep(PAUSE_S)

@@ -1,0 +1,78 @@
+"""Work in several processes, with the results in the order of the work."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+from spangrade.tracer.errors import SpangradeError
+
+MOST_WORKERS = 4  # the one process that writes the database is the limit then
+FEW_SPANS = 20_000  # below them, starting processes takes longer than they save
+
+_SELDOM = (100_000, 50, 100)
+
+InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+def default_workers(spans: float) -> int:
+    """Return how many processes are worth it for so many spans: the number of CPUs, up to `MOST_WORKERS`."""
+    return 1 if spans < FEW_SPANS else min(os.cpu_count() or 1, MOST_WORKERS)
+
+
+@contextmanager
+def workers_in_order(workers: int) -> Iterator[InOrder]:
+    """Give a function like the built-in `map` that calls functions in so many processes, itself for one.
+
+    It takes the next argument while earlier ones are worked on, but at most `workers` ahead. Raises
+    SpangradeError if a process is killed. The processes have ended when the block ends, however it does.
+    """
+    if workers <= 1:
+        yield map
+        return
+    # A process that is forked could inherit locks of the threads of DuckDB.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
+
+    def in_order(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
+        started: deque[Future[Any]] = deque()
+        for argument in arguments:
+            started.append(pool.submit(function, argument))
+            if len(started) > 2 * workers:
+                yield started.popleft().result()
+        while started:
+            yield started.popleft().result()
+
+    try:
+        yield in_order
+    except BrokenProcessPool as error:
+        raise SpangradeError(
+            "a worker process ended unexpectedly (killed, or out of memory): what was complete is kept; "
+            "run the command again, with --workers 1 if it happens again"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Look for cyclic garbage seldom: spans become hardly any, and looking takes a fifth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_SELDOM)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _start_worker() -> None:
+    """Leave Ctrl-C to the process that started this one, which ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(*_SELDOM)

@@ -1,0 +1,152 @@
+"""Several processes read spans: the tables are the same to the byte, and a failure leaves whole steps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from paths import SAMPLE
+
+import spangrade
+from spangrade import SpangradeError
+from spangrade.evaluator import intake, parts
+from spangrade.evaluator.derive import sync
+from spangrade.evaluator.workers import default_workers, workers_in_order
+from spangrade.tracer.store import Store
+
+SPANS = SAMPLE / "spans.otlp.jsonl"
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every process a line or two at a time."""
+    monkeypatch.setattr(parts, "PART", 10_000)
+    monkeypatch.setattr(intake, "WRITE", 20)
+    monkeypatch.setattr(sync, "SLICE", 10)
+
+
+def rows_of_all_tables(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    with Store.open(path, read_only=True) as store:
+        tables = store.query(
+            "SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE table_name <> 'arrivals'"
+        )
+        return {table: store.query(f"FROM {table}") for (table,) in tables}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Return recordings with repeated and damaged lines, and traces that several files share."""
+    folder = tmp_path_factory.mktemp("files")
+    lines = SPANS.read_text().splitlines()
+    (folder / "a.jsonl").write_text("\n".join([*lines, lines[0], "{oops", *lines[2:]]))
+    (folder / "b.json").write_text(lines[1])
+    (folder / "c.jsonl").write_text("\n".join(lines))
+    return [folder / "a.jsonl", folder / "missing.json", folder / "b.json", folder / "c.jsonl"]
+
+
+def test_the_tables_are_the_same_whatever_the_number_of_workers(files: list[Path], tmp_path: Path) -> None:
+    results = []
+    for workers in (1, 2, 3):
+        problems: list[str] = []
+        db = spangrade.open(
+            tmp_path / f"{workers}.duckdb", on_problem=lambda p, to=problems: to.append(str(p))
+        )
+        imported = db.import_files(files, workers=workers)._replace(db="")
+        after_import = rows_of_all_tables(db.path)
+        assert db.derive(all=True, workers=workers) == 4
+        results.append((imported, problems, after_import, rows_of_all_tables(db.path)))
+    assert results[0] == results[1] == results[2]
+    assert (results[0][0].spans, results[0][0].records_lost, results[0][0].files_lost) == (44, 1, 1)
+
+
+def test_what_an_import_derives_is_what_is_derived_again(files: list[Path], tmp_path: Path) -> None:
+    db = spangrade.open(tmp_path / "s.duckdb", on_problem=lambda problem: None)
+    db.import_files(files)
+    sessions = sorted(db.sessions(), key=lambda session: session.session_id)
+    db.derive(all=True)
+    assert sorted(db.sessions(), key=lambda session: session.session_id) == sessions
+
+
+def die(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+def test_a_worker_that_is_killed_is_an_error_and_ends_the_others() -> None:
+    def results() -> Iterator[int]:
+        with workers_in_order(2) as in_order:
+            yield from in_order(die, range(100))
+
+    with pytest.raises(SpangradeError, match=r"a worker process ended unexpectedly .* --workers 1"):
+        list(results())
+
+
+def fail(number: int) -> int:
+    if number == 3:
+        raise ValueError("three")
+    return number
+
+
+def test_an_error_in_a_worker_comes_where_its_result_would() -> None:
+    with workers_in_order(2) as in_order:
+        results = iter(in_order(fail, range(100)))
+        assert [next(results) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(ValueError, match="three"):
+            next(results)
+
+
+INTERRUPTED = """
+import os, signal, sys
+from spangrade.evaluator import intake, parts
+import spangrade
+
+parts.PART, intake.WRITE = 10_000, 10
+wrote = intake._write
+
+def write_once(*arguments):
+    wrote(*arguments)
+    os.killpg(0, signal.{signal})
+
+if __name__ == "__main__":
+    intake._write = write_once
+    spangrade.open(sys.argv[1]).import_files(sys.argv[2], workers=2)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
+def test_an_import_that_is_interrupted_leaves_whole_steps_and_is_completed_by_the_next(
+    name: str, tmp_path: Path
+) -> None:
+    script, path = tmp_path / "script.py", tmp_path / "s.duckdb"
+    script.write_text(INTERRUPTED.replace("{signal}", name))
+    ended = subprocess.run(
+        [sys.executable, script, path, SPANS], start_new_session=True, capture_output=True, text=True
+    )
+    assert ended.returncode == -getattr(signal, name)
+    assert ended.stderr.count("Traceback") == (name == "SIGINT")  # none of a worker
+    with Store.open(path) as store:
+        ((spans, sessions),) = store.query(
+            "SELECT (SELECT count(*) FROM spans), (SELECT count(*) FROM derived.sessions)"
+        )
+    assert 0 < spans < 44
+    assert sessions > 0
+    db = spangrade.open(path)
+    assert db.import_files(SPANS, workers=2).spans == 44 - spans
+    whole = spangrade.open(tmp_path / "whole.duckdb")
+    whole.import_files(SPANS)
+    assert sorted(db.sessions(), key=lambda s: s.session_id) == sorted(
+        whole.sessions(), key=lambda s: s.session_id
+    )
+
+
+def test_few_spans_are_read_by_one_process() -> None:
+    assert default_workers(19_999) == 1
+    assert default_workers(20_000) == min(os.cpu_count() or 1, 4)
