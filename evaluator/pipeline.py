@@ -24,13 +24,14 @@ from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
 from spangrade.evaluator.grading.metadata import groups_of
+from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.selection import ALL, Selection
 from spangrade.evaluator.intake import DEFAULT, Callbacks, import_parts, start_import
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
 from spangrade.evaluator.judge.run import Spent, spent_since
-from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.reports.facts import SessionFacts
@@ -255,6 +256,7 @@ def grade_dataset(
         incomplete=incomplete,
         gates=[metric.name for metric in wanted if metric.threshold is not None],
         require_match=require_match,
+        thresholds=MetricPlan.of(wanted, load_metrics(), without, judge_options.threshold).thresholds,
         groups=groups,
     )
     callbacks.on_progress("grading")

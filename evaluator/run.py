@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nanoarrow as na
@@ -142,7 +143,8 @@ class Run:
     name. `incomplete` says that some of the dataset or of the recorded spans could not be read. `gates` are
     the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
     `groups` the results are also counted by group.
-    `judge` is set at the end of the run.
+    `judge` is set at the end of the run. `thresholds` are those of the gates, as `>= 0.9`, as far as they are
+    known.
     """
 
     def __init__(
@@ -153,12 +155,14 @@ class Run:
         incomplete: bool = False,
         gates: Iterable[str] = (),
         require_match: bool = False,
+        thresholds: Mapping[str, str] = MappingProxyType({}),
         groups: Groups | None = None,
     ) -> None:
         self.run_id = run_id
         self.dataset = dataset
         self.incomplete = incomplete
         self.require_match = require_match
+        self.thresholds = thresholds
         self.judge: JudgeUsage | None = None
         self.sessions: list[SessionVerdict] = []
         self._gates = tuple(gates)

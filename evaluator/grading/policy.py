@@ -114,6 +114,12 @@ class MetricPlan:
             tuple(installed[name] for name in REPORTED if name not in by_name),
         )
 
+    @property
+    def thresholds(self) -> Mapping[str, str]:
+        """The threshold of each gate by name, as `>= 0.9` or `<= 100`."""
+        gates = [metric for metric in (*self.gates, *self.requested) if metric.threshold is not None]
+        return {metric.name: threshold_text(metric) for metric in gates}
+
     def metrics_for(self, session: Session, question: GoldenQuestion | None) -> Sequence[Metric]:
         """Return the metrics to run on a session.
 
@@ -146,6 +152,8 @@ class MetricPlan:
             verdict = _verdict_of(metric, outcome)
             if verdict is not Verdict.PASSED:
                 why = outcome.error if isinstance(outcome, Failure) else outcome.reason
+                if isinstance(outcome, Score) and (metric in self.requested or metric.needs == RESPONSE):
+                    why = f"{outcome.value:.6g}, expected {threshold_text(metric)}{': ' if why else ''}{why}"
                 reasons.setdefault(verdict, []).append(f"{metric.name}: {why}")
         gates = [metric for metric, outcome in results if _judges(metric, outcome)]
         if len(candidates) > 1:
@@ -165,6 +173,13 @@ class MetricPlan:
             return True
         is_empty = gate.name in EMPTY_IS_NOTHING and not question.reference(gate.needs or "")
         return gate.name not in NOT_A_COMPARISON and not is_empty
+
+
+def threshold_text(metric: Metric) -> str:
+    """Return a metric's threshold as `>= 0.9` or `<= 100`, empty if it has none."""
+    if metric.threshold is None:
+        return ""
+    return f"{'<=' if metric.higher_is_better is False else '>='} {metric.threshold:g}"
 
 
 def excluded(

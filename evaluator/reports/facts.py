@@ -16,6 +16,7 @@ from typing import Any, Self
 import orjson
 
 from spangrade.evaluator.metrics.columns import (
+    column,
     final_response,
     sub_agent_trace,
     trace_summary,
@@ -25,6 +26,9 @@ from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.tracer.canonical_json import dumps
 
 _EPOCH = datetime(1970, 1, 1)  # of a time in UTC without a zone, as in the views
+
+
+_PAYLOADS = ("system_instructions", "extracted_data", "custom_extract", "session_state", "session_trace")
 
 
 class SessionFacts:
@@ -80,8 +84,22 @@ def facts(session: Session) -> dict[str, Any]:
         "final_response": final_response(session),
         "sub_agent_trace": sub_agent_trace(session),
         "trace_summary": trace_summary(session),
+        "user_id": session.user_id or column("user_id", session, None),
+        **_payloads(session),
     }
     return {"columns": columns, "deterministic_metrics": metrics}
+
+
+def _payloads(session: Session) -> dict[str, str | None]:
+    """Return the columns of large JSON values as texts, so that reading them again loses no digit."""
+    state = session.state_variables
+    values = {name: column(name, session, None) for name in _PAYLOADS}
+    if values["session_state"] is None and state is not None:
+        values["session_state"] = {"state": state}
+    return {
+        name: value if value is None or isinstance(value, str) else dumps(value)
+        for name, value in values.items()
+    }
 
 
 def deterministic_metrics(session: Session) -> dict[str, dict[str, Any]]:

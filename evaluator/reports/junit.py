@@ -96,16 +96,18 @@ def _session_case(xml: XMLGenerator, run: Run, session: Mapping[str, Any]) -> No
         _properties(xml, {"verdict": session["verdict"], **scores})
         result = _result(run, session["verdict"])
         if result is not None:
-            _write_result(xml, result, session["verdict"], session["reason"], _difference(session))
+            _write_result(xml, result, session["verdict"], session["reason"], _difference(run, session))
 
 
-def _difference(session: Mapping[str, Any]) -> str:
+def _difference(run: Run, session: Mapping[str, Any]) -> str:
     """Return a line for each outcome that decided the verdict, or the verdict's reason if none did."""
     lines = []
     for name, outcome in session["metrics"].items():
         if outcome["outcome"] == "score":
             if outcome["passed"] is False:
-                lines.append(f"{name} is {outcome['value']:.6g}, beyond its threshold: {outcome['reason']}")
+                threshold = run.thresholds.get(name)
+                missed = "beyond its threshold" if threshold is None else f"expected {threshold}"
+                lines.append(f"{name} is {outcome['value']:.6g}, {missed}: {outcome['reason']}")
         elif (why := f"{name}: {outcome.get('error') or outcome.get('reason')}") in session["reason"]:
             lines.append(why)
     return "\n".join(lines) or session["reason"]

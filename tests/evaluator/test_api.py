@@ -81,7 +81,10 @@ def test_grading_returns_verdicts_and_scores_and_saves_them(db: Database) -> Non
     assert run.sessions[:2] == [
         SessionVerdict("conversation-1", "order_status", Verdict.PASSED, ""),
         SessionVerdict(
-            "conversation-2", "unknown_order", Verdict.FAILED, "tool_success_rate: failed: look_up_order"
+            "conversation-2",
+            "unknown_order",
+            Verdict.FAILED,
+            "tool_success_rate: 0.5, expected >= 1: failed: look_up_order",
         ),
     ]
     assert run.to_json()["metrics"]["tool_success_rate"]["pass_rate"] == 0.5

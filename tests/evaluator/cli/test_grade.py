@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,3 +201,33 @@ def test_all_sessions_that_did_not_pass_are_listed_on_request(folder: Path, span
     assert sum("other" in line for line in short) == 20
     assert "and 2 more unmatched; --all lists them" in short
     assert sum("other" in line for line in long) == 22
+
+
+def test_what_missed_a_threshold_says_value_and_threshold(folder: Path, spangrade: Spangrade) -> None:
+    gates = ("--no-references", "--metric", "token_usage<=10", "--metric", "latency_metrics<=100")
+    done = spangrade(
+        "grade", "golden.json", "--spans", "spans.jsonl", *gates, "--format", "json", "--out", "out"
+    )
+    assert done.code == 1
+    (reason, *_) = {one["reason"] for one in as_json(done)["grades"]}
+    assert reason.startswith("token_usage: 15, expected <= 10")
+    junit = (folder / "out" / "junit.xml").read_text()
+    assert ">token_usage is 15, expected &lt;= 10: " in junit
+
+
+def test_the_user_and_the_state_are_columns_of_the_csv(folder: Path, spangrade: Spangrade) -> None:
+    spans = json.loads((folder / "spans.jsonl").read_text())
+    root = spans["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    root["attributes"] += [
+        {
+            "key": "spangrade.state",
+            "value": {"stringValue": '{"id": 9223372036854775807}'},
+        },
+        {"key": "user.id", "value": {"stringValue": "u1"}},
+    ]
+    (folder / "spans.jsonl").write_text(json.dumps(spans))
+    spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--out", "out")
+    with (folder / "out" / "evaluation_results.csv").open(newline="") as file:
+        row = next(csv.DictReader(file))
+    assert (row["session_id"], row["user_id"]) == ("s1", "u1")
+    assert row["session_state"] == '{"state":{"id":9223372036854775807}}'

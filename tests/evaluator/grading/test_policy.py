@@ -122,7 +122,7 @@ def test_a_gate_for_agents_that_took_no_part_is_neutral_for_the_session() -> Non
     one = graded(said(), FIT, [cashier])
     assert one[2:4] == (Verdict.PASSED, "")
     assert one.outcomes["cashier"] == NotApplicable("none of its agents took part: cashier")
-    assert graded(said(), FIT, [shop, cashier])[2:4] == (Verdict.FAILED, "shop: low")
+    assert graded(said(), FIT, [shop, cashier])[2:4] == (Verdict.FAILED, "shop: 0, expected >= 0.5: low")
     assert graded(said(), question(), [cashier])[2:4] == (
         Verdict.INCONCLUSIVE,
         f"nothing to compare with: {NO_REFERENCE}",

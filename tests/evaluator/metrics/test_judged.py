@@ -134,7 +134,10 @@ def test_a_reference_that_the_question_lacks_is_not_judged(gemini: GeminiStandIn
 def test_a_threshold_in_the_rubrics_range_gates_on_what_the_judge_says(gemini: GeminiStandIn) -> None:
     metric = parse_metric("response_correctness@judge>=4.5", {metric.name: metric for metric in METRICS})
     (graded,) = grade([SESSION], GoldenDataset(golden_questions=(question(),)), [metric])
-    assert (graded.verdict, graded.reason) == (Verdict.FAILED, "response_correctness@judge: because")
+    assert (graded.verdict, graded.reason) == (
+        Verdict.FAILED,
+        "response_correctness@judge: 4, expected >= 4.5: because",
+    )
     assert graded.outcomes[metric.name].passed is False
 
 
@@ -200,7 +203,10 @@ def test_another_reply_is_rated_by_the_judge_with_the_reference(
     outcome = graded.outcomes["final_response_match"]
     passed = verdict is Verdict.PASSED
     assert outcome == Score(rated / 5, passed, "because", (), {"judge": f"gemini/{MODEL}"})
-    assert graded[2:4] == (verdict, "" if passed else "final_response_match: because")
+    assert graded[2:4] == (
+        verdict,
+        "" if passed else f"final_response_match: {rated / 5:g}, expected >= 0.8: because",
+    )
     assert materials(gemini)["reference"] == "It is open."
 
 
