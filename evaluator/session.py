@@ -120,7 +120,7 @@ class LLMCall(NamedTuple):
 class Error(NamedTuple):
     """A failure, where it began."""
 
-    where: Annotated[str, Column("`tool NAME`, `agent NAME` or `llm MODEL`")]
+    where: Annotated[str, Column("`tool NAME`, `agent NAME`, `llm MODEL`, `handoff AGENT` or `run SPAN`")]
     message: Annotated[str | None, Column("the failure's message")]
     trace_id: Annotated[str, _TRACE]
     span_id: Annotated[str | None, _SPAN]

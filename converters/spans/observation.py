@@ -53,7 +53,8 @@ class Observation(NamedTuple):
     - `call_key`: what two spans about one model call share.
     - `grounding_chunks`: the number of sources that an answer is grounded on.
     - `code_executions`: how often code ran on the model's side.
-    - `failed`, `error`: a failure that the span itself records.
+    - `failed`, `error`: a failure that the span itself records; `raised`: whether an exception event does.
+    - `span_name`: the span's own name, for runs that have no other.
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
@@ -106,6 +107,8 @@ class Observation(NamedTuple):
     tags: tuple[str, ...] = ()
     unreadable: tuple[str, str] | None = None
     not_understood: str | None = None
+    span_name: str | None = None
+    raised: bool = False
     requested_model: str | None = None
     cut_off: bool = False
     tool_declarations: str | None = None

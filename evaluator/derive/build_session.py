@@ -11,7 +11,7 @@ from spangrade.evaluator.derive.completeness import missing_spans
 from spangrade.evaluator.derive.cost import estimated_models, price, total_cost
 from spangrade.evaluator.derive.declared import system_instruction, tool_declarations
 from spangrade.evaluator.derive.duplicates import merge_duplicates
-from spangrade.evaluator.derive.errors import errors
+from spangrade.evaluator.derive.errors import errors, without_copies
 from spangrade.evaluator.derive.handoffs import handoffs
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
 from spangrade.evaluator.derive.span_tree import Tree
@@ -33,7 +33,7 @@ def build_session(
 
     `logged_state` are the state variables of session logs, each set of them with its time in nanoseconds.
     """
-    tree = merge_duplicates(Tree(observations))
+    tree = merge_duplicates(Tree(without_copies(observations)))
     groups = turn_groups(tree)
     turns = tuple(turn_of(number, group) for number, group in enumerate(groups, 1))
     agents = _agents(tree)

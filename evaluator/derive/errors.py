@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 from spangrade.evaluator.session import Error, ToolInteraction
 
@@ -12,7 +13,10 @@ _MAX_MESSAGES = 100  # different ones, the nearest, that a failure around them i
 
 
 def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Error, ...]:
-    """Return each failure once: a span that only repeats what failed inside it is left out."""
+    """Return each failure once: a span that only repeats what failed inside it is left out.
+
+    A failure of a span that is not an agent's work (HTTP, a database) is that of the span around it.
+    """
     failed_tools = [tool for tool in tool_interactions if tool.ok is False]
     if not failed_tools and not any(o.failed for o in tree.ordered):
         return ()
@@ -34,16 +38,47 @@ def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Er
         node = node_of(observation)
         inside = messages_inside.pop(node, {})
         message = tool_errors.get(node, observation.error)
-        failed = observation.failed or node in tool_errors
-        if failed and observation.kind in {"agent", "llm"} and not _repeats(message, inside):
-            name = observation.name if observation.kind == "agent" else observation.model
-            found.append((observation.start_ns, Error(f"{observation.kind} {name}", message, *node)))
+        failed = observation.kind != "other" and (observation.failed or node in tool_errors)
+        if failed and observation.kind != "tool" and not _repeats(message, inside):
+            found.append((observation.start_ns, Error(_where(observation, tree), message, *node)))
         parent = tree.parent(observation)
         if parent is not None and (inside or failed):
             if failed:
                 inside[message] = None
             _add(messages_inside, node_of(parent), inside)
     return tuple(error for _, error in sorted(found, key=lambda item: item[0]))
+
+
+def _where(observation: Observation, tree: Tree) -> str:
+    if observation.kind == "llm":
+        return f"llm {observation.model}"
+    if observation.kind == "agent" and observation.name:
+        return f"agent {observation.name}"
+    if observation.kind == "handoff":
+        started = (o.name for o in tree.ordered if o.kind == "agent" and o.start_ns >= observation.start_ns)
+        return f"handoff {observation.handoff_to or next(filter(None, started), None)}"
+    return f"run {observation.span_name or observation.name}"
+
+
+def without_copies(observations: Iterable[Observation]) -> list[Observation]:
+    """Return observations without the failures that an instrumentation copied from an earlier span.
+
+    Some write a failed span's status and message on later ones too; only the original has an exception event.
+    """
+    observed = list(observations)
+    raised: dict[tuple[str, str | None], int] = {}
+    for o in observed:
+        if o.raised and o.error:
+            key = (o.trace_id, o.error)
+            raised[key] = min(o.end_ns, raised.get(key, o.end_ns))
+    if not raised:
+        return observed
+    return [
+        o._replace(failed=False, error=None)
+        if o.failed and not o.raised and raised.get((o.trace_id, o.error), o.start_ns + 1) <= o.start_ns
+        else o
+        for o in observed
+    ]
 
 
 def _repeats(message: str | None, inside: Iterable[str | None]) -> bool:

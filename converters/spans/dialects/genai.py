@@ -144,6 +144,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         code_executions=code_executions(outputs) or None,
         failed=failed,
         error=error,
+        raised=failed and any(event.get("name") == "exception" for event in span.events),
+        span_name=text(span.name),
         requested_model=text(attributes.get(semconv.REQUEST_MODEL)),
         cut_off=failed and _is_cut_off(span, attributes),
         tool_declarations=declared_tools(attributes.get(semconv.TOOL_DEFINITIONS)) if is_prompted else None,
