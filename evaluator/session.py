@@ -89,6 +89,24 @@ class ToolInteraction(NamedTuple):
     span_id: Annotated[str | None, _SPAN]
 
 
+class RequestedCall(NamedTuple):
+    """A tool call that a model requested and of which neither a span nor a result shows that it ran."""
+
+    position: Annotated[int, _POSITION]
+    turn: Annotated[int | None, _TURN]
+    tool_name: Annotated[str, Column("name of the tool")]
+    input_arguments: Annotated[Any, Column("arguments, usually an object", known_by="arguments_known")]
+    arguments_known: Annotated[bool, _KNOWN]
+    call_id: Annotated[str | None, Column("id that the model gave the call")]
+    agent: Annotated[str | None, _AGENT]
+    start_ns: Annotated[
+        int,
+        Column("when the model had requested it, UTC", "ns", shown_as="requested_at", json_as="requested_at"),
+    ]
+    trace_id: Annotated[str, _TRACE]
+    span_id: Annotated[str | None, Column("the span of the model call")]
+
+
 class LLMCall(NamedTuple):
     """One call of a model."""
 
@@ -230,6 +248,10 @@ class Session:
             "whole session is known, and totals are unknown"
         ),
     ] = 0
+    requested_calls: Annotated[
+        tuple[RequestedCall, ...],
+        Column("number of tool calls that were requested and perhaps not executed"),
+    ] = ()
     cost_estimated: Annotated[
         str | None, Column("the models that are priced by their name without its date or revision")
     ] = None

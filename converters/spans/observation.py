@@ -48,6 +48,7 @@ class Observation(NamedTuple):
       in its request.
     - `requested_model`: the model that was asked for, where `model` is the one that answered.
     - `cut_off`: whether a failed model call may have ended after its output had begun.
+    - `only_requested`: whether a tool's call has neither a span nor a result.
     - `tool_declarations`: a JSON list of what the model was told of its tools (see `declarations`);
       `system_instructions`: its instructions.
     - `call_key`: what two spans about one model call share.
@@ -109,6 +110,7 @@ class Observation(NamedTuple):
     not_understood: str | None = None
     span_name: str | None = None
     raised: bool = False
+    only_requested: bool = False
     requested_model: str | None = None
     cut_off: bool = False
     tool_declarations: str | None = None

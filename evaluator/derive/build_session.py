@@ -12,11 +12,11 @@ from spangrade.evaluator.derive.cost import estimated_models, price, total_cost
 from spangrade.evaluator.derive.declared import system_instruction, tool_declarations
 from spangrade.evaluator.derive.duplicates import merge_duplicates
 from spangrade.evaluator.derive.errors import errors, without_copies
-from spangrade.evaluator.derive.handoffs import handoffs
+from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import latency, seconds
-from spangrade.evaluator.derive.tool_calls import tool_interaction, tool_observations
+from spangrade.evaluator.derive.tool_calls import requested_call, tool_interaction, tool_observations
 from spangrade.evaluator.derive.turns import Group, turn_groups, turn_of
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
 
@@ -37,7 +37,9 @@ def build_session(
     groups = turn_groups(tree)
     turns = tuple(turn_of(number, group) for number, group in enumerate(groups, 1))
     agents = _agents(tree)
-    tools = tool_observations(groups, tree)
+    calls = tool_observations(groups, tree)
+    tools = [(turn, o) for turn, o in calls if not o.only_requested]
+    requested = [(turn, o) for turn, o in calls if o.only_requested]
     tool_interactions = tuple(
         tool_interaction(position, turn, o, tree, has_agents=agents is not None)
         for position, (turn, o) in enumerate(tools, 1)
@@ -76,6 +78,9 @@ def build_session(
         agent_version=_agent_version(tree),
         user_id=next((o.user_id for o in tree.ordered if o.user_id), None),
         tags=tuple(dict.fromkeys(tag for o in tree.ordered for tag in o.tags)) or None,
+        requested_calls=tuple(
+            requested_call(position, turn, o) for position, (turn, o) in enumerate(requested, 1)
+        ),
         unreadable_spans=tuple(
             UnreadableSpan(*o.unreadable, o.trace_id, o.span_id) for o in tree.ordered if o.unreadable
         ),
@@ -143,6 +148,9 @@ def _trajectory(groups: Sequence[Group], tools: Sequence[tuple[int, Observation]
     steps: list[Step] = []
     last_agent = None
     # An agent that is run as a tool starts with the tool or after it: at equal times the tool comes first.
+    # Where tools have spans, a hand-off without one is not a step of its own: the agent's start is.
+    have_spans = any(o.span_id for _, o in tools)
+    tools = [(turn, o) for turn, o in tools if o.span_id or not (have_spans and is_handoff(o.name or ""))]
     for turn, observation in sorted([*tools, *agents], key=lambda item: item[1].start_ns):
         if observation.kind == "agent":
             if observation.name == last_agent:

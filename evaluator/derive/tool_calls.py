@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,13 +15,16 @@ from spangrade.evaluator.derive.run_messages import with_messages_of_runs
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import seconds
 from spangrade.evaluator.derive.turns import Group
-from spangrade.evaluator.session import ToolInteraction
+from spangrade.evaluator.session import RequestedCall, ToolInteraction
 from spangrade.tracer.canonical_json import canonical
 
 _FAILED = frozenset({"error", "failed", "failure"})
+_MOST_CANDIDATES = 100  # calls of one name that a span is compared with
+# Calls by which a model gives its answer, which run nothing.
+_ANSWERS = ("final_answer", "final_result")
 
 
-class RequestedCall(NamedTuple):
+class ModelRequest(NamedTuple):
     """A call that a model requested, and the result that a later request of a model reports."""
 
     call: ToolCall
@@ -30,28 +34,38 @@ class RequestedCall(NamedTuple):
 
 
 def tool_observations(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Observation]]:
-    """Return the executions of tools as (turn, observation), in order within each turn.
+    """Return the calls of tools as (turn, observation), in order within each turn.
 
-    Where any tool has a span, the spans are the executions, completed from messages; else the messages are.
+    A call is recorded by a span, completed from messages, or by messages alone: a model's request and the
+    result in a later one. One without a result was requested and perhaps not executed.
     """
-    recorded = any(o.kind == "tool" for group in groups for o in group.members)
     result: list[tuple[int, Observation]] = []
     for turn, group in enumerate(groups, 1):
         llm_calls = [o._replace(agent=tree.agent_of(o)) for o in group.calls]
         requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members))
         spans = [o for o in group.members if o.kind == "tool"]
-        tools = completed(spans, requested) if recorded else observations_of(requested)
+        unmatched = UnmatchedCalls(requested)
+        tools = list(completed(spans, unmatched))
+        # A hand-off that has a span of its own is not a tool's call beside it.
+        transferred = any(o.kind == "handoff" and o.handoff_to for o in group.members)
+        from_messages = [
+            o
+            for o in observations_of(unmatched.rest())
+            if not (is_handoff(o.name or "") and (transferred or o.only_requested))
+        ]
+        if from_messages:
+            tools = sorted([*tools, *from_messages], key=lambda o: o.start_ns) if tools else from_messages
         result += [(turn, o) for o in tools]
     return result
 
 
-def calls_from_messages(llm_calls: Sequence[Observation]) -> list[RequestedCall]:
+def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
     """Return the tool calls in the messages of one turn's model calls, each with its result.
 
     History repeats every earlier call and result: only what is new in each model call is read. Results are
     joined by call id, else by name, in order.
     """
-    requested: list[RequestedCall] = []
+    requested: list[ModelRequest] = []
     by_id: dict[str, deque[int]] = {}
     by_name: dict[str | None, deque[int]] = {}
 
@@ -71,18 +85,18 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[RequestedCall]
             if call.call_id:
                 by_id.setdefault(call.call_id, deque()).append(len(requested))
             by_name.setdefault(call.name, deque()).append(len(requested))
-            requested.append(RequestedCall(call, llm_call, None, None))
+            requested.append(ModelRequest(call, llm_call, None, None))
     return requested
 
 
-def completed(spans: Sequence[Observation], requested: Sequence[RequestedCall]) -> Iterator[Observation]:
+def completed(spans: Sequence[Observation], unmatched: UnmatchedCalls) -> Iterator[Observation]:
     """Yield one turn's tool spans with what only the messages have: call id, arguments, result.
 
     Arguments that are not an object are one argument's value; its name is in the messages.
     """
-    unmatched = _Unmatched(requested)
-    for span in spans:
-        match = unmatched.pop(span)
+    matches = [unmatched.pop(span) for span in spans]
+    for number, span in enumerate(spans):
+        match = matches[number] or unmatched.pop_similar(span)
         is_object = span.arguments is not None and span.arguments.startswith("{")
         if match is None:
             yield span if is_object else span._replace(arguments=None)
@@ -94,21 +108,21 @@ def completed(spans: Sequence[Observation], requested: Sequence[RequestedCall]) 
         )
 
 
-class _Unmatched:
+class UnmatchedCalls:
     """The requested calls of one turn that no span is matched with yet."""
 
-    def __init__(self, requested: Sequence[RequestedCall]) -> None:
+    def __init__(self, requested: Sequence[ModelRequest]) -> None:
         self._requested = requested
         self._matched = [False] * len(requested)
         self._numbers: dict[tuple[Any, ...], deque[int]] = {}
         for number, item in enumerate(requested):
             call = item.call
-            for key in (("id", call.call_id), ("name", call.name)):
+            for key in (("id", call.call_id), ("name", call.name), ("arguments", call.arguments)):
                 self._numbers.setdefault(key, deque()).append(number)
             for form, text in _arguments_of_spans(call.arguments):
                 self._numbers.setdefault((form, call.name, text), deque()).append(number)
 
-    def pop(self, span: Observation) -> RequestedCall | None:
+    def pop(self, span: Observation) -> ModelRequest | None:
         """Return the first call that a span executes, which no other span is then matched with."""
         if span.call_id:
             number = self._first("id", span.call_id)
@@ -123,11 +137,36 @@ class _Unmatched:
         self._matched[number] = True
         return self._requested[number]
 
+    def pop_similar(self, span: Observation) -> ModelRequest | None:
+        """Return the first call that a span executes if no call has its id, or its very arguments.
+
+        Frameworks add arguments (a context) and convert values; two call ids that differ are two calls.
+        """
+        same_name = self._numbers.get(("name", span.name), ())
+        same_arguments = self._numbers.get(("arguments", span.arguments), ()) if span.arguments else ()
+        for number in islice(chain(same_name, same_arguments), _MOST_CANDIDATES):
+            call = self._requested[number].call
+            if self._matched[number] or (span.call_id and call.call_id):
+                continue
+            if _is_same_name(span.name, call.name):
+                self._matched[number] = True
+                return self._requested[number]
+        return None
+
+    def rest(self) -> list[ModelRequest]:
+        """Return the calls that no span is matched with."""
+        return [item for number, item in enumerate(self._requested) if not self._matched[number]]
+
     def _first(self, *key: str | None) -> int | None:
         numbers = self._numbers.get(key)
         while numbers and self._matched[numbers[0]]:
             numbers.popleft()
         return numbers[0] if numbers else None
+
+
+def _is_same_name(one: str | None, other: str | None) -> bool:
+    """Return whether one name is the other with a prefix: a server's, or a client's (`mcp__shop__cart`)."""
+    return bool(one and other) and (str(one).endswith(str(other)) or str(other).endswith(str(one)))
 
 
 def _arguments_of_spans(requested: str | None) -> Iterator[tuple[str, str | None]]:
@@ -148,23 +187,26 @@ def _arguments_of_spans(requested: str | None) -> Iterator[tuple[str, str | None
             yield "value", argument
 
 
-def observations_of(requested: Iterable[RequestedCall]) -> Iterator[Observation]:
-    """Yield an observation for each requested call that has a result."""
+def observations_of(requested: Iterable[ModelRequest]) -> Iterator[Observation]:
+    """Yield an observation for each requested call; one without a result ends when it was requested."""
     for item in requested:
-        if item.reported_by is None or item.call.name is None:
+        name = item.call.name
+        if name is None or name.startswith(_ANSWERS):
             continue
+        end = item.requested_by.end_ns if item.reported_by is None else item.reported_by.start_ns
         yield Observation(
             kind="tool",
             trace_id=item.requested_by.trace_id,
             span_id="",
             parent_span_id=item.requested_by.span_id,
             start_ns=item.requested_by.end_ns,
-            end_ns=item.reported_by.start_ns,
-            name=item.call.name,
+            end_ns=end,
+            name=name,
             agent=item.requested_by.agent,
             arguments=item.call.arguments,
             result=item.result,
             call_id=item.call.call_id,
+            only_requested=item.reported_by is None,
         )
 
 
@@ -196,6 +238,22 @@ def tool_interaction(
     )
 
 
+def requested_call(position: int, turn: int, observation: Observation) -> RequestedCall:
+    """Return the call that an observation records as only requested."""
+    return RequestedCall(
+        position=position,
+        turn=turn,
+        tool_name=observation.name or "",
+        input_arguments=json_or_none(observation.arguments),
+        arguments_known=observation.arguments is not None,
+        call_id=observation.call_id,
+        agent=observation.agent,
+        start_ns=observation.start_ns,
+        trace_id=observation.trace_id,
+        span_id=observation.parent_span_id,
+    )
+
+
 def ok_and_error(observation: Observation) -> tuple[bool | None, str | None]:
     """Return whether a tool call succeeded, None if unknown, and its error if it failed.
 
@@ -220,7 +278,9 @@ def ok_and_error(observation: Observation) -> tuple[bool | None, str | None]:
         )
     if failed:
         return False, observation.error or message or (result if isinstance(result, str) else None)
-    if observation.result is None or (isinstance(result, str) and not observation.span_id):
+    if observation.result is None or (
+        (result is None or isinstance(result, str)) and not observation.span_id
+    ):
         return None, None
     return True, None
 

@@ -21,7 +21,7 @@ from spangrade.evaluator.metrics.matching import (
     recall,
 )
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
-from spangrade.evaluator.session import Session, ToolInteraction
+from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
 
 _MATCHERS = ("subset", "exact", "ignore")
 _HOW = " (spangrade lint says how)"
@@ -126,8 +126,12 @@ def _score(
     score = value(pairing)
     if score == 1:
         return Score(1.0, None, "as expected")
-    if unknown := _unknown(expected, actual):
-        pairing = _pair(expected, actual, lambda wanted, call: _is_match(wanted, call, matcher) is not False)
+    requested = [_requested(call) for call in session.requested_calls if call.tool_name in named]
+    if unknown := _unknown(expected, actual, requested):
+        possible = sorted([*actual, *requested], key=lambda call: call.start_ns) if requested else actual
+        pairing = _pair(
+            expected, possible, lambda wanted, call: _is_match(wanted, call, matcher) is not False
+        )
         best = value(pairing)
         if best > score:
             return Inconclusive(unknown if best == 1 else f"{unknown}; {_differences(pairing)[0]}", best)
@@ -169,7 +173,34 @@ def _result_matches(expected: ReferenceToolInteraction, call: ToolInteraction) -
     return None if only_requested else call.ok is not False
 
 
-def _unknown(expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction]) -> str:
+def _requested(call: RequestedCall) -> ToolInteraction:
+    """Return a call that was only requested as one of which everything but the request is unknown."""
+    return ToolInteraction(
+        position=call.position,
+        turn=call.turn,
+        tool_name=call.tool_name,
+        input_arguments=call.input_arguments,
+        output=None,
+        arguments_known=call.arguments_known,
+        output_known=False,
+        ok=None,
+        error=None,
+        call_id=call.call_id,
+        agent=call.agent,
+        handoff=False,
+        latency_s=None,
+        start_ns=call.start_ns,
+        end_ns=call.start_ns,
+        trace_id=call.trace_id,
+        span_id=None,
+    )
+
+
+def _unknown(
+    expected: Sequence[ReferenceToolInteraction],
+    actual: Sequence[ToolInteraction],
+    requested: Sequence[ToolInteraction],
+) -> str:
     """Return what is not recorded of calls that might match, empty if all is."""
     arguments = [call.tool_name for call in actual if not call.arguments_known]
     results = [
@@ -181,6 +212,9 @@ def _unknown(expected: Sequence[ReferenceToolInteraction], actual: Sequence[Tool
         )
     ]
     parts = [f"the arguments of {_listed(arguments)} are not recorded{_HOW}"] if arguments else []
+    if requested:
+        names = _listed([call.tool_name for call in requested])
+        parts.append(f"whether {names} was executed is not recorded, only that it was requested")
     if results:
         parts.append(f"the result of {_listed(results)} is not recorded{_HOW}")
     return "; ".join(parts)

@@ -68,6 +68,8 @@ def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
         if call.tool_name == tool and call.span_id is not None
     )
     called = any(call.tool_name == tool for call in session.tool_interactions)
+    if not called and any(call.tool_name == tool for call in session.requested_calls):
+        return Inconclusive(f"whether {tool} was executed is not recorded, only that it was requested")
     return Score(float(called), None, f"{tool} was {'' if called else 'not '}called", spans)
 
 
@@ -137,6 +139,10 @@ def _score(
         parts.append(f"not expected: {', '.join(step.name for step in unexpected)}")
     if not names and not is_subsequence(expected, actual, eq):
         parts.append(f"in another order: {', '.join(actual)}")
+    requested = {call.tool_name for call in session.requested_calls}.intersection(names)
+    if requested and not missing - Counter(name for name in names if name in requested):
+        what = ", ".join(sorted(requested))
+        return Inconclusive(f"whether {what} was executed is not recorded, only that it was requested")
     spans = tuple(step.span_id for step in unexpected if step.span_id is not None)
     return Score(score, None, "; ".join(parts), spans)
 

@@ -1,0 +1,52 @@
+"""The failures of a session: each once, where it began."""
+
+from __future__ import annotations
+
+from builders import observation
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.build_session import build_session
+
+SHOP = observation("agent", "shop", None, (0, 9), name="shop")
+HTTP = observation("other", "http", "ask", (1, 2), failed=True)
+ASK = observation("llm", "ask", "shop", (1, 2), model="m", failed=True, error="400", raised=True)
+
+
+def errors(*observations: Observation) -> list[tuple[str, str | None]]:
+    session = build_session("s1", "conversation", list(observations))
+    return [(error.where, error.message) for error in session.errors]
+
+
+def test_a_failed_run_of_any_kind_is_an_error_where_it_began() -> None:
+    failed = {"failed": True, "error": "boom", "span_name": "Crew.kickoff"}
+    crew, inner = (
+        observation("workflow", "crew", None, (0, 9), **failed),
+        observation("workflow", "inner", "crew", (1, 2), **failed),
+    )
+    assert errors(crew) == [("run Crew.kickoff", "boom")]
+    assert errors(crew, inner) == [("run Crew.kickoff", "boom")]
+    assert errors(observation("turn", "t", None, (0, 9), **failed)) == [("run Crew.kickoff", "boom")]
+    assert errors(observation("agent", "a", None, (0, 9), **failed)) == [("run Crew.kickoff", "boom")]
+    assert errors(SHOP._replace(failed=True, error="boom")) == [("agent shop", "boom")]
+
+
+def test_a_failed_handoff_is_an_error_named_after_its_target() -> None:
+    handoff = observation("handoff", "h", "shop", (1, 2), failed=True)
+    returns = observation("agent", "returns", "shop", (3, 4), name="returns")
+    assert errors(SHOP, handoff, returns) == [("handoff returns", None)]
+    assert errors(SHOP, handoff._replace(handoff_to="desk"), returns) == [("handoff desk", None)]
+
+
+def test_a_failed_request_of_the_network_is_that_of_the_call_around_it() -> None:
+    assert errors(SHOP, ASK, HTTP) == [("llm m", "400")]
+    assert errors(SHOP, ASK, HTTP._replace(error="400")) == [("llm m", "400")]
+    assert errors(SHOP, HTTP) == []
+
+
+def test_a_status_that_was_copied_onto_later_spans_is_not_another_failure() -> None:
+    copied = ASK._replace(raised=False, start_ns=3 * 10**9, end_ns=4 * 10**9, span_id="later")
+    root = SHOP._replace(failed=True, error="400")
+    assert errors(root, ASK, copied) == [("llm m", "400")]
+    # A failure that has an exception of its own, or another message, is.
+    assert len(errors(root, ASK, copied._replace(raised=True))) == 2
+    assert len(errors(root, ASK, copied._replace(error="500"))) == 2

@@ -1,0 +1,127 @@
+"""Tool calls from spans and from messages: each call once, and those that were only requested apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import observation, question
+
+from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.evaluator.derive.build_session import build_session
+from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
+from spangrade.evaluator.session import Session
+
+SHOP = observation("agent", "shop", None, (0, 20), name="shop", user_input="hi")
+
+
+def ask(
+    span_id: str, at: float, *calls: ToolCall, results: tuple[ToolResult, ...] = (), parent: str = "shop"
+) -> Observation:
+    return observation("llm", span_id, parent, (at, at + 1), tool_calls=calls, tool_results=results)
+
+
+def call(name: str, call_id: str | None = None, arguments: str | None = '{"a":1}') -> ToolCall:
+    return ToolCall(name, call_id, arguments)
+
+
+def span(name: str, at: float, call_id: str | None = None, **changes: Any) -> Observation:
+    recorded = {"arguments": '{"a":1}', "result": '{"ok":true}', "call_id": call_id} | changes
+    return observation("tool", f"{name} {at}", "shop", (at, at + 0.5), name=name, **recorded)
+
+
+def session(*observations: Observation) -> Session:
+    return build_session("s1", "conversation", [SHOP, *observations])
+
+
+def executed(*observations: Observation) -> list[tuple[str, str | None, bool]]:
+    calls = session(*observations).tool_interactions
+    return [(made.tool_name, made.call_id, made.span_id is not None) for made in calls]
+
+
+def requested(*observations: Observation) -> list[tuple[str, str | None]]:
+    return [(made.tool_name, made.call_id) for made in session(*observations).requested_calls]
+
+
+def test_a_call_that_only_messages_record_counts_beside_tool_spans() -> None:
+    both = ask("1", 1, call("look", "c1"), call("pay", "c2"))
+    after = ask("2", 5, results=(ToolResult(None, "c1", "1"), ToolResult(None, "c2", '"paid"')))
+    assert executed(both, span("look", 2, "c1"), after) == [("look", "c1", True), ("pay", "c2", False)]
+    assert requested(both, span("look", 2, "c1"), after) == []
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        span("look", 2, "c1"),
+        span("look", 2),
+        span("look", 2, arguments=None),
+        # A framework adds an argument, or a server's name.
+        span("look", 2, arguments='{"a":1,"context":"<object>"}'),
+        span("look", 2, arguments="1"),
+        span("mcp__shop__look", 2),
+    ],
+)
+def test_a_call_with_a_span_and_messages_counts_once(recorded: Observation) -> None:
+    first, after = ask("1", 1, call("look", "c1")), ask("2", 5, results=(ToolResult(None, "c1", "1"),))
+    assert [(made.call_id, made.span_id) for made in session(first, recorded, after).tool_interactions] == [
+        ("c1", recorded.span_id)
+    ]
+
+
+def test_two_call_ids_are_two_calls() -> None:
+    first = ask("1", 1, call("look", "c1"))
+    after = ask("2", 5, results=(ToolResult(None, "c1", "1"),))
+    assert executed(first, span("look", 3, "c9"), after) == [("look", "c1", False), ("look", "c9", True)]
+
+
+def test_results_without_call_ids_belong_to_the_calls_of_their_name_in_order() -> None:
+    first = ask("1", 1, call("look", "c1"), call("pay", "c2"), call("look", "c3"))
+    results = (ToolResult("look", None, "1"), ToolResult("look", None, "2"), ToolResult("pay", None, "3"))
+    made = session(first, ask("2", 5, results=results)).tool_interactions
+    assert [(one.call_id, one.output) for one in made] == [("c1", 1), ("c2", 3), ("c3", 2)]
+
+
+def test_a_call_without_span_and_result_was_only_requested() -> None:
+    last = ask("1", 1, call("look", "c1"))
+    assert (executed(last), requested(last)) == ([], [("look", "c1")])
+    assert [step.name for step in session(last).trajectory] == ["shop"]
+    # How a model ends its run, and hand-offs, which the next agent's step proves, are not listed.
+    assert requested(ask("1", 1, call("final_result"), call("transfer_to_returns"))) == []
+
+
+REFERENCE = question(tools=[("look", {"a": 1})])
+
+
+def test_a_reference_that_only_a_requested_call_could_meet_is_inconclusive() -> None:
+    metrics = load_metrics()
+    made = session(ask("1", 1, call("look", "c1")))
+    why = "whether look was executed is not recorded, only that it was requested"
+    for name in ("tool_usage_accuracy", "tool_exact_match", "tool_in_order_match"):
+        outcome = metrics[name](made, REFERENCE)
+        assert isinstance(outcome, Inconclusive), name
+        assert why in outcome.reason
+    steps = metrics["trajectory_exact_match"](made, question(trajectory=["shop", "look"]))
+    assert isinstance(steps, Inconclusive)
+    # A call of another tool, or with other arguments, cannot meet it.
+    for other in (call("pay", "c1"), call("look", "c1", '{"a":2}')):
+        outcome = metrics["tool_usage_accuracy"](session(ask("1", 1, other)), REFERENCE)
+        assert isinstance(outcome, Score)
+        assert outcome.value == 0
+
+
+def test_a_requested_call_beside_one_that_meets_the_reference_changes_nothing() -> None:
+    made = session(ask("1", 1, call("look", "c1")), span("look", 2, "c1"), ask("2", 3, call("look", "c2")))
+    outcome = load_metrics()["tool_exact_match"](made, REFERENCE)
+    assert isinstance(outcome, Score)
+    assert outcome.value == 1
+
+
+def test_a_handoff_in_messages_is_listed_unless_a_span_of_its_own_names_its_target() -> None:
+    agent = observation("agent", "returns", "shop", (6, 9), name="returns")
+    first = ask("1", 1, call("transfer_to_returns", "c1", "{}"))
+    after = ask("2", 7, results=(ToolResult(None, "c1", '{"assistant":"returns"}'),), parent="returns")
+    span_of_it = observation("handoff", "h", "shop", (5, 5.5), agent="shop", handoff_to="returns")
+    assert executed(first, agent, after) == [("transfer_to_returns", "c1", False)]
+    assert executed(first, span_of_it, agent, after) == []
+    assert session(first, span_of_it, agent, after).handoffs == (("shop", "returns"),)
