@@ -39,7 +39,12 @@ def checked(observation: object, span: Span) -> Observation:
         if type(value) is int and value not in (_INTEGERS if name.endswith("_ns") else _COUNTS):
             raise ValueError(f"{name} is out of range")
     digests = (observation.digests,) if observation.digests else ()
-    for record in (*observation.tool_calls, *observation.tool_results, *digests):
+    for record in (
+        *observation.tool_calls,
+        *observation.repeated_calls,
+        *observation.tool_results,
+        *digests,
+    ):
         if not isinstance(record, _RECORDS) or not all(isinstance(field, str | None) for field in record):
             raise TypeError(f"expected a record of texts, got {record!r:.80}")
     if not all(type(tag) is str for tag in observation.tags):

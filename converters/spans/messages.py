@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import ToolCall, ToolResult
 from spangrade.converters.spans.values import json_text, objects, text
+from spangrade.tracer.canonical_json import canonical
 
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
@@ -31,6 +32,7 @@ class Exchange(NamedTuple):
     """What is new in a model call: its newest input, and its response.
 
     `continues` tells whether the newest input is the result of a tool and not the user's; None without input.
+    `repeated_calls` are those of the model's last message, which its results follow.
     """
 
     user_input: str | None = None
@@ -38,6 +40,7 @@ class Exchange(NamedTuple):
     tool_results: tuple[ToolResult, ...] = ()
     response: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
+    repeated_calls: tuple[ToolCall, ...] = ()
 
 
 def message_of(message: Any) -> Message | None:
@@ -56,6 +59,8 @@ def message_of(message: Any) -> Message | None:
         return Message("tool", None, (), (item,)) if isinstance(item, ToolResult) else None
     role = _ROLES.get(role, role) if role else None
     content = message["parts"] if "parts" in message else message.get("content")
+    if isinstance(content, bool | int | float):  # a reply that is a number is a text
+        content = canonical(content)
     parts = content if isinstance(content, list) else [] if content is None else [content]
     requested = message.get("tool_calls")
     texts: list[str] = []
@@ -156,27 +161,34 @@ def read_exchange(inputs: Any, outputs: Any) -> Exchange:
     message is the last of role user with a text of its own (several providers give tool results that role)
     that no framework wrote.
     """
-    user_input, continues, results = _newest_input(inputs)
+    user_input, continues, results, repeated = _newest_input(inputs)
     response, calls = _response(outputs if isinstance(outputs, list) else [outputs])
-    return Exchange(user_input, continues, results, response, calls)
+    return Exchange(user_input, continues, results, response, calls, repeated)
 
 
-def _newest_input(inputs: Any) -> tuple[str | None, bool | None, tuple[ToolResult, ...]]:
+def _newest_input(
+    inputs: Any,
+) -> tuple[str | None, bool | None, tuple[ToolResult, ...], tuple[ToolCall, ...]]:
     user_input: str | None = None
     results: list[ToolResult] = []
-    new, has_results = True, False
+    repeated: list[ToolCall] = []
+    new, has_results, own = True, False, True
     messages = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()
     for message in map(message_of, reversed(messages)):
         if message is None or message.role == "system":
             continue
         new = new and message.role != "assistant"
+        own = own and (new or message.role == "assistant")
+        if own and not new:
+            repeated[:0] = message.tool_calls
         if new and message.tool_results:
             results[:0] = message.tool_results
         if message.role == "user" and message.text and not message.text.startswith(_INJECTED):
             user_input = message.text
             break
         has_results = has_results or bool(message.tool_results)
-    return user_input, has_results or (None if user_input is None else False), tuple(results)
+    continues = has_results or (None if user_input is None else False)
+    return user_input, continues, tuple(results), tuple(repeated)
 
 
 def _response(outputs: Iterable[Any]) -> tuple[str | None, tuple[ToolCall, ...]]:

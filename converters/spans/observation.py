@@ -55,7 +55,8 @@ class Observation(NamedTuple):
     - `grounding_chunks`: the number of sources that an answer is grounded on.
     - `code_executions`: how often code ran on the model's side.
     - `failed`, `error`: a failure that the span itself records; `raised`: whether an exception event does.
-    - `span_name`: the span's own name, for runs that have no other.
+    - `span_name`: the span's own name, for runs that have no other; `scope`: that of its instrumentation.
+    - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request.
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
@@ -109,6 +110,9 @@ class Observation(NamedTuple):
     unreadable: tuple[str, str] | None = None
     not_understood: str | None = None
     span_name: str | None = None
+    scope: str | None = None
+    total_tokens: int | None = None
+    repeated_calls: tuple[ToolCall, ...] = ()
     raised: bool = False
     only_requested: bool = False
     requested_model: str | None = None

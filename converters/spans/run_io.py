@@ -9,6 +9,7 @@ from typing import Any
 from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.values import json_text, literal, text
+from spangrade.tracer.canonical_json import canonical
 
 _INPUT_KEYS = ("input", "question", "query", "user_msg", "user_message", "message", "task", "prompt")
 _OUTPUT_KEYS = ("raw", "output", "answer", "response", "result", "content")
@@ -74,6 +75,13 @@ def python_value(value: Any) -> Any:
 def _text_in(value: Any, keys: Sequence[str]) -> str | None:
     """Return a text: the value itself, the value of a known key, or the only value."""
     if isinstance(value, dict):
-        known = next((value[key] for key in keys if isinstance(value.get(key), str)), None)
+        known = next((value[key] for key in keys if isinstance(value.get(key), str | int | float)), None)
         value = next(iter(value.values())) if known is None and len(value) == 1 else known
+    if isinstance(value, bool | int | float) or (isinstance(value, list) and value and not _holds(value)):
+        return canonical(value)  # a number, true or a list that stands for a text
     return None if isinstance(value, str) and _OBJECT.match(value) else text(value)
+
+
+def _holds(values: list[Any]) -> bool:
+    """Return whether a list is one of messages or of other objects, whose text is somewhere in them."""
+    return any(isinstance(value, dict | list) for value in values)

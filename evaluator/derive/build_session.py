@@ -16,6 +16,7 @@ from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import latency, seconds
+from spangrade.evaluator.derive.tokens import agents_with_tokens, with_sound_tokens
 from spangrade.evaluator.derive.tool_calls import requested_call, tool_interaction, tool_observations
 from spangrade.evaluator.derive.turns import Group, turn_groups, turn_of
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
@@ -33,7 +34,7 @@ def build_session(
 
     `logged_state` are the state variables of session logs, each set of them with its time in nanoseconds.
     """
-    tree = merge_duplicates(Tree(without_copies(observations)))
+    tree = merge_duplicates(Tree(without_copies(with_sound_tokens(observations))))
     groups = turn_groups(tree)
     turns = tuple(turn_of(number, group) for number, group in enumerate(groups, 1))
     agents = _agents(tree)
@@ -49,6 +50,7 @@ def build_session(
         for position, (turn, o) in enumerate(_in_start_order(groups, "llm"), 1)
     )
     cost_usd, cost_unknown = total_cost(llm_calls)
+    runs = agents_with_tokens(tree)
     # A caller's span may be sampled by its trace, and the conversation in it whole.
     ratios = {o.trace_id: o.sample_ratio for o in tree.ordered if o.sample_ratio is not None}
     session = Session(
@@ -57,14 +59,14 @@ def build_session(
         question_id=next((o.question_id for o in tree.ordered if o.question_id), None),
         start_ns=turns[0].start_ns if turns else None,
         turns=turns,
-        trajectory=_trajectory(groups, tools),
+        trajectory=_trajectory(groups, tools, tree),
         agents=agents,
         tool_interactions=tool_interactions,
         handoffs=None if agents is None else handoffs(tree, [o for _, o in tools], tool_interactions),
         state_variables=_state(tree, logged_state),
         llm_calls=llm_calls,
-        usage=_usage(llm_calls),
-        models=tuple(dict.fromkeys(call.model for call in llm_calls if call.model)) or None,
+        usage=_usage(llm_calls) if llm_calls else _usage_of_runs(runs),
+        models=tuple(dict.fromkeys(call.model for call in (llm_calls or runs) if call.model)) or None,
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
         cost_estimated=estimated_models(llm_calls),
@@ -143,7 +145,13 @@ def _agent_version(tree: Tree) -> str | None:
     return version
 
 
-def _trajectory(groups: Sequence[Group], tools: Sequence[tuple[int, Observation]]) -> tuple[Step, ...]:
+def _trajectory(
+    groups: Sequence[Group], tools: Sequence[tuple[int, Observation]], tree: Tree
+) -> tuple[Step, ...]:
+    """Return the agents and tools that started, in order.
+
+    An agent is named again only after a step of another agent, or a tool that another agent called.
+    """
     agents = [(turn, o) for turn, o in _in_start_order(groups, "agent") if o.name]
     steps: list[Step] = []
     last_agent = None
@@ -156,6 +164,8 @@ def _trajectory(groups: Sequence[Group], tools: Sequence[tuple[int, Observation]
             if observation.name == last_agent:
                 continue
             last_agent = observation.name
+        elif (caller := tree.agent_of(observation)) is not None and caller != last_agent:
+            last_agent = None  # another agent's tool: the next start is a step, also of the same agent
         steps.append(
             Step(
                 position=len(steps) + 1,
@@ -172,9 +182,8 @@ def _trajectory(groups: Sequence[Group], tools: Sequence[tuple[int, Observation]
 
 def _llm_call(position: int, turn: int, observation: Observation, tree: Tree) -> LLMCall:
     start_ns, end_ns = observation.start_ns, observation.end_ns
-    if observation.response and not (observation.input_tokens or observation.output_tokens):
-        # A text takes tokens: counts of 0 are what some clients write for counts that they do not have.
-        observation = observation._replace(input_tokens=None, output_tokens=None)
+    if observation.model is None:
+        observation = observation._replace(model=tree.agent_model(observation))
     priced = price(observation)
     return LLMCall(
         position=position,
@@ -228,6 +237,16 @@ def _usage(llm_calls: Sequence[LLMCall]) -> Usage:
             (call.input_tokens is not None and call.output_tokens is not None) or call.unanswered
             for call in llm_calls
         ),
+    )
+
+
+def _usage_of_runs(runs: Sequence[Observation]) -> Usage:
+    """Return the tokens that agents' runs record for calls that are not recorded themselves."""
+    return Usage(
+        input_tokens=_total(run.input_tokens for run in runs),
+        output_tokens=_total(run.output_tokens for run in runs),
+        cached_input_tokens=_total(run.cached_input_tokens for run in runs),
+        reasoning_tokens=_total(run.reasoning_tokens for run in runs),
     )
 
 

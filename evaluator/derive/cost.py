@@ -27,7 +27,7 @@ _REVISION = re.compile(r"(?:[-@](?:\d{4}-\d\d-\d\d|\d\d-\d\d|\d{8}|\d{3,4}|v\d+(
 _BEDROCK = re.compile(r"(?:(?:us|eu|apac|global)\.)?(?:anthropic|amazon|meta|mistral|cohere|deepseek)\.")
 
 # Recorded as the provider by frameworks that do not know it.
-_FRAMEWORKS = frozenset(
+FRAMEWORKS = frozenset(
     {"strands-agents", "gcp.vertex.agent", "langchain", "langgraph", "litellm", "llama_index", "_other"}
 )
 
@@ -161,5 +161,5 @@ def _providers(model: str, provider: str | None) -> Iterator[str | None]:
         yield "litellm"
     if _BEDROCK.match(model):
         yield "aws"
-    if provider in _FRAMEWORKS:
+    if provider in FRAMEWORKS:
         yield None

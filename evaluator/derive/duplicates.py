@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.cost import FRAMEWORKS
 from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 
 
@@ -37,7 +38,7 @@ def merge_duplicates(tree: Tree) -> Tree:
             same = outer is not inner and inner.start_ns < outer.end_ns
         if outer is not None and same:
             merged = True
-            kept[node_of(outer)] = _completed(kept[node_of(outer)], inner)
+            kept[node_of(outer)] = _completed(kept[node_of(outer)], outer, inner)
             kept[node_of(inner)] = inner._replace(kind="other")
     return Tree(kept.values()) if merged else tree
 
@@ -52,7 +53,12 @@ def _same_call(outer: Observation, inner: Observation) -> bool:
     return all(one == other for one, other in known if one is not None and other is not None)
 
 
-def _completed(outer: Observation, inner: Observation) -> Observation:
+def _completed(outer: Observation, recorded: Observation, inner: Observation) -> Observation:
+    """Return the outer span's observation with what only an inner one knows.
+
+    `recorded` is the outer one as its span has it. The failure of an inner one is that of the call, unless
+    the outer has its answer or a later inner one succeeded.
+    """
     missing: dict[str, Any] = {
         name: value
         for name, value in inner._asdict().items()
@@ -60,4 +66,8 @@ def _completed(outer: Observation, inner: Observation) -> Observation:
     }
     if outer.continues is None:
         missing["continues"] = inner.continues
+    if outer.provider in FRAMEWORKS and inner.provider:
+        missing["provider"] = inner.provider
+    if not (recorded.failed or recorded.response or recorded.tool_calls or recorded.result):
+        missing |= {name: getattr(inner, name) for name in ("failed", "error", "raised", "cut_off")}
     return outer._replace(**missing) if missing else outer

@@ -116,3 +116,10 @@ class Tree:
             at = ancestor
         self._agent_above.update(dict.fromkeys(passed, name))
         return name
+
+    def agent_model(self, observation: Observation) -> str | None:
+        """Return the model that the nearest agent's or workflow's span around an observation names."""
+        ancestor = self.nearest(observation)
+        while ancestor is not None and not (ancestor.kind in {"agent", "workflow"} and ancestor.model):
+            ancestor = self.nearest(ancestor)
+        return None if ancestor is None else ancestor.model

@@ -68,6 +68,42 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
     requested: list[ModelRequest] = []
     by_id: dict[str, deque[int]] = {}
     by_name: dict[str | None, deque[int]] = {}
+    in_order: deque[int] = deque()
+    last_by_agent: dict[str | None, tuple[Observation, range]] = {}
+
+    def add(call: ToolCall, llm_call: Observation) -> None:
+        number = len(requested)
+        if call.call_id:
+            by_id.setdefault(call.call_id, deque()).append(number)
+        by_name.setdefault(call.name, deque()).append(number)
+        in_order.append(number)
+        requested.append(ModelRequest(call, llm_call, None, None))
+
+    def repeated(calls: Sequence[ToolCall], agent: str | None) -> None:
+        """Take from a request's history what the call that made these requests does not record."""
+        before, calls = last_by_agent.get(agent), [call for call in calls if call.name]
+        if before is None or all(call.call_id in by_id for call in calls):
+            return
+        llm_call, numbers = before
+        unnamed = [number for number in numbers if requested[number].call.call_id is None]
+        glued = "".join(call.name or "" for call in calls)
+        for number in numbers:
+            if len(calls) > 1 and requested[number].call.name == glued:  # parallel calls, streamed as one
+                requested[number] = requested[number]._replace(call=ToolCall(None, None, None))
+        for call in calls:
+            if call.call_id in by_id and call.call_id:
+                continue
+            same = next((n for n in unnamed if requested[n].call.name == call.name), None)
+            if same is None:
+                if call.call_id or not numbers:
+                    add(call, llm_call)
+                continue
+            unnamed.remove(same)
+            if call.call_id:
+                requested[same] = requested[same]._replace(
+                    call=requested[same].call._replace(call_id=call.call_id)
+                )
+                by_id.setdefault(call.call_id, deque()).append(same)
 
     def pending(numbers: deque[int] | None) -> int | None:
         while numbers and requested[numbers[0]].reported_by is not None:
@@ -75,17 +111,17 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
         return numbers[0] if numbers else None
 
     for llm_call in llm_calls:
+        repeated(llm_call.repeated_calls, llm_call.agent)
         for result in llm_call.tool_results:
             i = pending(by_id.get(result.call_id)) if result.call_id else None
-            if i is None and result.name and not (result.call_id and by_id):
-                i = pending(by_name.get(result.name))
+            if i is None and not (result.call_id and by_id):
+                i = pending(by_name.get(result.name) if result.name else in_order)
             if i is not None:
                 requested[i] = requested[i]._replace(result=result.result, reported_by=llm_call)
+        first = len(requested)
         for call in llm_call.tool_calls:
-            if call.call_id:
-                by_id.setdefault(call.call_id, deque()).append(len(requested))
-            by_name.setdefault(call.name, deque()).append(len(requested))
-            requested.append(ModelRequest(call, llm_call, None, None))
+            add(call, llm_call)
+        last_by_agent[llm_call.agent] = (llm_call, range(first, len(requested)))
     return requested
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,12 @@ from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 from spangrade.evaluator.derive.timing import Interval, length_s
 from spangrade.evaluator.session import Turn
 
+# What frameworks record in place of a message: an identifier (a UUID, digits of a hash), an empty value.
+_PLACEHOLDER = re.compile(
+    r"\s*(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\S*\d)[0-9a-f]{24,64}|(?=\S*\d)[0-9A-HJKMNP-TV-Z]{26}|"
+    r"\{\}|\[\]|None|null|undefined|N/A|<[^<>]* object at 0x[0-9a-f]+>|[<\[]?redacted[>\]]?)\s*",
+    re.IGNORECASE,
+)
 _STARTS_A_TURN = frozenset({"turn", "workflow", "agent", "llm"})
 
 
@@ -94,7 +101,7 @@ def _user_input(group: Group) -> str | None:
     turns = [o for o in group.members if o.kind == "turn"]
     for candidates in (turns, group.tops, group.calls, group.members):
         for observation in candidates:
-            if observation.user_input is not None:
+            if observation.user_input is not None and not _PLACEHOLDER.fullmatch(observation.user_input):
                 return observation.user_input
     return None
 
@@ -109,5 +116,7 @@ def _final_response(group: Group) -> str | None:
             return observation.response
     calls: Sequence[Observation] = group.calls
     text = calls[-1].response if calls else None
+    if text is not None and not text.strip():  # an earlier text has the words
+        text = next((o.response for o in reversed(calls) if o.response and o.response.strip()), text)
     returned = next((o.response for o in reversed(group.tops) if o.kind != "llm" and o.response), None)
     return returned if text is None or (returned and returned in text) else text

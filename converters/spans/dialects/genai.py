@@ -59,6 +59,7 @@ _OUTPUTS = (semconv.OUTPUT_MESSAGES, "gen_ai.completion")
 _TOKENS = (
     ("input_tokens", (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens")),
     ("output_tokens", (semconv.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens")),
+    ("total_tokens", ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total")),
     (
         "cached_input_tokens",
         (
@@ -146,6 +147,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         error=error,
         raised=failed and any(event.get("name") == "exception" for event in span.events),
         span_name=text(span.name),
+        scope=span.scope_name,
+        repeated_calls=exchange.repeated_calls,
         requested_model=text(attributes.get(semconv.REQUEST_MODEL)),
         cut_off=failed and _is_cut_off(span, attributes),
         tool_declarations=declared_tools(attributes.get(semconv.TOOL_DEFINITIONS)) if is_prompted else None,
@@ -157,7 +160,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         state=_state(span, attributes),
         timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
         digests=conversation_digests(inputs, outputs) if kind == "llm" and conversation_id is None else None,
-        **(_usage(attributes) if kind in {"llm", "other"} else {}),
+        **_usage(attributes),
     )
 
 
@@ -183,7 +186,7 @@ def _name_after(span: Span, operation: str) -> str | None:
 
 
 def _usage(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokens of a model call. Agents repeat the tokens of their calls, so theirs are not read."""
+    """Return the tokens of a model call, or those of all calls of an agent."""
     return {name: count(_first(attributes, names)) for name, names in _TOKENS}
 
 

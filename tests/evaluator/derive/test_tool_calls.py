@@ -125,3 +125,24 @@ def test_a_handoff_in_messages_is_listed_unless_a_span_of_its_own_names_its_targ
     assert executed(first, agent, after) == [("transfer_to_returns", "c1", False)]
     assert executed(first, span_of_it, agent, after) == []
     assert session(first, span_of_it, agent, after).handoffs == (("shop", "returns"),)
+
+
+def test_results_without_names_and_ids_belong_to_the_calls_in_order() -> None:
+    first = ask("1", 1, call("look"), call("pay"))
+    made = session(first, ask("2", 5, results=(ToolResult(None, None, "1"), ToolResult(None, None, "2"))))
+    assert [(one.tool_name, one.output) for one in made.tool_interactions] == [("look", 1), ("pay", 2)]
+
+
+@pytest.mark.parametrize("recorded", [(call("look"),), (), (call("lookpay", "c1c2", None),)])
+def test_a_call_that_only_the_next_requests_history_shows_whole_belongs_to_the_call(
+    recorded: tuple[ToolCall, ...],
+) -> None:
+    history = (call("look", "c1"), call("pay", "c2"))
+    results = (ToolResult(None, "c1", "1"), ToolResult(None, "c2", "2"))
+    after = ask("2", 5, results=results)._replace(repeated_calls=history)
+    made = session(ask("1", 1, *recorded), after)
+    assert [(one.tool_name, one.call_id, one.output) for one in made.tool_interactions] == [
+        ("look", "c1", 1),
+        ("pay", "c2", 2),
+    ]
+    assert made.requested_calls == ()

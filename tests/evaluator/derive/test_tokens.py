@@ -1,0 +1,69 @@
+"""Token counts that allow only one reading, and the models that only an agent's span names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import observation
+from recordings import dotted, observed
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.build_session import build_session
+from spangrade.evaluator.session import Usage
+
+CALL = observation("llm", "ask", "shop", (1, 2), model="m", input_tokens=100, output_tokens=10)
+SHOP = observation("agent", "shop", None, (0, 9), name="shop")
+
+
+def tokens(*calls: Observation) -> list[tuple[int | None, int | None]]:
+    session = build_session("s1", "conversation", [SHOP, *calls])
+    return [(call.input_tokens, call.output_tokens) for call in session.llm_calls]
+
+
+def test_cached_tokens_above_the_input_were_left_out_of_it_in_all_calls_of_the_model() -> None:
+    above = CALL._replace(cached_input_tokens=150, cache_write_tokens=5)
+    below = CALL._replace(cached_input_tokens=20, span_id="2", start_ns=3 * 10**9)
+    other = below._replace(model="n", span_id="3")
+    assert tokens(above, below, other) == [(255, 10), (120, 10), (100, 10)]
+    assert tokens(below) == [(100, 10)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"total_tokens": 100}, (100, 0)),
+        ({"total_tokens": 100, "output_tokens": 0}, (100, 0)),
+        ({"total_tokens": 100, "response": " \n"}, (100, 0)),
+        ({"total_tokens": 100, "response": "Your cart"}, (100, None)),
+        ({"total_tokens": 100, "output_tokens": 0, "response": "Your cart"}, (100, None)),
+        ({"total_tokens": 120}, (100, None)),
+    ],
+)
+def test_a_total_that_equals_the_input_means_no_output_unless_there_is_an_answer(
+    changes: dict[str, Any], expected: tuple[int | None, int | None]
+) -> None:
+    assert tokens(CALL._replace(**{"output_tokens": None} | changes)) == [expected]
+
+
+def test_the_usage_of_an_agents_span_counts_where_no_model_call_is_recorded() -> None:
+    run = SHOP._replace(input_tokens=300, output_tokens=30, model="m")
+    inner = run._replace(span_id="inner", parent_span_id="shop")
+    session = build_session("s1", "conversation", [run, inner])
+    assert session.usage == Usage(input_tokens=300, output_tokens=30)
+    assert (session.models, session.cost_usd, session.llm_calls) == (("m",), None, ())
+    assert build_session("s1", "conversation", [run, CALL]).usage.input_tokens == 100
+
+
+def test_a_model_that_the_agents_span_alone_names_is_that_of_its_calls() -> None:
+    run = SHOP._replace(model="gpt-4o")
+    session = build_session("s1", "conversation", [run, CALL._replace(model=None)])
+    assert [call.model for call in session.llm_calls] == ["gpt-4o"]
+    assert session.cost_usd is not None
+
+
+def test_a_tools_own_name_comes_before_its_agents() -> None:
+    attributes = dotted(
+        traceloop__span__kind="tool", traceloop__entity__name="get_cart", gen_ai__agent__name="shop"
+    )
+    assert (observed(attributes).name, observed(attributes).agent) == ("get_cart", "shop")
