@@ -68,7 +68,7 @@ REFUSED = "discount 50.0 exceeds the limit of 20"
         ),
         (
             "openai_agents_genai_full",
-            TOOLS,
+            [*TOOLS, ("transfer_to_returns_agent", {}, True, 3)],  # in messages, with its result
             TRANSFER,
             (7, 980, 168, 280, 56),
             f"{{'message': 'Error running tool (non-fatal)', 'data': {{{HIDDEN}}}}}",

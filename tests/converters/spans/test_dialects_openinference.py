@@ -155,6 +155,9 @@ def test_a_model_call_is_read_from_flattened_attributes() -> None:
         reasoning_tokens=2,
         tool_calls=(ToolCall("look", "c2", '{"at":"home"}'),),
         tool_results=(ToolResult(None, "c1", '{"at":"home"}'),),
+        repeated_calls=(ToolCall("find", None, None),),
+        span_name="s",
+        scope="some.scope",
     )
 
 
@@ -381,6 +384,11 @@ def test_older_openllmetry_flattens_its_messages() -> None:
         output_tokens=3,
         tool_calls=(ToolCall("bring", "c2", '{"from":"home"}'),),
         tool_results=(ToolResult(None, "c1", '{"at":"home"}'),),
+        repeated_calls=(ToolCall("find", "c1", None),),
+        span_name="s",
+        scope="some.scope",
+        requested_model="gpt-4.1",
+        system_instructions="Be kind.",
     )
 
 
