@@ -85,24 +85,23 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
         if before is None or all(call.call_id in by_id for call in calls):
             return
         llm_call, numbers = before
-        unnamed = [number for number in numbers if requested[number].call.call_id is None]
+        left = list(numbers)
         glued = "".join(call.name or "" for call in calls)
         for number in numbers:
             if len(calls) > 1 and requested[number].call.name == glued:  # parallel calls, streamed as one
                 requested[number] = requested[number]._replace(call=ToolCall(None, None, None))
         for call in calls:
-            if call.call_id in by_id and call.call_id:
-                continue
-            same = next((n for n in unnamed if requested[n].call.name == call.name), None)
-            if same is None:
-                if call.call_id or not numbers:
+            known = [n for n in left if requested[n].call.name == call.name]
+            if not known:
+                if call.call_id not in by_id:
                     add(call, llm_call)
                 continue
-            unnamed.remove(same)
-            if call.call_id:
-                requested[same] = requested[same]._replace(
-                    call=requested[same].call._replace(call_id=call.call_id)
-                )
+            same = next((n for n in known if requested[n].call.call_id == call.call_id), known[0])
+            left.remove(same)
+            if call.call_id and requested[same].call.call_id != call.call_id:
+                named = requested[same].call
+                named = named._replace(call_id=named.call_id or call.call_id)
+                requested[same] = requested[same]._replace(call=named)
                 by_id.setdefault(call.call_id, deque()).append(same)
 
     def pending(numbers: deque[int] | None) -> int | None:

@@ -146,3 +146,10 @@ def test_a_call_that_only_the_next_requests_history_shows_whole_belongs_to_the_c
         ("pay", "c2", 2),
     ]
     assert made.requested_calls == ()
+
+
+def test_a_call_that_its_history_repeats_under_another_id_is_one_call() -> None:
+    after = ask("2", 5, results=(ToolResult(None, "c1", "1"),))._replace(repeated_calls=(call("look", "fc"),))
+    made = session(ask("1", 1, call("look", "c1")), after)
+    assert [(one.tool_name, one.call_id, one.output) for one in made.tool_interactions] == [("look", "c1", 1)]
+    assert made.requested_calls == ()
