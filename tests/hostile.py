@@ -32,7 +32,7 @@ EXAMPLES = 20_000 if settings.get_current_profile_name() == "long" else 200
 
 TRACE_IDS = ("a" * 32, "b" * 32)
 SPAN_IDS = tuple(f"{number:016x}" for number in range(1, 9))
-TIMES = (0, 1, 2, 10**9, 1_795_249_385_221_200_381, 2**63 - 1)
+TIMES = (-(2**63), -1, 0, 1, 2, 10**9, 1_795_249_385_221_200_381, 2**63 - 1)
 _JSON = "(JSON)"
 DEPTHS = (99, 100, 101, 253, 254, 255, 300, 950, 1_000, 1_024)
 

@@ -45,7 +45,7 @@ def collect(
         int, typer.Option(min=1, help="How much may be in memory, of all bodies together, in MiB.")
     ] = 64,
     max_connections: Annotated[
-        int, typer.Option(min=1, help="The most connections at once, over HTTP.")
+        int, typer.Option(min=1, help="The most connections at once, over HTTP and over gRPC each.")
     ] = 512,
     header_timeout: Annotated[
         float, typer.Option(min=0.1, help="How long a connection may take to send its headers, in seconds.")

@@ -15,6 +15,7 @@ from typing import TypeVar
 from spangrade.evaluator.judge.key_locks import KeyLocks
 from spangrade.evaluator.judge.protocol import Verdict
 from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.file_modes import file_mode, folder_mode
 from spangrade.tracer.store.sql import statement
 
 FILE_VARIABLE = "SPANGRADE_JUDGE_CACHE"
@@ -52,7 +53,7 @@ def default_cache_path() -> Path:
 
 
 class VerdictCache:
-    """A file of verdicts, readable by its owner alone and created when it is first used."""
+    """A file of verdicts, created when it is first used; for its owner alone unless a umask is set."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -124,5 +125,5 @@ class VerdictCache:
         with _creating:
             if self.path.exists():
                 return
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.path.touch(0o600)
+            self.path.parent.mkdir(mode=folder_mode(), parents=True, exist_ok=True)
+            self.path.touch(file_mode())

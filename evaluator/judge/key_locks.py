@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from spangrade.tracer.errors import StoreError
+from spangrade.tracer.file_modes import file_mode, folder_mode
 
 _AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
 
@@ -51,7 +52,7 @@ class KeyLocks:
         """Create the folder, and delete the files of locks that a crash has freed."""
         if self._is_prepared:
             return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.mkdir(mode=folder_mode(), parents=True, exist_ok=True)
         for path in list(self._folder.iterdir()):
             with suppress(BlockingIOError):  # it is held
                 _unlock(path, _lock(path, _AT_ONCE))
@@ -61,7 +62,7 @@ class KeyLocks:
 def _lock(path: Path, operation: int) -> int:
     """Return a descriptor that holds the lock of a file; `_AT_ONCE` raises BlockingIOError if it is held."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, file_mode())
         try:
             fcntl.flock(descriptor, operation)
         except BaseException:

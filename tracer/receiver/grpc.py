@@ -32,6 +32,7 @@ def server(ingest: Ingest, access: Access) -> grpc.aio.Server:
     made = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", limits.body_bytes),
+            ("grpc.max_allowed_incoming_connections", limits.connections),  # also those in their handshake
             ("grpc.so_reuseport", 0),
             ("grpc.server_handshake_timeout_ms", int(limits.headers_s * 1000)),
             ("grpc.max_connection_idle_ms", _IDLE_MS),

@@ -33,7 +33,7 @@ class Limits:
     spool_bytes: int = 1024 * _MIB  # on disk, and not yet in the database
     read_s: float = 30.0  # for a whole body to arrive
     headers_s: float = 10.0  # for a request's headers, from the opening of its connection or its first byte
-    connections: int = 512  # over HTTP, at once
+    connections: int = 512  # at once, over HTTP and over gRPC each
 
 
 class RejectedError(Exception):

@@ -101,19 +101,19 @@ def key_values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def otlp(span: Span) -> dict[str, Any]:
-    """Return a request of OTLP with one span."""
+    """Return a request of OTLP with one span; OTLP has no negative times."""
     written = {
         "traceId": span.trace_id,
         "spanId": span.span_id,
         "parentSpanId": span.parent_span_id or "",
         "name": span.name,
-        "startTimeUnixNano": str(span.start_ns),
-        "endTimeUnixNano": str(span.end_ns),
+        "startTimeUnixNano": str(max(span.start_ns, 0)),
+        "endTimeUnixNano": str(max(span.end_ns, 0)),
         "attributes": key_values(span.attributes),
         "events": [
             {
                 "name": event["name"],
-                "timeUnixNano": str(event["time_ns"]),
+                "timeUnixNano": str(max(event["time_ns"], 0)),
                 "attributes": key_values(event["attributes"]),
             }
             for event in span.events

@@ -45,12 +45,19 @@ async def test_the_file_tells_in_sql_what_was_asked_and_answered(gemini, tmp_pat
         assert rows.fetchall() == [(f"gemini/{MODEL}", "Hello", 1, "because")]
 
 
-async def test_verdicts_are_readable_by_their_owner_alone(gemini, tmp_path):
+@pytest.mark.parametrize(
+    ("umask", "expected"), [(None, [0o600, 0o700, 0o700]), ("027", [0o640, 0o750, 0o750])]
+)
+async def test_verdicts_are_readable_by_their_owner_alone_or_as_a_umask_allows(
+    gemini, tmp_path, monkeypatch, umask, expected
+):
+    if umask:
+        monkeypatch.setenv("SPANGRADE_UMASK", umask)
     path = tmp_path / "new" / "cache.sqlite"
     await JudgeRun(judge_of(gemini), cache=path).ask(QUESTION)
     locks = path.with_name("cache.sqlite.locks")
     modes = [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent, locks)]
-    assert modes == [0o600, 0o700, 0o700]
+    assert modes == expected
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -453,6 +454,46 @@ def test_a_token_is_checked_before_a_message_is_read_over_grpc(tmp_path: Path) -
                 export((b"" for _ in iter(never.wait, True)), timeout=60)  # no message is ever sent
         never.set()
     assert rejected.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def peak_memory(process: int) -> int:
+    """Return the most memory that a process has had so far, in bytes."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_messages_without_a_token_cost_no_memory_over_grpc(tmp_path: Path) -> None:
+    message = bytes(15 << 20)
+    with receiver(tmp_path / "s.duckdb", "--token", "tops") as guarded:
+        before = peak_memory(guarded.process.pid)
+        with ThreadPoolExecutor(20) as senders:
+            codes = list(senders.map(lambda _: export_code(guarded, message), range(20)))
+        assert codes == [grpc.StatusCode.UNAUTHENTICATED] * 20
+        assert peak_memory(guarded.process.pid) - before < 48 << 20  # 300 MiB were sent
+
+
+def export_code(to: Receiver, message: bytes) -> grpc.StatusCode | None:
+    """Return how a message over a connection of its own is answered, None for a success."""
+    with grpc.insecure_channel(to.grpc, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        try:
+            channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")(
+                message, timeout=60
+            )
+        except grpc.RpcError as error:
+            return error.code()
+    return None
+
+
+def test_connections_over_grpc_are_limited(tmp_path: Path) -> None:
+    with receiver(tmp_path / "s.duckdb", "--max-connections", "2") as started:
+        address = (started.grpc.split(":")[0], int(started.grpc.rpartition(":")[2]))
+        with socket.create_connection(address, 60) as first, socket.create_connection(address, 60) as second:
+            assert first.recv(1)  # the server's settings: it is accepted
+            assert second.recv(1)
+            assert export_code(started, b"") is grpc.StatusCode.UNAVAILABLE
+        # As soon as it notices that they are closed.
+        assert any(export_code(started, b"") is None for _ in range(1_000))
 
 
 @pytest.mark.parametrize(
