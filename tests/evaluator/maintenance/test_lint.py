@@ -94,6 +94,7 @@ def test_a_recording_with_everything_in_it_lacks_nothing_that_can_be_fixed(tmp_p
             1,
         ),
         ([agent(1, None, 0, 9, trace_state="a=b,ot=p:8;th:c"), chat(2, 1, 1, 2)], "sampled", 1),
+        ([agent(1, None, 0, 9, trace_state="spangrade=partial"), chat(2, 1, 1, 2)], "sampled", 1),
         ([agent(1, None, 0, 9), chat(2, 1, 1, 2, attributes=FAILED_CALL)], "not_recorded", 1),
     ],
 )  # fmt: skip
