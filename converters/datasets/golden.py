@@ -173,7 +173,7 @@ def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, lis
             continue
         same = by_inputs.setdefault(tuple(question["user_inputs"]), question["id"])
         if same != question["id"]:
-            text = f'has the same user inputs as "{same}"; a session that matches both is inconclusive'
+            text = f'has the same user inputs as "{same}"; a session may answer either'
             problems.append(Problem(where, text, dropped=False))
         by_id.add(question["id"])
         added.append(question)

@@ -216,6 +216,8 @@ COLUMNS: Mapping[str, Callable[[Session, Reference], Any]] = {
     "final_session_state": _of(lambda session: session.state_variables),
     "conversation_history": _of(conversation_history),
     "extracted_data": _of(extracted_data),
+    "tool_declarations": _of(lambda session: session.tool_declarations),
+    "system_instruction": _of(lambda session: session.system_instruction),
     "system_instructions": _of(lambda session: session.system_instruction),
     "session_trace": _of(session_trace),
     "session_id": _of(lambda session: session.session_id),
@@ -225,21 +227,14 @@ COLUMNS: Mapping[str, Callable[[Session, Reference], Any]] = {
     "question_metadata": lambda _, question: question.metadata if question else None,
 }
 # Columns that simulations' files have and spans do not fill: without such a file they are unknown.
-FILE_COLUMNS = frozenset(
-    {
-        "custom_extract",
-        "latency_data",
-        "session_state",
-        "system_instruction",
-        "system_instructions",
-        "tool_declarations",
-    }
-)
+FILE_COLUMNS = frozenset({"custom_extract", "latency_data", "session_state"})
+_BY_REQUESTS = "the requests of the model calls record it, or extracted_data in a CSV or JSONL"
 _SUPPLIED_BY = {
     "state_variables": "set_state records it, or a CSV or JSONL holds it in extracted_data",
     "final_session_state": "set_state records it, or a CSV or JSONL holds it in extracted_data",
-    "tool_declarations": "a CSV or JSONL holds it in extracted_data",
-    "system_instruction": "a CSV or JSONL holds it in extracted_data",
+    "tool_declarations": _BY_REQUESTS,
+    "system_instruction": _BY_REQUESTS,
+    "system_instructions": _BY_REQUESTS,
 }
 _ALIASES = {
     "prompt": ("user_inputs",),

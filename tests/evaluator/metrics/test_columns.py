@@ -68,7 +68,9 @@ def test_what_was_not_recorded_is_none_in_every_column() -> None:
         "reference_data",
         "agents_evaluated",
         "question_metadata",
+        "system_instruction",
         "system_instructions",
+        "tool_declarations",
     }
     assert column("extracted_data:state_variables", bare, None) is None
     assert column("final_response", session(()), None) is None

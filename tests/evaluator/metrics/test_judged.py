@@ -115,7 +115,8 @@ def test_what_was_not_recorded_is_not_judged(gemini: GeminiStandIn) -> None:
     mapping = {"declared": {"source_column": "extracted_data:tool_declarations"}}
     metric = made({**GREETING, "dataset_mapping": mapping})
     assert run_metric(metric, SESSION, None) == Inconclusive(
-        "extracted_data:tool_declarations is not recorded; a CSV or JSONL holds it in extracted_data"
+        "extracted_data:tool_declarations is not recorded; "
+        "the requests of the model calls record it, or extracted_data in a CSV or JSONL"
     )
     assert gemini.calls == 0
 
