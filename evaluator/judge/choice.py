@@ -67,21 +67,16 @@ def use_judge_of_run(judge: Judge) -> Iterator[None]:
 
 
 def judge_in_use() -> Judge | None:
-    """Return the judge of the grading run or of `use_judge`, None if there is neither."""
-    return _of_run.get() or (_in_use[-1] if _in_use else None)
+    """Return the judge of the grading run, of `use_judge` or of the test run, None if there is none."""
+    if judge := _of_run.get() or (_in_use[-1] if _in_use else None):
+        return judge
+    factory = judge_factory()
+    return factory() if factory else None
 
 
 def default_judge() -> Judge:
-    """Return the judge in use, else that of the test run, else the process's run of `load_judge()`.
-
-    The last has the default cache.
-    """
-    if judge := judge_in_use():
-        return judge
-    if factory := judge_factory():
-        of_tests: Judge = factory()
-        return of_tests
-    return _run(os.environ.get(MODEL_VARIABLE), default_cache_path().absolute())
+    """Return the judge in use, else the process's run of `load_judge()` with the default cache."""
+    return judge_in_use() or _run(os.environ.get(MODEL_VARIABLE), default_cache_path().absolute())
 
 
 @functools.cache

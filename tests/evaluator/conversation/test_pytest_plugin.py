@@ -308,6 +308,28 @@ def test_the_judges_budget_holds_in_tests_without_a_marker(run, gemini):
     assert re.fullmatch(r"judge gemini/\S+: 0 calls, 0 cache hits, 0 tokens in, 0 out, \$0.000000", judge)
 
 
+@pytest.mark.parametrize(("budget", "calls"), [("0", 0), ("5", 1)])
+def test_a_grade_in_a_test_has_the_judge_and_the_budget_of_the_test_run(run, gemini, budget, calls):
+    gemini.answer = lambda request: decision(True, "the same", 5)
+    result = run(
+        """
+        from pathlib import Path
+        import spangrade
+        from otlp_sessions import Said, write_golden, write_sessions
+
+        def test_grade():
+            write_golden(Path("golden.json"), {"id": "q", "user_inputs": ["Hi"], "reference_response": "Bye"})
+            write_sessions(Path("spans.jsonl"), [("s1", [Said("Hi", "Goodbye")])])
+            spangrade.open("spans.duckdb").grade("golden.json", spans=["spans.jsonl"])
+        """,
+        *("--judge-max-calls", budget),
+    )
+    result.assert_outcomes(passed=1)
+    assert gemini.calls == calls
+    [judge] = result.evals
+    assert re.match(rf"judge gemini/\S+: {calls} call", judge)
+
+
 def test_votes_and_threshold_hold_in_tests_without_a_marker_and_their_cost_is_printed(run, gemini):
     gemini.answer = lambda request: decision(True, "it greets", 0.6)
     options = ("--judge-model", "gemini-2.5-flash", "--judge-votes", "3")
