@@ -128,7 +128,7 @@ def decode(
 
 def _from_json(signal: Table, body: bytes) -> Iterable[Record | Problem]:
     try:
-        document = orjson.loads(body)
+        document, not_utf_8 = otlp_json.loads(body)
     except orjson.JSONDecodeError as error:
         raise malformed(f"not JSON: {error}") from None
     expected, other = (
@@ -136,12 +136,14 @@ def _from_json(signal: Table, body: bytes) -> Iterable[Record | Problem]:
     )
     if not isinstance(document, Mapping):
         raise malformed(f'expected a JSON object {{"{expected}": [...]}}, found another JSON value')
+    if not_utf_8 and any(not_utf_8 in key for key in document):
+        raise malformed("not JSON: a key of the request is not UTF-8")
     named = {_camel(key): value for key, value in document.items()}
     if other in named:
         raise malformed(f"expected {expected}, found {other}: send it to the other path")
     if not isinstance(named.get(expected, []), list | None):
         raise malformed(f"{expected} is not a list")
-    return otlp_json.decode({expected: named.get(expected)})
+    return otlp_json.decode({expected: named.get(expected)}, not_utf_8)
 
 
 def _camel(key: str) -> str:

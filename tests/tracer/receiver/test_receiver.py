@@ -258,6 +258,58 @@ def test_a_resource_or_scope_with_invalid_utf_8_costs_no_span(tmp_path: Path) ->
     assert stored(tmp_path / "s.duckdb") == 2
 
 
+def test_a_span_with_invalid_utf_8_in_json_is_rejected_and_the_others_are_kept(tmp_path: Path) -> None:
+    def span(number: int, **fields: object) -> dict[str, object]:
+        times = {"startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+        return {"traceId": "1" * 32, "spanId": f"{number:016x}", "name": "chat", **times, **fields}
+
+    spans = [
+        span(1, name="\ufdd0 and \ufffd are characters"),
+        span(2, name="??"),
+        span(3, attributes=[{"key": "text", "value": {"arrayValue": {"values": [{"stringValue": "??"}]}}}]),
+        span(4, **{"unknown ??": 1}),
+        span(5),
+    ]
+    attributes = [{"key": "service.name", "value": {"stringValue": "shop"}}]
+    document = {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": attributes},
+                "scopeSpans": [{"scope": {"name": "??"}, "spans": spans}],
+            },
+            {"resource": {"attributes": attributes}, "scope?? spans": [{"spans": [span(6)]}]},
+        ]
+    }
+    bodies = [
+        json.dumps(document, ensure_ascii=ascii_only).encode().replace(b"??", INVALID)
+        for ascii_only in (True, False)
+    ]
+    with receiver(tmp_path / "s.duckdb") as started:
+        first, again = (post(started, body, **JSON).json() for body in bodies)
+        whole = json.dumps({"resource??": []}).encode().replace(b"??", INVALID)
+        assert [post(started, body, **JSON).status_code for body in (whole, INVALID)] == [400, 400]
+        started.stop()
+    assert first == again
+    where = "resourceSpans[0].scopeSpans[0]"
+    invalid = "not valid JSON (a string that is not UTF-8)"
+    assert first["partialSuccess"] == {
+        "rejectedSpans": "4",
+        "errorMessage": "; ".join(
+            [
+                f"{where}: {invalid}; its records are kept without a scope",
+                *(f"{where}.spans[{number}]: {invalid}" for number in (1, 2, 3)),
+                "resourceSpans[1]: a key is not UTF-8; its value is not read",
+            ]
+        ),
+    }
+    with Store.open(tmp_path / "s.duckdb", read_only=True) as store:
+        query = "SELECT span_id, name, scope_name, resource->>'$.\"service.name\"' FROM spans ORDER BY 1"
+        assert store.query(query) == [
+            (f"{1:016x}", "\ufdd0 and \ufffd are characters", None, "shop"),
+            (f"{5:016x}", "chat", None, "shop"),
+        ]
+
+
 def test_a_long_value_and_a_deep_one_cost_their_span_alone(running: Receiver) -> None:
     message = request(0, 3)
     spans = message.resource_spans[0].scope_spans[0].spans
