@@ -93,7 +93,7 @@ def _captured_turns() -> dict[int, CapturedTurn]:
 def record_calls(calls: Iterable[ObservedCall]) -> None:
     """Record calls that an agent reported without spans, as far as they are known, in the turn in progress.
 
-    The spans have no duration of their own: how long the tools took is not known.
+    The times of the spans are not those of the tools.
     """
     for call in calls:
         with tracer.tool(call.name) as tool:

@@ -96,7 +96,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     error = call.excinfo.value
     if _is_only(error, protocol.JudgeUnavailable):
         item.stash[_NO_VERDICT] = NO_KEY
-        reason = f"{_without_repeat(item)} cannot be judged: {_leaf(error)}"
+        reason = f"{_without_repeat(item)} cannot be judged: {_first(error)}"
         required = item.config.getoption(_REQUIRED)
         end = pytest.CallInfo.from_call(
             lambda: (
@@ -107,7 +107,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     elif _is_only(error, (protocol.JudgeError, protocol.UnknownJudgeModel)):
         spent = _is_only(error, protocol.JudgeBudgetExceeded)
         item.stash[_NO_VERDICT] = BUDGET_SPENT if spent else JUDGE_FAILED
-        reason = f"{_line(item, call.excinfo)}the agent could not be judged: {_leaf(error)}"
+        reason = f"{_line(item, call.excinfo)}the agent could not be judged: {_first(error)}"
         end = pytest.CallInfo.from_call(lambda: pytest.fail(reason, pytrace=False), call.when)
     else:
         return
@@ -121,9 +121,9 @@ def _is_only(error: BaseException, kinds: type[BaseException] | tuple[type[BaseE
     return isinstance(error, kinds)
 
 
-def _leaf(error: BaseException) -> BaseException:
+def _first(error: BaseException) -> BaseException:
     """Return an error, or the first of a group."""
-    return _leaf(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _line(item: pytest.Item, error: pytest.ExceptionInfo[BaseException]) -> str:
@@ -170,8 +170,8 @@ class _Evals:
         self._checked = False
         self._db: Path | None = config.getoption("spangrade_db")
         # The workers collect, and cannot end the run, so the controller checks the environment's model.
-        spread = config.getoption("numprocesses", None) and os.environ.get(_MODEL_VARIABLE)
-        if spread or any(config.getoption(f"judge_{name}") is not None for name in _JUDGE_OPTIONS):
+        on_workers = config.getoption("numprocesses", None) and os.environ.get(_MODEL_VARIABLE)
+        if on_workers or any(config.getoption(f"judge_{name}") is not None for name in _JUDGE_OPTIONS):
             self._check_judge()
         self._open = ExitStack()
         self._open.enter_context(judge_from(self.judge))

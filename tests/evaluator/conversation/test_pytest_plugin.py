@@ -352,9 +352,7 @@ def test_votes_and_threshold_hold_in_tests_without_a_marker_and_their_cost_is_pr
         ((), "judge gemini/gemini-8: 404: *does not exist"),
     ],
 )
-def test_a_judge_that_cannot_be_is_reported_once_before_any_test_runs(
-    run, gemini, monkeypatch, options, message
-):
+def test_an_unknown_judge_is_reported_once_before_any_test_runs(run, gemini, monkeypatch, options, message):
     gemini.models = {"gemini-2.5-flash"}
     monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", "gemini-8")
     result = run(EVALS, *options, "--count", "2")
