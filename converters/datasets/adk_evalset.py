@@ -24,7 +24,7 @@ RUBRICS = "rubrics"  # in reference_data: the texts that `rubrics@judge` rates a
 def is_evalset(document: Any) -> bool:
     """Return whether a JSON document is an ADK eval set, or a list of eval cases in its old form."""
     if isinstance(document, list):
-        return bool(document) and all(isinstance(case, dict) and "data" in case for case in document)
+        return any(isinstance(case, dict) and isinstance(case.get("data"), list) for case in document)
     return isinstance(document, dict) and isinstance(either(document, "eval_cases"), list)
 
 
@@ -94,6 +94,7 @@ def _modern_turn(turn: Mapping[str, Any]) -> dict[str, Any]:
         "intermediate_data": {
             "tool_uses": uses,
             "intermediate_responses": turn.get("expected_intermediate_agent_responses"),
+            "mocked": [use for use in objects(turn.get("expected_tool_use")) if "mock_tool_output" in use],
         },
     }
 
@@ -112,7 +113,11 @@ def _rubrics(case: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], at: st
     """Yield the texts of a case's rubrics, those of one turn with its number."""
     places = [("", f"{at}.rubrics", case), *_turns_at(turns, at, "rubrics")]
     for prefix, where, holder in places:
-        for number, rubric in enumerate(holder.get("rubrics") or ()):
+        rubrics = holder.get("rubrics")
+        if not isinstance(rubrics, list | None):
+            yield Problem(where, "not a list")
+            continue
+        for number, rubric in enumerate(rubrics or ()):
             text = either(either(rubric, "rubric_content"), "text_property")
             if isinstance(text, str) and text:
                 yield f"{prefix}{text}"
@@ -140,6 +145,8 @@ def _left_out(case: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], at: s
         yield Problem(at, text, dropped=False)
     if any(either(either(turn, "intermediate_data"), "intermediate_responses") for turn in turns):
         yield Problem(at, "the expected intermediate responses are left out", dropped=False)
+    if any(either(either(turn, "intermediate_data"), "mocked") for turn in turns):
+        yield Problem(at, "the mocked outputs of tools are left out", dropped=False)
     if either(case, "conversation_scenario"):
         yield Problem(at, "the conversation scenario is left out", dropped=False)
 
@@ -311,8 +318,9 @@ def _calls(turns: Sequence[Mapping[str, Any]], at: str) -> Iterator[dict[str, An
 
 def _result(call: Mapping[str, Any], responses: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the status and the output of a call by its response, which is removed from the list."""
-    key = "id" if call.get("id") else "name"
-    response = next((each for each in responses if each.get(key) == call[key]), None)
+    by_id = (each for each in responses if call.get("id") and each.get("id") == call["id"])
+    by_name = (each for each in responses if not each.get("id") and each.get("name") == call["name"])
+    response = next(by_id, next(by_name, None))
     if response is None:
         return {}
     responses.remove(response)

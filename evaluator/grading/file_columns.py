@@ -138,8 +138,8 @@ def _with_record(
             call = call._replace(output=output)
         elif not call.output_known:
             call = call._replace(output=output, output_known=True)
-        if call.ok is None:
-            ok, error = ok_and_error(_observation(output))
+        if call.ok is not False:  # what the spans say failed stays failed
+            ok, error = ok_and_error(_observation(call.output))
             call = call._replace(ok=ok, error=error)
     return call
 

@@ -278,6 +278,34 @@ def test_the_status_and_the_output_of_a_call_are_kept(convert: Spangrade, tmp_pa
     assert questions(tmp_path) == [golden]
 
 
+def test_results_are_those_of_their_calls(convert: Spangrade, tmp_path: Path) -> None:
+    data = {
+        "tool_uses": [{"id": "1", "name": "find", "args": {}}, {"name": "pay", "args": {}}],
+        "tool_responses": [
+            {"name": "pay", "response": {"status": "ok", "sum": 3}},
+            {"id": "1", "name": "find", "response": {"result": [1]}},
+            {"id": "2", "name": "log", "response": {}},
+        ],
+    }
+    turn = {"user_content": text("hi"), "intermediate_data": data, "rubrics": 7}
+    done = convert({"eval_cases": [eval_case(conversation=[turn])]})
+    at = f'spangrade: {tmp_path / "in.json"}: eval_cases[0] (id "c1").conversation[0]'
+    assert (done.code, done.err) == (
+        2,
+        [f"{at}.intermediate_data: tool responses without a call: log", f"{at}.rubrics: not a list"],
+    )
+    (made,) = questions(tmp_path)
+    assert made["reference_data"]["reference_tool_interactions"] == [
+        {"tool_name": "find", "input_arguments": {}, "output": [1]},
+        {
+            "tool_name": "pay",
+            "input_arguments": {},
+            "status": "ok",
+            "output": {"status": "ok", "sum": 3},
+        },
+    ]
+
+
 def test_what_an_eval_set_has_no_place_for_is_named(convert: Spangrade, tmp_path: Path) -> None:
     golden = {
         "id": "q1",
@@ -299,7 +327,9 @@ def test_the_old_list_form_is_converted_and_graded(convert: Spangrade, tmp_path:
                 {"query": "", "reference": "Welcome!"},
                 {
                     "query": "hi",
-                    "expected_tool_use": [{"tool_name": "greet", "tool_input": {"how": "kindly"}}],
+                    "expected_tool_use": [
+                        {"tool_name": "greet", "tool_input": {"how": "kindly"}, "mock_tool_output": "x"}
+                    ],
                     "expected_intermediate_agent_responses": [{"author": "a", "text": "well"}],
                     "reference": "Hello.",
                 },
@@ -307,19 +337,22 @@ def test_the_old_list_form_is_converted_and_graded(convert: Spangrade, tmp_path:
             "initial_session": {"app_name": "shop", "user_id": "u", "state": {"n": 1}},
         },
         {"data": []},
+        7,
     ]
     done = convert(old, "--agent", "shop")
     at = f"spangrade: {tmp_path / 'in.json'}: "
     assert done == (
         2,
-        [f"1 questions added to {tmp_path / 'out.json'}; 1 left out"],
+        [f"1 questions added to {tmp_path / 'out.json'}; 2 left out"],
         [
             (
                 f'{at}[0] (id "c1").conversation: it opens with the agent: this turn is left out, '
                 "a question begins with the user"
             ),
             f'{at}[0] (id "c1"): the expected intermediate responses are left out',
+            f'{at}[0] (id "c1"): the mocked outputs of tools are left out',
             f"{at}[1].name: missing",
+            f"{at}[2]: not an object",
         ],
     )
     assert questions(tmp_path) == [

@@ -214,6 +214,21 @@ def test_the_row_comes_first_and_the_spans_fill_the_gaps() -> None:
     assert tool_usage_accuracy(SPANS, reference).value == 0
 
 
+def test_a_call_that_failed_in_the_spans_or_in_the_row_failed() -> None:
+    calls = [
+        tool("a", {}, ok=False, output="x", output_known=True),
+        tool("b", {}, output=1, output_known=True),
+    ]
+    row = {
+        "tool_interactions": [
+            {"tool_name": "a", "output_result": {"fine": True}},
+            {"tool_name": "b", "output_result": {"status": "error"}},
+        ]
+    }
+    known = with_row(session([("hi", calls)]), row)
+    assert [call.ok for call in known.tool_interactions] == [False, False]
+
+
 def test_a_row_that_agrees_with_the_spans_is_no_disagreement() -> None:
     wrapped = session([("hi", [tool("f", {"page_size": 1}, output={"result": [1]}, output_known=True)])])
     row = {
