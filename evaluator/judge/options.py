@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,11 +63,11 @@ def judge_run(options: JudgeOptions) -> JudgeRun:
     Raises:
         InputError: the model's provider is not installed.
     """
-    return _with_options(load_judge(options.model), options, default_cache_path().absolute())
+    return _with_options(load_judge(options.model), options, lambda: default_cache_path().absolute())
 
 
 def judge_of_run(options: JudgeOptions) -> JudgeRun:
-    """Return the judge of a grading run: that of `use_judge` if the options name no model, else `judge_run`.
+    """Return the judge of a grading run: that in use if the options name no model, else `judge_run`.
 
     Raises:
         InputError: the model's provider is not installed.
@@ -79,7 +80,7 @@ def judge_of_run(options: JudgeOptions) -> JudgeRun:
     return _with_options(judge, options, None)
 
 
-def _with_options(judge: Judge, options: JudgeOptions, cache: Path | None) -> JudgeRun:
+def _with_options(judge: Judge, options: JudgeOptions, cache: Callable[[], Path] | None) -> JudgeRun:
     return JudgeRun(
         judge,
         cache=cache,

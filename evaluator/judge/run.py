@@ -6,7 +6,7 @@ import asyncio
 import functools
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -87,8 +87,8 @@ class JudgeRun:
     At most `max_concurrency` questions are asked at once. `max_calls` and `max_cost_usd` limit the run in
     this process; the cost of a call is known only after it, so the calls in progress may exceed the limit.
     Each question is asked `votes` times (an odd number); the majority, or the median of a rating, is the
-    verdict. A yes with a score below `min_score` counts as a no. Verdicts are kept in the file `cache`; with
-    None, only for the run.
+    verdict. A yes with a score below `min_score` counts as a no. Verdicts are kept in the file `cache`, a
+    path or a function that returns it when it is first needed; with None, only for the run.
 
     Any thread and event loop may call it: questions are sent from the loop of `own_loop`.
     """
@@ -97,7 +97,7 @@ class JudgeRun:
         self,
         judge: Judge,
         *,
-        cache: Path | None = None,
+        cache: Path | Callable[[], Path] | None = None,
         max_concurrency: int = 40,
         max_calls: int | None = None,
         max_cost_usd: float | None = None,
@@ -108,7 +108,7 @@ class JudgeRun:
             raise ValueError(f"votes must be odd, so that there is a majority, found {votes}")
         self.name = judge.name
         self._judge = judge
-        self._cache = VerdictCache(cache) if cache else None
+        self._cache_path = cache
         self._slots = asyncio.Semaphore(max_concurrency)
         self._max_calls = max_calls
         self._max_cost_usd = max_cost_usd
@@ -117,6 +117,11 @@ class JudgeRun:
         self._prompt_version = prompt_version()
         self._answers: dict[str, asyncio.Task[Verdict]] = {}
         self._spent = Spent()
+
+    @functools.cached_property
+    def _cache(self) -> VerdictCache | None:
+        path = self._cache_path() if callable(self._cache_path) else self._cache_path
+        return VerdictCache(path) if path else None
 
     @property
     def spent(self) -> Spent:
@@ -143,6 +148,14 @@ class JudgeRun:
             StoreError: the cache cannot be used.
         """
         future = asyncio.run_coroutine_threadsafe(self._ask(question), own_loop())
+        return await asyncio.wrap_future(future)
+
+    async def pay(self, call: Callable[[], Awaitable[Verdict]]) -> Verdict:
+        """Return what a call to another service returns, within the budget of this run and counted in it.
+
+        Raises JudgeBudgetExceeded if the budget does not allow it, and what the call raises.
+        """
+        future = asyncio.run_coroutine_threadsafe(self._paid(call), own_loop())
         return await asyncio.wrap_future(future)
 
     async def _ask(self, question: Question) -> Verdict:
@@ -187,6 +200,9 @@ class JudgeRun:
         return verdicts[0] if self._votes == 1 else _majority(verdicts)
 
     async def _call(self, question: Question) -> Verdict:
+        return await self._paid(lambda: self._judge.ask(question))
+
+    async def _paid(self, call: Callable[[], Awaitable[Verdict]]) -> Verdict:
         spent = self._spent
         if self._max_calls is not None and spent.calls >= self._max_calls:
             raise JudgeBudgetExceeded(
@@ -203,7 +219,7 @@ class JudgeRun:
             )
         self._spent = replace(spent, calls=spent.calls + 1)
         try:
-            verdict = await self._judge.ask(question)
+            verdict = await call()
         except JudgeUnavailable:
             self._spent = replace(self._spent, calls=self._spent.calls - 1)
             raise

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Coroutine
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.judge import JudgeRun, Verdict, default_judge
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation
 from spangrade.evaluator.metrics.columns import column, not_recorded
 from spangrade.evaluator.metrics.definitions import Definition, Scale
@@ -52,7 +54,12 @@ async def ask_vertex(
         instance["prompt"] = {"contents": {"contents": messages[:-1]}}
     if definition.managed_name in _BY_TOOLS:
         instance["agent_data"] = {"turns": [_turn(session, turn) for turn in session.turns]}
-    verdict = await evaluation.rate(metric, instance, definition.natural_language_guidelines)
+    judge = default_judge()
+
+    def rate() -> Coroutine[Any, Any, Verdict]:
+        return evaluation.rate(metric, instance, definition.natural_language_guidelines)
+
+    verdict = await (judge.pay(rate) if isinstance(judge, JudgeRun) else rate())
     value = scale[0] + (verdict.score or 0.0) * (scale[1] - scale[0])
     return Score(
         value, None, f"{verdict.reason} (rubric vertex/{metric})", (), {"rubric": f"vertex/{metric}"}

@@ -1,9 +1,23 @@
 """The options of a judge that the command line, the API and pytest share."""
 
+import os
+
 import pytest
 from gemini_standin import MODEL, decision
 
-from spangrade.evaluator.judge import JudgeOptions, Spent, judge_run, same_meaning, total_spent
+from spangrade.evaluator.judge import (
+    JudgeBudgetExceeded,
+    JudgeOptions,
+    Spent,
+    Verdict,
+    default_cache_path,
+    default_judge,
+    judge_run,
+    same_meaning,
+    total_spent,
+)
+from spangrade.evaluator.judge.options import judge_of_run
+from spangrade.evaluator.judge_factory import judge_from
 from spangrade.tracer.errors import InputError
 
 
@@ -49,3 +63,30 @@ def test_what_processes_spent_adds_up_and_stays_unknown():
     parts = [Spent(1, 2, 10, 20, 0.5), Spent(2, 0, 1, None, None)]
     assert total_spent(parts) == Spent(3, 2, 11, None, None)
     assert str(total_spent(parts)) == "3 calls, 2 cache hits, 11 tokens in, unknown out, cost unknown"
+
+
+async def test_a_call_to_another_service_counts_in_the_budget(gemini):
+    async def call() -> Verdict:
+        return Verdict(None, 0.5, "rated")
+
+    run = judge_run(JudgeOptions(MODEL, max_calls=1))
+    assert await run.pay(call) == Verdict(None, 0.5, "rated")
+    with pytest.raises(JudgeBudgetExceeded):
+        await run.pay(call)
+    assert (gemini.calls, run.spent) == (0, Spent(1, 0, None, None, None))
+
+
+def test_a_grade_in_a_test_keeps_to_the_judge_of_the_test_run(gemini):
+    of_tests = judge_run(JudgeOptions(MODEL, max_calls=0))
+    with judge_from(lambda: of_tests):
+        assert judge_of_run(JudgeOptions()) is of_tests
+        assert default_judge() is of_tests
+
+
+def test_a_judge_that_is_not_asked_needs_no_home_folder(gemini, monkeypatch):
+    for name in ("SPANGRADE_JUDGE_CACHE", "SPANGRADE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)  # a container's user without an entry
+    assert judge_run(JudgeOptions(MODEL)).spent == Spent()
+    with pytest.raises(InputError, match="no home folder"):
+        default_cache_path()

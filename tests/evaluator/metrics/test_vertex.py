@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from builders import session, tool
-from gemini_standin import GeminiStandIn, gemini_standin
+from gemini_standin import MODEL, GeminiStandIn, gemini_standin
 
 from spangrade.evaluator.grading.run_metric import run_metric
+from spangrade.evaluator.judge import JudgeOptions, Spent, judge_run, use_judge
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.metrics.definitions import definitions_of
@@ -87,12 +88,15 @@ def test_a_metric_of_many_turns_or_of_tools_is_shown_them(vertex: GeminiStandIn)
 
 
 def test_what_goes_wrong_is_a_failure_and_never_a_score(vertex: GeminiStandIn) -> None:
-    assert measured(vertex, "SAFETY", []) == Failure("vertex/safety_v1: the answer has no score")
+    assert measured(vertex, "SAFETY", []) == Failure(
+        "vertex/safety_v1: the answer has no score", by_judge=True
+    )
     assert measured(vertex, "SAFETY", [{"error": {"code": 3, "message": "too long"}}]) == Failure(
-        "vertex/safety_v1: too long"
+        "vertex/safety_v1: too long", by_judge=True
     )
     vertex.failures = [403]
-    assert measured(vertex, "SAFETY", []) == Failure("vertex/safety_v1: 403 FAILED: stand-in fails with 403")
+    refused = "vertex/safety_v1: 403 FAILED: stand-in fails with 403"
+    assert measured(vertex, "SAFETY", []) == Failure(refused, by_judge=True)
 
 
 def test_what_was_not_recorded_is_not_judged(vertex: GeminiStandIn) -> None:
@@ -109,3 +113,11 @@ def test_vertex_is_asked_only_where_the_environment_means_it(monkeypatch: pytest
         vertex_evaluation.cache_clear()
         assert (vertex_evaluation() is not None) is meant
     vertex_evaluation.cache_clear()
+
+
+def test_its_calls_count_in_the_budget_of_the_run(vertex: GeminiStandIn) -> None:
+    run = judge_run(JudgeOptions(MODEL, max_calls=1))
+    with use_judge(run):
+        assert isinstance(measured(vertex, "SAFETY", [{"score": 1}]), Score)
+        assert isinstance(measured(vertex, "SAFETY", [{"score": 1}]), Inconclusive)
+    assert (vertex.calls, run.spent) == (1, Spent(1, 0, None, None, None))
