@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -132,12 +133,18 @@ def _gates(grade: StoredGrade) -> Iterator[tuple[str, Text]]:
     for score in grade.scores:
         if (verdict := _verdict_of(score, grade)) is None:
             continue
-        value = "" if score.value is None else f" {score.value:.4g}"
+        value = "" if score.value is None else f" {score.value:.4g}{_expected(score, grade)}"
         why = "" if verdict == "passed" else score.reason or ""
         all_passed &= verdict == "passed"
         yield verdict, Text.assemble(cell(score.metric), value, ": " if why else "", cell(why))
     if grade.reason and all_passed:
         yield "", cell(grade.reason)  # not of a gate: there was nothing to compare with
+
+
+def _expected(score: StoredScore, grade: StoredGrade) -> str:
+    """Return what was expected of a gate that was missed, as far as the reason of the verdict says it."""
+    stated = re.search(rf"(?:^|; ){re.escape(score.metric)}: [^;:]*(, expected [^;:]*)", grade.reason)
+    return cell(stated[1]).plain if stated and score.passed is False else ""
 
 
 def _verdict_of(score: StoredScore, grade: StoredGrade) -> str | None:
