@@ -134,7 +134,9 @@ class JudgeRun:
         Raises UnknownJudgeModel if it does not. Without a key, or if the provider cannot be reached, nothing
         is raised: the first question tells.
         """
-        if isinstance(self._judge, ModelCheck):
+        if isinstance(self._judge, JudgeRun):
+            self._judge.check_model()
+        elif isinstance(self._judge, ModelCheck):
             asyncio.run_coroutine_threadsafe(self._judge.check_model(), own_loop()).result()
 
     async def ask(self, question: Question) -> Verdict:

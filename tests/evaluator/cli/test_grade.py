@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from command_line import Done, Spangrade
 from gemini_standin import MODEL, GeminiStandIn, gemini_standin
 from otlp_sessions import START_NS, Said, write_golden, write_sessions
+from paths import ROOT
 
 import spangrade as public
 from spangrade.tracer.errors import StoreError
@@ -191,6 +193,12 @@ def test_scores_and_runs_exist_before_a_first_grade(folder: Path, spangrade: Spa
     assert spangrade("import", "spans.jsonl").code == 0
     query = "SELECT session_id, metric, dataset, judge_calls FROM scores JOIN runs USING (run_id)"
     assert as_json(spangrade("sql", query, "--format", "json")) == []
+    queries = re.findall(
+        r"^```sql\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    assert len(queries) >= 5
+    for readme_query in queries:
+        assert spangrade("sql", readme_query).code == 0
 
 
 def test_all_sessions_that_did_not_pass_are_listed_on_request(folder: Path, spangrade: Spangrade) -> None:

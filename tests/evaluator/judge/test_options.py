@@ -9,6 +9,7 @@ from spangrade.evaluator.judge import (
     JudgeBudgetExceeded,
     JudgeOptions,
     Spent,
+    UnknownJudgeModel,
     Verdict,
     default_cache_path,
     default_judge,
@@ -81,6 +82,13 @@ def test_a_grade_in_a_test_keeps_to_the_judge_of_the_test_run(gemini):
     with judge_from(lambda: of_tests):
         assert judge_of_run(JudgeOptions()) is of_tests
         assert default_judge() is of_tests
+
+
+def test_a_run_of_a_run_checks_the_model(gemini, monkeypatch):
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
+    gemini.models = {MODEL}
+    with judge_from(lambda: judge_run(JudgeOptions("nope"))), pytest.raises(UnknownJudgeModel, match="nope"):
+        judge_of_run(JudgeOptions(max_calls=1)).check_model()
 
 
 def test_a_judge_that_is_not_asked_needs_no_home_folder(gemini, monkeypatch):
