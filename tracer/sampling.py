@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -92,7 +91,7 @@ class DisclosingSampler(Sampler):
 
     def __init__(self, inner: Sampler) -> None:
         self.inner = inner
-        self._lock = threading.Lock()
+        # Without a lock: each step on it is atomic, and a fork could inherit a lock that is held.
         self._partial: OrderedDict[str, None] = OrderedDict()
 
     def should_sample(
@@ -130,10 +129,9 @@ class DisclosingSampler(Sampler):
         return self.inner.get_description()
 
     def _remember(self, conversation_id: str) -> None:
-        with self._lock:
-            self._partial[conversation_id] = None
-            if len(self._partial) > _MAX_REMEMBERED:
-                self._partial.popitem(last=False)
+        self._partial[conversation_id] = None
+        if len(self._partial) > _MAX_REMEMBERED:
+            self._partial.popitem(last=False)
 
 
 def set_sampling(provider: TracerProvider, sample: float | None) -> None:

@@ -337,6 +337,20 @@ def test_a_turn_that_a_caller_dropped_makes_the_conversation_incomplete(tmp_path
     assert sessions == {"c1": True, "c2": False}
 
 
+def test_the_latest_conversations_with_dropped_spans_are_remembered(monkeypatch) -> None:
+    monkeypatch.setattr("spangrade.tracer.sampling._MAX_REMEMBERED", 2)
+    disclosing = DisclosingSampler(ParentBased(ALWAYS_ON))
+    for number in range(3):
+        with session(f"c{number}"):
+            disclosing.should_sample(caller(sampled=False), 1, "turn")
+    marked = []
+    for number in range(3):
+        with session(f"c{number}"):
+            state = disclosing.should_sample(None, 1, "turn").trace_state or TraceState()
+        marked.append(state.get("spangrade"))
+    assert marked == [None, "partial", "partial"]
+
+
 def test_an_applications_own_sampler_is_kept_with_a_warning(caplog) -> None:
     provider = TracerProvider(sampler=ParentBased(TraceIdRatioBased(0.5)))
     with caplog.at_level(logging.WARNING, "spangrade"):
