@@ -15,7 +15,7 @@ from spangrade.tracer.errors import InputError, StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.compact import mark_pending, shrink
-from spangrade.tracer.store.spool import drain, spool_files
+from spangrade.tracer.store.spool import drain, rejected_files, spool_files
 from spangrade.tracer.store.sql import statement
 
 _SPANS = "trace_id IN (FROM traces_to_delete)"
@@ -128,9 +128,7 @@ def _derive(store: Store) -> None:
 
 def _rejected(db: Path, before_ns: int | None) -> list[Path]:
     """Return the files of the spool that could not be loaded and were last written before a time."""
-    segments = [file for file in spool_files(db, "") if file.name[0].isdigit()]
-    files = [file for file in segments if file.suffix not in (*_GROWING, ".spool")]
-    return [file for file in files if before_ns is None or file.stat().st_mtime_ns < before_ns]
+    return [file for file in rejected_files(db) if before_ns is None or file.stat().st_mtime_ns < before_ns]
 
 
 def parse_time(time_or_age: str | datetime) -> int:

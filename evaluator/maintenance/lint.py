@@ -17,6 +17,7 @@ from spangrade.evaluator.session import Session, UnreadableSpan
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
+from spangrade.tracer.store.spool import rejected_files
 from spangrade.tracer.store.sql import statement
 
 # Clocks of one network are kept that close; within a process there is no skew.
@@ -39,7 +40,7 @@ class Finding:
 
     `what` describes it, `count` is how many there are. `metrics` are the metrics that may be inconclusive
     because of it. `advice` is how to fix it, None if no way is known. `session_id` is None for a golden
-    question that no session answers.
+    question that no session answers, and for files of the spool.
     """
 
     code: str
@@ -76,6 +77,8 @@ _EXPORT = (
     "and sample whole traces"
 )
 _ADVICE = {
+    "not_loaded": "they were damaged on disk: import the spans again from their source; delete the files, "
+    "as `spangrade delete --before` does, if they are of no use",
     "not_assembled": "report it, with the session's spans, to the authors of spangrade",
     "unreadable_spans": "report it, with the span's attributes, to the authors of the dialect",
     "missing_spans": _EXPORT,
@@ -121,6 +124,9 @@ def lint(store: Store, session_id: str | None = None) -> Iterator[Finding]:
         what = f"spans {where} that no dialect understood"
         help_ = advice.not_understood(scope)
         yield Finding("not_understood", of_session, what, spans_of_scope, tuple(metrics), help_)
+    if session_id is None and (rejected := rejected_files(store.path)):
+        what = f"files in {rejected[0].parent.name} that could not be loaded (first: {rejected[0].name})"
+        yield Finding("not_loaded", None, what, len(rejected), (), _ADVICE["not_loaded"])
 
 
 def _unmeasured(session: Session, metrics: Mapping[str, Metric]) -> set[str]:

@@ -164,6 +164,12 @@ def spool_files(db: Path, *endings: str) -> list[Path]:
     return sorted(file for file in files if file.name.endswith(endings))
 
 
+def rejected_files(db: Path) -> list[Path]:
+    """Return the files of a database's spool that could not be loaded, oldest first."""
+    segments = (file for file in spool_files(db, "") if file.name[0].isdigit())
+    return [file for file in segments if file.suffix not in (".open", ".part", ".spool")]
+
+
 def recover(db: Path) -> None:
     """Seal the segments that grow and that no living process holds.
 

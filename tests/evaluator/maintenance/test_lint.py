@@ -63,6 +63,18 @@ def found(db: Path, *spans: Span) -> dict[str, Finding]:
         return {finding.code: finding for finding in lint(store)}
 
 
+def test_files_of_the_spool_that_could_not_be_loaded_are_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "s.duckdb.spool"
+    folder.mkdir()
+    for name in ("1-1-1.rejected", "1-1-2.rejected", "lock"):
+        (folder / name).touch()
+    finding = found(tmp_path, agent(1, None, 0, 9))["not_loaded"]
+    assert (finding.session_id, finding.count, finding.metrics) == (None, 2, ())
+    assert finding.what == "files in s.duckdb.spool that could not be loaded (first: 1-1-1.rejected)"
+    with Store.open(tmp_path / "s.duckdb") as store:
+        assert "not_loaded" not in {one.code for one in lint(store, "c")}
+
+
 FAILED_CALL = {"spangrade.not_recorded": "LLMCall.output at agent.py:12"}
 # What no instrumentation but Google's tells.
 UNTOLD = {"no_grounding", "no_code_executions"}
