@@ -6,7 +6,6 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +38,7 @@ _SESSION_RECORDS = ("session_state", "final_session_state")
 _LISTS = ("user_inputs", "agents_evaluated", "session_trace", "sub_agent_trace")
 _ID = re.compile(r"[0-9a-fA-F]{1,39}")
 _HEXADECIMAL = re.compile(r"[a-fA-F]")
-_OBJECTS = ("extracted_data", "reference_data", *_SESSION_RECORDS)
+_OBJECTS = ("extracted_data", "reference_data", "question_metadata", *_SESSION_RECORDS)
 
 
 class Row(NamedTuple):
@@ -202,7 +201,7 @@ def _row(where: str, cells: Mapping[str, Any]) -> Iterator[Row | Problem]:
             continue
         kind = list if column in _LISTS else dict if column in _OBJECTS else None
         try:
-            value = _cell(cell, strict=kind is not None)
+            value = _cell(cell, as_json=kind is not None)
         except JSONDecodeError as error:
             problems.append(Problem(f"{at}: {column}", f"not JSON at character {error.pos}: {error.msg}"))
             continue
@@ -218,22 +217,13 @@ def _row(where: str, cells: Mapping[str, Any]) -> Iterator[Row | Problem]:
         yield row._replace(where=at)
 
 
-def _cell(cell: Any, *, strict: bool) -> Any:
-    """Return a cell's value; None if it is blank.
-
-    A list or an object in a text is read as JSON, and so is any text with `strict`, which raises
-    JSONDecodeError for one that is not JSON.
-    """
+def _cell(cell: Any, *, as_json: bool) -> Any:
+    """Return a cell's value; None if it is blank. Raises JSONDecodeError for a text that should be JSON."""
     if not isinstance(cell, str):
         return cell
     if not cell.strip():
         return None
-    if strict:
-        return parse_json(cell)
-    if cell.lstrip()[0] in "[{":
-        with suppress(JSONDecodeError):
-            return parse_json(cell)
-    return cell
+    return parse_json(cell) if as_json else cell
 
 
 def spans_in(row: Row) -> Iterator[Span | Problem]:

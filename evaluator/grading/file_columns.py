@@ -11,7 +11,7 @@ from spangrade.converters.datasets.adk_events import state_of
 from spangrade.converters.datasets.simulation_csv import Row
 from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.tool_calls import ok_and_error
-from spangrade.evaluator.metrics.columns import FileSession, file_session
+from spangrade.evaluator.metrics.columns import FileSession, file_session, json_in
 from spangrade.evaluator.metrics.matching import json_equal, normal_text
 from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.tracer.canonical_json import canonical
@@ -51,8 +51,8 @@ def with_row(session: Session, columns: Mapping[str, Any]) -> FileSession:
     recorded = {**(extracted if isinstance(extracted, dict) else {}), **columns}
     session = _with_inputs(session, recorded.get("user_inputs"), notes)
     session = _with_response(session, recorded.get("final_response"), notes)
-    session = _with_state(session, recorded.get("state_variables"), notes)
-    session = _with_calls(session, recorded.get("tool_interactions"), notes)
+    session = _with_state(session, json_in(recorded.get("state_variables")), notes)
+    session = _with_calls(session, json_in(recorded.get("tool_interactions")), notes)
     return file_session(session, columns, tuple(notes))
 
 

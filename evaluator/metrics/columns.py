@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from json import JSONDecodeError
 from typing import Any
 
+from spangrade.converters.datasets.files import parse_json
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction
 from spangrade.tracer.canonical_json import dumps
@@ -51,6 +53,14 @@ def column(source: str, session: Session, question: Reference) -> Any:
     return _inside(derived, path)
 
 
+def json_in(value: Any) -> Any:
+    """Return the JSON value in the text of a file's cell; any other value, and any other text, as it is."""
+    try:
+        return parse_json(value) if isinstance(value, str) else value
+    except JSONDecodeError:
+        return value
+
+
 def not_recorded(source: str) -> str:
     """Return the reason why a column without a value cannot be shown, and how to supply it."""
     name, _, path = source.partition(":")
@@ -78,6 +88,7 @@ def _recorded(name: str, session: Session) -> Any:
 
 
 def _inside(value: Any, path: str) -> Any:
+    value = json_in(value) if path else value
     if isinstance(value, dict) and path in value:  # names of state variables may contain dots
         return value[path]
     for key in path.split(".") if path else ():

@@ -129,7 +129,8 @@ def test_the_judge_sees_every_column_of_the_file(
         "a planted value",
         "planted instructions",
         "a planted extract",
-        '[{"name":"a planted step"}]',
+        # A text is shown as it stands in the cell.
+        '[{"name": "a planted step"}]' if form == "csv" else '[{"name":"a planted step"}]',
         "a planted colour",
         "a planted reply",
         json.loads(row["user_inputs"])[0],
@@ -212,6 +213,20 @@ def test_the_row_comes_first_and_the_spans_fill_the_gaps() -> None:
     assert tool_usage_accuracy(known, reference) == Score(1.0, None, "as expected")
     assert state_management_fidelity(known, reference) == Score(1.0, None, "as expected")
     assert tool_usage_accuracy(SPANS, reference).value == 0
+
+
+def test_a_reply_in_json_stays_a_text(spangrade: Spangrade, tmp_path: Path) -> None:
+    reply = '{ "done": true }'
+    reference = json.dumps({"reference_response": reply})
+    row = rows_of(spangrade, tmp_path)[0] | {
+        "final_response": reply,
+        "reference_data": reference,
+        "agents_evaluated": '["customer_service_agent"]',
+        "question_metadata": '{"topic": "json"}',
+    }
+    file = written(tmp_path / "run.csv", [row])
+    done = spangrade("grade", file, "--db", tmp_path / "s.duckdb", "--where", "metadata.topic = json")
+    assert (done.code, done.out[-1]) == (0, "1 session: 1 passed")
 
 
 def test_a_call_that_failed_in_the_spans_or_in_the_row_failed() -> None:
