@@ -13,7 +13,7 @@ from typing import NamedTuple
 import nanoarrow as na
 
 from spangrade.evaluator.derive.portion import NO_SETTINGS, Settings, settings_of
-from spangrade.evaluator.derive.sync import derive_new
+from spangrade.evaluator.derive.sync import derive_new, noted
 from spangrade.evaluator.parts import ReadPart, part_groups, read_parts, read_parts_at_once
 from spangrade.evaluator.windows import OpenStore, derive_in_windows
 from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
@@ -49,13 +49,18 @@ DEFAULT = Callbacks()
 
 @dataclass(slots=True)
 class Intake:
-    """What importing files comes to: the traces in them, the rows added, and what could not be read."""
+    """What importing files comes to: the traces in them, the rows added, and what could not be read.
+
+    `settings` are those of the database, `noted` its sessions that are derived again at the end: parts that
+    are read before it is open use none.
+    """
 
     traces: set[str] = field(default_factory=set)
     added: Added = field(default_factory=lambda: Added(0, 0, 0))
     records_lost: int = 0
     files_lost: int = 0
     settings: Settings = NO_SETTINGS
+    noted: frozenset[str] = frozenset()
 
     def count(self, part: ReadPart, on_problem: Callable[[Problem], None]) -> None:
         """Count what a part comes to, and report its problems."""
@@ -117,7 +122,7 @@ def _parts_read(
     intake: Intake, paths: Iterable[Path], callbacks: Callbacks, workers: int
 ) -> Iterator[ReadPart]:
     """Yield what is read of files, in order; what cannot be read is reported and counted."""
-    jobs = ((group, intake.settings) for group in part_groups(paths))
+    jobs = ((group, intake.settings, intake.noted) for group in part_groups(paths))
     with workers_in_order(workers) as in_order:
         for parts in in_order(read_parts if workers == 1 else read_parts_at_once, jobs):
             for part in parts:
@@ -176,6 +181,7 @@ def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:
     portions = [part.portion for part in parts if part.settings == intake.settings and not added.duplicates]
     for _ in derive_new(store, portions):
         pass
+    intake.noted = noted(store)
 
 
 class Imported(NamedTuple):

@@ -32,6 +32,10 @@ class ReadPart(NamedTuple):
     files_lost: int
 
 
+# Parts, the settings of the database, and the sessions that need not be built.
+Job = tuple[Sequence[Part], Settings, frozenset[str]]
+
+
 def part_groups(paths: Iterable[Path]) -> Iterator[list[Part]]:
     """Yield the parts of files in groups of about `PART` bytes."""
     group: list[Part] = []
@@ -47,9 +51,9 @@ def part_groups(paths: Iterable[Path]) -> Iterator[list[Part]]:
         yield group
 
 
-def read_parts(job: tuple[Sequence[Part], Settings]) -> Iterator[ReadPart]:
+def read_parts(job: Job) -> Iterator[ReadPart]:
     """Read a group of parts; yield what each `BATCH` of their records comes to."""
-    group, settings = job
+    group, settings, without = job
     problems: list[Problem] = []
     files_lost = 0
 
@@ -69,26 +73,30 @@ def read_parts(job: tuple[Sequence[Part], Settings]) -> Iterator[ReadPart]:
     remaining = records()
     while True:
         batch = list(islice(remaining, BATCH))
-        yield _read(batch, settings, problems, files_lost)
+        yield _read(batch, settings, without, problems, files_lost)
         if len(batch) < BATCH:
             return
         problems, files_lost = [], 0
 
 
-def read_parts_at_once(job: tuple[Sequence[Part], Settings]) -> list[ReadPart]:
+def read_parts_at_once(job: Job) -> list[ReadPart]:
     """Read a group of parts, for another process."""
     return list(read_parts(job))
 
 
 def _read(
-    records: Sequence[Span | LogRecord], settings: Settings, problems: list[Problem], files_lost: int
+    records: Sequence[Span | LogRecord],
+    settings: Settings,
+    without: frozenset[str],
+    problems: list[Problem],
+    files_lost: int,
 ) -> ReadPart:
     spans, logs = distinct(records)
     tables = table_rows(spans, logs)
     return ReadPart(
         {table: to_ipc(rows) for table, rows in tables.items()},
         len(spans) + len(logs),
-        portion_of([spans], logs, settings),
+        portion_of([spans], logs, settings, without=without),
         settings,
         frozenset(record.trace_id for record in records if record.trace_id is not None),
         len(records) - len(spans) - len(logs),

@@ -6,7 +6,7 @@ Whether other spans belong to the same sessions is not known here: `affected.py`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import Observation
@@ -74,11 +74,12 @@ def portion_of(
     settings: Settings = NO_SETTINGS,
     session_by_trace: Mapping[str, str] | None = None,
     state: State | None = None,
+    without: Collection[str] = (),
 ) -> Portion:
     """Return what spans (in batches) and their logs come to.
 
     The sessions of the traces are given, or follow from the spans. `state` are the state variables of
-    session logs, by session.
+    session logs, by session. The sessions `without` are not built.
     """
     by_trace, records = _observed(spans, logs, settings)
     if session_by_trace is None:
@@ -97,7 +98,7 @@ def portion_of(
         )
         for one, observations in by_session.items()
         # A trace without an agent's work (a web server's, the creation of an agent) is not a session.
-        if any(o.kind != "other" or o.unreadable for o in observations)
+        if one not in without and any(o.kind != "other" or o.unreadable for o in observations)
     ]
     return Portion(
         [

@@ -156,6 +156,11 @@ def pending_spans(store: Store) -> int:
     return _scalar(store, f"SELECT count(*) FROM spans WHERE seq > {done}") or 0  # noqa: S608 (a number)
 
 
+def noted(store: Store) -> frozenset[str]:
+    """Return the ids of the sessions that must be read again."""
+    return frozenset(session_id for (session_id,) in store.query("FROM derived.read_again"))
+
+
 def forget(store: Store) -> None:
     """Create the derived tables, empty, and their views, in place of any that are there."""
     with store.transaction():
@@ -200,20 +205,20 @@ def _slices(pending: Iterable[PendingTrace]) -> Iterator[list[PendingTrace]]:
 
 def _jobs(
     store: Store, slices: Iterable[Sequence[PendingTrace]], until_s: float
-) -> Iterator[tuple[StoredRows, Settings]]:
-    """Yield the rows of slices, at least of one, until a time."""
+) -> Iterator[tuple[StoredRows, Settings, frozenset[str]]]:
+    """Yield the rows of slices, at least of one, until a time; with the sessions that need not be built."""
     settings = settings_of(store)
     for traces in slices:
         rows = stored_rows(store, [trace.range for trace in traces])
-        yield rows._replace(spans=list(rows.spans)), settings  # for another process
+        yield rows._replace(spans=list(rows.spans)), settings, noted(store)  # for another process
         if time.monotonic() >= until_s:
             return
 
 
-def portion_of_rows(job: tuple[StoredRows, Settings]) -> Portion:
-    """Return what rows of the database come to."""
-    rows, settings = job
-    return portion_of(spans_of(rows.spans), logs_of(rows.logs), settings)
+def portion_of_rows(job: tuple[StoredRows, Settings, frozenset[str]]) -> Portion:
+    """Return what rows of the database come to, without some sessions."""
+    rows, settings, without = job
+    return portion_of(spans_of(rows.spans), logs_of(rows.logs), settings, without=without)
 
 
 def _keep_fresh(store: Store, portion: Portion, pending: dict[str, PendingTrace]) -> set[str]:
@@ -317,11 +322,11 @@ def _next_noted(store: Store) -> list[str]:
 
 def _derive_again(store: Store, session_ids: Sequence[str], settings: Settings) -> set[str]:
     """Derive noted sessions from all their spans; return the ids of those that are sessions still."""
-    noted = arrow_column("session_id", session_ids)
+    wanted = arrow_column("session_id", session_ids)
     traces = store.query(
         "SELECT trace_id, session_id, first_seq, last_seq FROM derived.traces "
-        "SEMI JOIN noted USING (session_id)",
-        noted=noted,
+        "SEMI JOIN wanted USING (session_id)",
+        wanted=wanted,
     )
     state = logged_state(store, session_ids)
     rows = stored_rows(store, [TraceRange(trace_id, first, last) for trace_id, _, first, last in traces])
@@ -330,8 +335,8 @@ def _derive_again(store: Store, session_ids: Sequence[str], settings: Settings) 
     with store.transaction():
         for table in (*TABLES, "read_again"):
             store.query(
-                f"DELETE FROM derived.{table} WHERE session_id IN (FROM noted)",  # noqa: S608 (our own names)
-                noted=noted,
+                f"DELETE FROM derived.{table} WHERE session_id IN (FROM wanted)",  # noqa: S608 (our own names)
+                wanted=wanted,
             )
         _insert_sessions(store, portion)
     return set(portion.session_ids)

@@ -1,0 +1,200 @@
+"""Print every figure of importing, deriving and grading in one table, beside what limits it.
+
+    python tests/benchmarks/figures.py                        # 5,000 sessions; 2 minutes on two quiet cores
+    python tests/benchmarks/figures.py --large 50000          # and 50,000 of them; 6 minutes
+    python tests/benchmarks/figures.py --spans spans.jsonl --golden golden.json
+
+The limit of importing is to parse the JSON and to insert rows that are made already; that of other shapes of
+sessions is the cost of short ones, by the megabyte. CPU time is user and system time of all processes; memory
+is the largest sum of their proportional set sizes (PSS). Each step runs in its own process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.shapes import DATASET, chain, conversations, sample_sessions
+
+from spangrade.tracer.files import read
+from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import batches, rows_of
+
+
+class Run(NamedTuple):
+    """What a command took: CPU and wall seconds, and the memory of all its processes in MB."""
+
+    cpu_s: float
+    wall_s: float
+    memory_mb: float
+
+
+class Recording(NamedTuple):
+    """A file of recorded spans."""
+
+    path: Path
+    spans: int
+    sessions: int
+
+    @property
+    def megabytes(self) -> float:
+        """The file's size."""
+        return self.path.stat().st_size / 1e6
+
+
+def run(*command: str | Path) -> Run:
+    """Run a command of spangrade."""
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spangrade", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    largest = 0.0
+    ended = threading.Event()
+
+    def watch() -> None:
+        nonlocal largest
+        while not ended.wait(0.1):
+            largest = max(largest, sum(map(_pss_mb, _tree(process.pid))))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    assert process.stderr is not None
+    problems = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    ended.set()
+    watching.join()
+    if os.waitstatus_to_exitcode(status) not in {0, 1, 4}:
+        sys.exit(f"{command}: exit {os.waitstatus_to_exitcode(status)}: {problems.decode()[-1000:]}")
+    return Run(usage.ru_utime + usage.ru_stime, time.perf_counter() - started, largest)
+
+
+def _tree(pid: int) -> list[int]:
+    """Return the ids of a process and of those that it started."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return [pid]
+    return [pid, *(one for child in children for one in _tree(int(child)))]
+
+
+def _pss_mb(pid: int) -> float:
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) / 1e3
+    return 0.0
+
+
+def recording(path: Path, lines: Iterable[str]) -> Recording:
+    """Write lines of spans to a file."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    return counted(path)
+
+
+def counted(path: Path) -> Recording:
+    """Return a file of spans with their number, and that of the conversations in it."""
+    spans = [record for record in read(path) if isinstance(record, Span)]
+    sessions = {span.attributes.get("gen_ai.conversation.id") for span in spans} - {None}
+    return Recording(path, len(spans), len(sessions) or 1)
+
+
+def limits(spans: Recording, db: Path) -> tuple[float, float]:
+    """Return the CPU seconds of parsing alone, and of inserting rows that are made already."""
+    started = time.process_time()
+    with spans.path.open("rb") as file:
+        for line in file:
+            orjson.loads(line)
+    parsing = time.process_time() - started
+    records = (record for record in read(spans.path) if isinstance(record, Span | LogRecord))
+    made = [rows_of(batch) for batch in batches(records)]
+    started = time.process_time()
+    with Store.open(db) as store:
+        for tables in made:
+            store.add_rows({table: [rows] for table, rows in tables.items()})
+    return parsing, time.process_time() - started
+
+
+def show(name: str, figure: float, unit: str, limit: float | None = None, of: str = "") -> None:
+    """Print a row of the table: a figure, its limit, and how many times the limit it is."""
+    beside = "" if limit is None else f"{limit:9.1f} {of:14} {figure / limit:5.1f}"
+    print(f"{name:46} {figure:9.1f} {unit:14} {beside}", flush=True)
+
+
+def show_sessions(name: str, spans: Recording, golden: Path, folder: Path, *, limited: bool) -> float:
+    """Print the figures of a recording of many sessions; return the CPU seconds of its import."""
+    print(f"\n{name}: {spans.sessions} sessions, {spans.spans} spans, {spans.megabytes:.0f} MB")
+    per_span = 1e6 / spans.spans
+    floor = sum(limits(spans, folder / "limits.duckdb")) * per_span if limited else None
+    db = folder / "sessions.duckdb"
+    one = run("import", spans.path, "--db", db, "--workers", "1")
+    show("import and derive, CPU", one.cpu_s * per_span, "µs per span", floor, "parse, insert")
+    show("import and derive, 1 worker, memory", one.memory_mb, "MB")
+    again = run("derive", "--all", "--db", db, "--workers", "1")
+    show("derive again, CPU", again.cpu_s * per_span, "µs per span")
+    grading = run("grade", golden, "--db", db, "--format", "json")
+    show("grade, CPU", grading.cpu_s * 1e6 / spans.sessions, "µs per session")
+    show("grade, memory", grading.memory_mb, "MB")
+    show("import, derive and grade, 1 worker", one.wall_s + grading.wall_s, "s")
+    db.unlink()
+    two = run("import", spans.path, "--db", db, "--workers", "2")
+    show("import, derive and grade, 2 workers", two.wall_s + grading.wall_s, "s")
+    show("import and derive, 2 workers, memory", two.memory_mb, "MB")
+    db.unlink()
+    return one.cpu_s
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sessions", type=int, default=5_000)
+    parser.add_argument("--large", type=int, help="measure so many sessions too")
+    parser.add_argument("--spans", type=Path, help="measure these instead")
+    parser.add_argument("--golden", type=Path, default=DATASET / "customer_service_golden.json")
+    arguments = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # doubles start times
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        start = run("--version").cpu_s
+        show("start of a command, CPU", start * 1e3, "ms")
+        if arguments.spans:
+            short = counted(arguments.spans)
+        else:
+            short = recording(folder / "short.jsonl", sample_sessions(arguments.sessions))
+        cpu_s = show_sessions("Short sessions", short, arguments.golden, folder, limited=True)
+        if arguments.large:
+            large = recording(folder / "large.jsonl", sample_sessions(arguments.large))
+            show_sessions("Many sessions", large, arguments.golden, folder, limited=False)
+        per_megabyte = (cpu_s - start) * 1e3 / short.megabytes
+        print("\nOther shapes, import and derive with 1 worker")
+        for title, lines in (
+            ("20 sessions of 1,000 spans in one turn", conversations(20, 1, 499)),
+            ("20 sessions of 200 turns", conversations(20, 200, 2)),
+            ("a chain of 20,000 tools", chain(20_000)),
+            ("500 rounds in one turn", conversations(1, 1, 500)),
+            ("50 interleaved sessions of 237,600 spans", conversations(50, 594, 3)),
+        ):
+            shape = recording(folder / "shape.jsonl", lines)
+            took = run("import", shape.path, "--db", folder / "shape.duckdb", "--workers", "1")
+            (folder / "shape.duckdb").unlink()
+            cpu = (took.cpu_s - start) * 1e3 / shape.megabytes
+            show(f"{title}, CPU", cpu, "ms per MB", per_megabyte, "short sessions")
+            show(f"  {shape.spans} spans, {shape.megabytes:.0f} MB, wall", took.wall_s, "s")
+
+
+if __name__ == "__main__":
+    main()
