@@ -56,13 +56,15 @@ def test_what_a_grade_would_find_inconclusive_is_named_with_how_to_supply_it(spa
     assert spangrade("import", "spans.jsonl").code == 0
     code, found = linted(spangrade)
     assert code == 4
+    nothing = "golden question nothing: nothing to compare with: the golden question has no reference; "
+    nothing += "add reference_data, or request a gate (--metric NAME>=T)"
     assert {key: what for key, (what, _) in found.items() if key[1] is not None} == {
         ("needs_judge", "differs"): "the last reply differs from reference_response: a judge has to rate it",
-        ("not_compared", "stateless"): "state_management_fidelity: no state is recorded",
-        (
-            "no_reference",
-            "free",
-        ): "golden question nothing: nothing to compare with: the golden question has no reference",
+        ("not_compared", "stateless"): (
+            "state_management_fidelity: no state is recorded; "
+            "set_state records it, or extracted_data in a CSV or JSONL"
+        ),
+        ("no_reference", "free"): nothing,
         ("ambiguous", "either"): found["ambiguous", "either"][0],
         ("unmatched", "other"): "no golden question has its user inputs",
     }
@@ -80,7 +82,8 @@ def test_a_question_without_a_session_is_named(spangrade: Spangrade) -> None:
     assert spangrade("import", "spans.jsonl").code == 0
     done = spangrade("lint", "--dataset", "golden.json", "--format", "json")
     unanswered = [one["what"] for one in json.loads("\n".join(done.out)) if one["code"] == "unanswered"]
-    assert "golden question never: no session answers it" in unanswered
+    never = "golden question never: no session answers it; import one, or name it with --question SESSION=ID"
+    assert never in unanswered
     assert all(session_id == "stateless" for _, session_id in linted(spangrade, "stateless")[1])
 
 
