@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import random
@@ -39,7 +40,10 @@ from receiving import Receiver, receiver, request, start
 
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.receiver.access import Access, is_loopback
+from spangrade.tracer.receiver.counters import Counters
+from spangrade.tracer.receiver.ingest import Ingest
 from spangrade.tracer.receiver.limits import Limits, RejectedError, too_long, unzipped
+from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.receiver.server import Settings
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
@@ -629,6 +633,21 @@ def test_a_gzip_body_of_very_many_members_is_rejected_in_linear_time() -> None:
     assert unzipped(empty * 999 + gzip.compress(b"a"), 1) == b"a"
     with pytest.raises(RejectedError, match="the gzip body has more than 1000 members"):
         unzipped(empty * 100_000, 1)
+
+
+async def test_the_receiver_answers_others_while_it_decompresses(tmp_path: Path) -> None:
+    body = gzip.compress(bytes(64 << 20), 1)
+    queue = SpoolQueue(tmp_path / "s.duckdb", 1 << 20)
+    ingest = Ingest(queue, Limits(decompressed_bytes=64 << 20), Counters())
+    try:
+        content = asyncio.create_task(ingest.unzip(body))
+        await asyncio.sleep(0)  # it begins
+        await asyncio.sleep(0)  # the event loop is free
+        assert not content.done()
+        assert len(await content) == 64 << 20
+    finally:
+        ingest.close()
+        queue.close()
 
 
 def test_a_gzip_member_may_end_anywhere_in_a_chunk() -> None:

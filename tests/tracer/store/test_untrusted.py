@@ -117,6 +117,19 @@ def test_what_hides_a_part_of_duckdb_is_refused(db: Path, statement: str, what: 
     assert str(refused.value) == f"{db}: it defines a {what}, which hides DuckDB's own: drop it first"
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_file_that_was_opened_before_is_refused_for_what_its_write_ahead_log_brings(
+    db: Path, read_only: bool
+) -> None:
+    with Store.open(db, read_only=read_only):
+        pass
+    before = db.stat()
+    altered(db, "PRAGMA disable_checkpoint_on_shutdown", "CREATE MACRO count(x) AS 42")
+    assert (db.stat().st_size, db.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    with pytest.raises(StoreError, match='it defines a function "count"'):
+        Store.open(db, read_only=read_only)
+
+
 @pytest.mark.skipif(duckdb.__version__ < "2", reason="DuckDB 1 has no triggers")
 def test_a_trigger_is_refused(db: Path) -> None:
     theirs = db.with_name("theirs.duckdb")
