@@ -32,7 +32,8 @@ class Exchange(NamedTuple):
     """What is new in a model call: its newest input, and its response.
 
     `continues` tells whether the newest input is the result of a tool and not the user's; None without input.
-    `repeated_calls` are those of the model's last message, which its results follow.
+    `repeated_calls` are those of the model's last message, which its results follow; `previous_reply` is its
+    text before the user's message.
     """
 
     user_input: str | None = None
@@ -41,6 +42,7 @@ class Exchange(NamedTuple):
     response: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     repeated_calls: tuple[ToolCall, ...] = ()
+    previous_reply: str | None = None
 
 
 def message_of(message: Any) -> Message | None:
@@ -161,20 +163,21 @@ def read_exchange(inputs: Any, outputs: Any) -> Exchange:
     message is the last of role user with a text of its own (several providers give tool results that role)
     that no framework wrote.
     """
-    user_input, continues, results, repeated = _newest_input(inputs)
+    user_input, continues, results, repeated, reply = _newest_input(inputs)
     response, calls = _response(outputs if isinstance(outputs, list) else [outputs])
-    return Exchange(user_input, continues, results, response, calls, repeated)
+    return Exchange(user_input, continues, results, response, calls, repeated, reply)
 
 
 def _newest_input(
     inputs: Any,
-) -> tuple[str | None, bool | None, tuple[ToolResult, ...], tuple[ToolCall, ...]]:
+) -> tuple[str | None, bool | None, tuple[ToolResult, ...], tuple[ToolCall, ...], str | None]:
     user_input: str | None = None
     results: list[ToolResult] = []
     repeated: list[ToolCall] = []
     new, has_results, own = True, False, True
     messages = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()
-    for message in map(message_of, reversed(messages)):
+    older = map(message_of, reversed(messages))
+    for message in older:
         if message is None or message.role == "system":
             continue
         new = new and message.role != "assistant"
@@ -188,7 +191,9 @@ def _newest_input(
             break
         has_results = has_results or bool(message.tool_results)
     continues = has_results or (None if user_input is None else False)
-    return user_input, continues, tuple(results), tuple(repeated)
+    before = next(older, None)
+    reply = before.text if before is not None and before.role == "assistant" else None
+    return user_input, continues, tuple(results), tuple(repeated), reply
 
 
 def _response(outputs: Iterable[Any]) -> tuple[str | None, tuple[ToolCall, ...]]:

@@ -56,7 +56,9 @@ class Observation(NamedTuple):
     - `code_executions`: how often code ran on the model's side.
     - `failed`, `error`: a failure that the span itself records; `raised`: whether an exception event does.
     - `span_name`: the span's own name, for runs that have no other; `scope`: that of its instrumentation.
-    - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request.
+    - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request;
+      `previous_reply`: the model's text before the user's message there.
+    - `run_input`, `run_output`: texts that are the user's message and the reply if this is a topmost run.
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
@@ -113,6 +115,9 @@ class Observation(NamedTuple):
     scope: str | None = None
     total_tokens: int | None = None
     repeated_calls: tuple[ToolCall, ...] = ()
+    previous_reply: str | None = None
+    run_input: str | None = None
+    run_output: str | None = None
     raised: bool = False
     only_requested: bool = False
     requested_model: str | None = None

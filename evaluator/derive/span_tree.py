@@ -25,15 +25,21 @@ class Tree:
         by_node = {(o.trace_id, o.span_id): o for o in observations}
         self._by_node = by_node
         self._depth: dict[Node, int] = {}
+        self._work_depth: dict[Node, int] = {}
         for node in sorted(by_node):  # where spans name each other as parents, the lowest id is the root
             self._measure_depth(node)
-        self.ordered: Sequence[Observation] = sorted(
-            by_node.values(), key=lambda o: (o.start_ns, self._depth[o.trace_id, o.span_id], o.span_id)
-        )
+        self.ordered: Sequence[Observation] = sorted(by_node.values(), key=self._place)
         # What was looked up on the way, so that each span is passed once.
         self._nearest: dict[Node, Observation | None] = {}
         self._top: dict[Node, Observation] = {}
         self._agent_above: dict[Node, str | None] = {}
+
+    def _place(self, observation: Observation) -> tuple[int, int, int, str]:
+        """Return what an observation is sorted by; spans that are not an agent's work change no other's."""
+        node = node_of(observation)
+        is_other = observation.kind == "other"
+        within = self._depth[node] - len(self._depth) if is_other else 0  # before what it holds
+        return observation.start_ns, self._work_depth[node], within, observation.span_id
 
     def _measure_depth(self, node: Node) -> None:
         path: list[Node] = []
@@ -45,10 +51,14 @@ class Tree:
             if parent is None or parent in visited:
                 break
             node = parent
-        depth = self._depth[node] + 1 if node in self._depth else 0
+        depth, work = 0, 0
+        if node in self._depth:
+            depth = self._depth[node] + 1
+            work = self._work_depth[node] + (self._by_node[node].kind != "other")
         for step in reversed(path):
-            self._depth[step] = depth
+            self._depth[step], self._work_depth[step] = depth, work
             depth += 1
+            work += self._by_node[step].kind != "other"
 
     def _parent_node(self, node: Node) -> Node | None:
         parent = self._by_node[node].parent_span_id

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.handoffs import handoff_target, is_handoff, normalized_name
 from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 from spangrade.evaluator.derive.timing import Interval, length_s
+from spangrade.evaluator.derive.user_messages import parts, topmost, turn_starts
 from spangrade.evaluator.session import Turn
 
 # What frameworks record in place of a message: an identifier (a UUID, digits of a hash), an empty value.
@@ -17,6 +20,7 @@ _PLACEHOLDER = re.compile(
     r"\{\}|\[\]|None|null|undefined|N/A|<[^<>]* object at 0x[0-9a-f]+>|[<\[]?redacted[>\]]?)\s*",
     re.IGNORECASE,
 )
+_LAST = 100  # spans of a turn that are looked at for its last tool or model call
 _STARTS_A_TURN = frozenset({"turn", "workflow", "agent", "llm"})
 
 
@@ -26,6 +30,7 @@ class Group:
 
     members: list[Observation] = field(default_factory=list)
     tops: list[Observation] = field(default_factory=list)
+    end_ns: int = 0
 
     @property
     def calls(self) -> list[Observation]:
@@ -38,7 +43,8 @@ def turn_groups(tree: Tree) -> list[Group]:
 
     A turn is what happened under one topmost span; topmost spans that name the same missing parent belong
     together. A group whose first model call got the result of a tool, not a message of the user, continues
-    the turn before it: model clients make one trace per call.
+    the turn before it: model clients make one trace per call. So does one that runs during it. Several user
+    messages under one topmost span are as many turns.
     """
     groups: dict[Node, Group] = {}
     keys: dict[Node, Node] = {}
@@ -55,18 +61,41 @@ def turn_groups(tree: Tree) -> list[Group]:
             keys[node] = keys.get(node_of(ancestor)) or node_of(ancestor)
         groups.setdefault(keys[node], Group()).members.append(observation)
     turns: list[Group] = []
-    for group in sorted(groups.values(), key=lambda g: g.members[0].start_ns):
+    separate = [part for group in groups.values() for part in _divided(group, tree)]
+    for group in sorted(separate, key=lambda g: g.members[0].start_ns):
+        group.end_ns = max((o.end_ns for o in group.tops), default=0)
         if turns and _continues(turns[-1], group):
-            turns[-1].members += group.members
-            turns[-1].tops += group.tops
+            _join(turns[-1], group)
         else:
             turns.append(group)
     return turns
 
 
+def _divided(group: Group, tree: Tree) -> list[Group]:
+    """Return the groups of the user messages in one: the group itself if it has one message."""
+    starts = turn_starts(group.members, group.tops, tree)
+    if not starts:
+        return [group]
+    divided = zip(parts(group.members, starts), [*starts, None], strict=True)
+    return [Group(members, topmost(members, until_ns, tree)) for members, until_ns in divided if members]
+
+
+def _join(turn: Group, group: Group) -> None:
+    overlap = group.members[0].start_ns < turn.members[-1].start_ns
+    turn.members += group.members
+    turn.tops += group.tops
+    turn.end_ns = max(turn.end_ns, group.end_ns)
+    if overlap:
+        turn.members.sort(key=lambda o: o.start_ns)
+
+
 def _root_id(tree: Tree, top: Observation) -> str:
-    """Return the id that topmost spans of one turn share: the missing parent's, else the span's own."""
-    return tree.top(top).parent_span_id or top.span_id
+    """Return the id that topmost spans of one turn share: the missing parent's, else the root's of runs.
+
+    Each call of a model that is not in a run is apart: its messages tell whether it continues a turn.
+    """
+    root = tree.top(top)
+    return root.parent_span_id or (root.span_id if top.kind in {"agent", "workflow"} else top.span_id)
 
 
 def _continues(turn: Group, group: Group) -> bool:
@@ -75,10 +104,45 @@ def _continues(turn: Group, group: Group) -> bool:
         return True
     if any(o.kind == "turn" for o in group.members):
         return False
+    if _is_during(turn, group, same_trace=same_trace) or _is_handed_over(turn, group):
+        return True
     continues = next((o.continues for o in group.members if o.continues is not None), None)
     if continues is not None:
-        return continues
+        return continues or _is_unanswered(turn, group)
     return same_trace and all(o.kind == "llm" for o in group.tops)
+
+
+def _is_during(turn: Group, group: Group, *, same_trace: bool) -> bool:
+    """Return whether a group runs during a turn: in its trace, or with its message or none of its own."""
+    if not group.members[0].start_ns < turn.end_ns:
+        return False
+    if same_trace and group.end_ns <= turn.end_ns:
+        return True
+    message = _user_input(group)
+    return message is None or message == _user_input(turn)
+
+
+def _is_handed_over(turn: Group, group: Group) -> bool:
+    """Return whether a group begins with the agent to which the turn's last tool handed over."""
+    agent = next((o.name for o in group.members if o.kind == "agent" and o.name), None)
+    if agent is None:
+        return False
+    last = next((o for o in islice(reversed(turn.members), _LAST) if o.kind in {"tool", "handoff"}), None)
+    if last is None or not (last.kind == "handoff" or last.handoff_to or is_handoff(last.name or "")):
+        return False
+    target = last.handoff_to or handoff_target(last.name or "", last.arguments)
+    if target is None or normalized_name(target) != normalized_name(agent):
+        return False
+    return _user_input(group) in (None, _user_input(turn))
+
+
+def _is_unanswered(turn: Group, group: Group) -> bool:
+    """Return whether a group has the message of a turn whose last model call gave no answer."""
+    last = next((o for o in islice(reversed(turn.members), _LAST) if o.kind == "llm"), None)
+    if last is None or last.response or last.trace_id == group.members[0].trace_id:
+        return False
+    message = _user_input(group)
+    return message is not None and message == _user_input(turn)
 
 
 def turn_of(number: int, group: Group) -> Turn:
@@ -99,11 +163,11 @@ def turn_of(number: int, group: Group) -> Turn:
 
 def _user_input(group: Group) -> str | None:
     turns = [o for o in group.members if o.kind == "turn"]
-    for candidates in (turns, group.tops, group.calls, group.members):
-        for observation in candidates:
-            if observation.user_input is not None and not _PLACEHOLDER.fullmatch(observation.user_input):
-                return observation.user_input
-    return None
+    own = (o.user_input for o in (*turns, *group.tops))
+    runs = (o.run_input for o in group.tops)
+    inside = (o.user_input for o in (*group.calls, *group.members))
+    texts = (text for text in chain(own, runs, inside) if text is not None)
+    return next((text for text in texts if not _PLACEHOLDER.fullmatch(text)), None)
 
 
 def _final_response(group: Group) -> str | None:
@@ -118,5 +182,6 @@ def _final_response(group: Group) -> str | None:
     text = calls[-1].response if calls else None
     if text is not None and not text.strip():  # an earlier text has the words
         text = next((o.response for o in reversed(calls) if o.response and o.response.strip()), text)
-    returned = next((o.response for o in reversed(group.tops) if o.kind != "llm" and o.response), None)
+    runs = [o for o in reversed(group.tops) if o.kind != "llm"]
+    returned = next((reply for o in runs if (reply := o.response or o.run_output)), None)
     return returned if text is None or (returned and returned in text) else text

@@ -149,6 +149,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         span_name=text(span.name),
         scope=span.scope_name,
         repeated_calls=exchange.repeated_calls,
+        previous_reply=exchange.previous_reply,
         requested_model=text(attributes.get(semconv.REQUEST_MODEL)),
         cut_off=failed and _is_cut_off(span, attributes),
         tool_declarations=declared_tools(attributes.get(semconv.TOOL_DEFINITIONS)) if is_prompted else None,

@@ -76,6 +76,8 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
                 agent=name,
                 user_input=run_io.user_input(_argument(inputs), topmost=topmost),
                 response=run_io.response(outputs, topmost=topmost),
+                run_input=run_io.user_input(_argument(inputs), topmost=True),
+                run_output=run_io.response(outputs, topmost=True),
             )
     return observation
 

@@ -105,6 +105,8 @@ def _run(
         "agent": name if is_agent else None,
         "user_input": run_io.user_input(inputs, topmost=topmost),
         "response": run_io.response(outputs, topmost=topmost),
+        "run_input": run_io.user_input(inputs, topmost=True),
+        "run_output": run_io.response(outputs, topmost=True),
         "state": langchain_values.state_writes(outputs, span.end_ns)
         if is_graph and is_whole
         else observation.state,

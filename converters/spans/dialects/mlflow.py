@@ -67,6 +67,8 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
                 agent=span.name if named else None,
                 user_input=run_io.user_input(inputs, topmost=topmost),
                 response=run_io.response(outputs, topmost=topmost),
+                run_input=run_io.user_input(inputs, topmost=True),
+                run_output=run_io.response(outputs, topmost=True),
             )
     return observation
 

@@ -130,6 +130,8 @@ def _run(
         "agent": name,
         "user_input": observation.user_input or run_io.user_input(value, topmost=topmost),
         "response": observation.response or run_io.response(output, topmost=topmost),
+        "run_input": run_io.user_input(value, topmost=True),
+        "run_output": run_io.response(output, topmost=True),
     }
     is_graph = (
         span.name == "LangGraph" or "ls_integration" in metadata or langchain_values.holds_messages(output)

@@ -114,6 +114,8 @@ def _run(span: Span, observation: Observation, attributes: Mapping[str, Any]) ->
         "conversation_id": observation.conversation_id or first_text(ids),
         "user_input": observation.user_input or run_io.user_input(value, topmost=topmost),
         "response": observation.response or run_io.response(output, topmost=topmost),
+        "run_input": run_io.user_input(value, topmost=True),
+        "run_output": run_io.response(output, topmost=True),
         "state": langchain_values.state_writes(output, span.end_ns)
         if is_graph and is_whole
         else observation.state,

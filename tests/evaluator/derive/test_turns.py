@@ -9,7 +9,7 @@ from builders import observation
 from recordings import dotted, observed
 
 from spangrade.converters.spans.messages import message_of
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import Observation, ToolCall
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Session
 
@@ -85,3 +85,75 @@ def test_an_agent_is_named_again_after_a_tool_that_another_agent_called() -> Non
     # Its own tools do not come between.
     again = [agent("Team", 3, "team"), tool("look", 2, "team")]
     assert [step.name for step in session(team, *again).trajectory] == ["Team", "look"]
+
+
+def call(span_id: str, parent: str | None, at: float, message: str, **changes: Any) -> Observation:
+    asked = {"user_input": message, "continues": False} | changes
+    return observation("llm", span_id, parent, (at, at + 1), **asked)
+
+
+def test_three_user_messages_in_one_workflow_are_three_turns() -> None:
+    flow = observation("workflow", "flow", None, (0, 20))
+    runs = [observation("agent", f"run {at}", "flow", (at, at + 3), name="shop") for at in (1, 5, 9)]
+    calls = [
+        call("1", "run 1", 2, "one", response="first"),
+        call("2", "run 5", 6, "two", response="second", previous_reply="first"),
+        call("3", "run 9", 10, "three", response="third", previous_reply="second"),
+    ]
+    made = session(flow, *runs, *calls)
+    assert [(t.user_input, t.final_response, t.latency_s) for t in made.turns] == [
+        ("one", "first", 3.0),
+        ("two", "second", 3.0),
+        ("three", "third", 3.0),
+    ]
+    assert [made_call.turn for made_call in made.llm_calls] == [1, 2, 3]
+
+
+def test_a_prompt_that_a_run_makes_of_its_message_does_not_begin_a_turn() -> None:
+    flow = observation("workflow", "flow", None, (0, 20), user_input="one")
+    planner = call("1", "flow", 1, "Plan: one", response="a, b")
+    executor = call("2", "flow", 3, "Execute: a, b", response="done")
+    assert turns(flow, planner, executor) == [("one", "done")]
+    # A sub-agent that remembers its own conversation is called twice for one message.
+    tools = [observation("tool", f"ask {at}", "flow", (at, at + 2), name="ask") for at in (1, 6)]
+    subs = [
+        call("s1", "ask 1", 1.5, "price?", response="10"),
+        call("team", "flow", 4, "one", tool_calls=(ToolCall("ask", None, None),)),
+        call("s2", "ask 6", 6.5, "stock?", response="3", previous_reply="10"),
+    ]
+    assert turns(flow, *tools, *subs) == [("one", "3")]
+
+
+def test_two_messages_to_one_agent_under_one_request_are_two_turns_and_one_message_is_one() -> None:
+    request = observation("other", "POST", None, (0, 20))
+    first = observation("agent", "a", "POST", (1, 3), name="shop", user_input="one", response="1")
+    second = first._replace(span_id="b", start_ns=4 * 10**9, end_ns=5 * 10**9, user_input="two", response="2")
+    assert turns(request, first, second) == [("one", "1"), ("two", "2")]
+    for same in (second._replace(user_input="one"), second._replace(user_input=None)):
+        assert len(turns(request, first, same)) == 1
+    # The topmost span hangs under a remote parent, or under none.
+    for parent in ("elsewhere", None):
+        assert turns(first._replace(parent_span_id=parent)) == [("one", "1")]
+
+
+def test_spans_in_another_trace_during_a_turn_belong_to_it() -> None:
+    run = SHOP._replace(response="done")
+    client = call("1", None, 2, "hi", response="done")._replace(trace_id="t2")
+    assert turns(run, client) == [("hi", "done")]
+    after = client._replace(start_ns=30 * 10**9, end_ns=31 * 10**9, user_input="more")
+    assert turns(run, after) == [("hi", "done"), ("more", "done")]
+
+
+def test_a_message_that_is_asked_again_because_it_got_no_answer_is_one_turn() -> None:
+    refused = call("1", None, 1, "hi", failed=True)
+    again = call("2", None, 3, "hi", response="ho")._replace(trace_id="t2")
+    assert turns(refused, again) == [("hi", "ho")]
+    assert turns(refused._replace(response="hey"), again) == [("hi", "hey"), ("hi", "ho")]
+
+
+def test_the_agent_to_which_a_turn_hands_over_in_another_trace_continues_it() -> None:
+    transfer = observation("tool", "go", "shop", (3, 4), name="transfer_to_returns_agent")
+    returns = observation("agent", "r", None, (30, 31), name="Returns Agent", trace_id="t2")
+    assert len(turns(SHOP, transfer, returns)) == 1
+    assert len(turns(SHOP, transfer, returns._replace(name="sales"))) == 2
+    assert len(turns(SHOP, transfer, returns._replace(user_input="more"))) == 2
