@@ -39,6 +39,7 @@ ORDER = (
     "langfuse",
     "langsmith",
     "mlflow",
+    "pipecat",
 )
 FALLBACK = "genai"
 # The scope of the tracer's own spans, which follow the conventions: 1.4 µs per span to try no other dialect.

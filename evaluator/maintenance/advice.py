@@ -34,6 +34,7 @@ _CONTENT = {
     "litellm": "do not set litellm.turn_off_message_logging, nor message_logging=False",
     "mastra": "do not remove inputs and outputs in a span output processor or by hideInput and hideOutput",
     "mlflow": "record with mlflow.autolog() or @mlflow.trace, which keep inputs and outputs",
+    "pipecat": "set enable_tracing=True on the pipeline task",
     "vercel": "do not set recordInputs or recordOutputs to false in experimental_telemetry",
     "spangrade": f"unset {CAPTURE_CONTENT_VARIABLE}=NO_CONTENT",
 }
@@ -42,6 +43,7 @@ _CONVERSATION = {
     "langfuse": "set the session with propagate_attributes(session_id=…), or update_trace(session_id=…)",
     "langsmith": "put thread_id or session_id into the metadata of the run's config",
     "mastra": "pass memory: { thread, resource } to the agent, or tracingOptions.metadata.sessionId",
+    "pipecat": "pass conversation_id to the pipeline task",
     "vercel": "pass the id as experimental_telemetry.metadata.sessionId",
     "strands": 'give the agent trace_attributes={"session.id": …}',
 }
