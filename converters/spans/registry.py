@@ -26,6 +26,7 @@ ORDER = (
     "logfire-agents",
     "vercel",
     "litellm",
+    "livekit",
     "mastra",
     "openinference",
     "pydantic-ai",

@@ -14,7 +14,8 @@ def with_messages_of_runs(
 ) -> list[Observation]:
     """Return one turn's model calls, and after them in time what runs among `members` record besides.
 
-    A run's tool calls count where no model call records any, each call id once; its results always.
+    A run's tool calls, which only complete the spans of tools, count where no model call records any, each
+    call id once; its results always.
     """
     runs = [o for o in members if o.kind in _RUNS and (o.tool_calls or o.tool_results)]
     if not runs:

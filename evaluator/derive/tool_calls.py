@@ -45,12 +45,12 @@ def tool_observations(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Ob
         requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members))
         spans = [o for o in group.members if o.kind == "tool"]
         unmatched = UnmatchedCalls(requested)
-        tools = list(completed(spans, unmatched))
+        tools = list(completed(spans, unmatched, tree))
         # A hand-off that has a span of its own is not a tool's call beside it.
         transferred = any(o.kind == "handoff" and o.handoff_to for o in group.members)
         from_messages = [
             o
-            for o in observations_of(unmatched.rest())
+            for o in observations_of(item for item in unmatched.rest() if item.requested_by.kind == "llm")
             if not (is_handoff(o.name or "") and (transferred or o.only_requested))
         ]
         if from_messages:
@@ -124,8 +124,8 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
     return requested
 
 
-def completed(spans: Sequence[Observation], unmatched: UnmatchedCalls) -> Iterator[Observation]:
-    """Yield one turn's tool spans with what only the messages have: call id, arguments, result.
+def completed(spans: Sequence[Observation], unmatched: UnmatchedCalls, tree: Tree) -> Iterator[Observation]:
+    """Yield one turn's tool spans with what only the messages have: name, agent, call id, arguments, result.
 
     Arguments that are not an object are one argument's value; its name is in the messages.
     """
@@ -137,6 +137,8 @@ def completed(spans: Sequence[Observation], unmatched: UnmatchedCalls) -> Iterat
             yield span if is_object else span._replace(arguments=None)
             continue
         yield span._replace(
+            name=span.name or match.call.name,
+            agent=tree.agent_of(span) or match.requested_by.agent,
             call_id=span.call_id or match.call.call_id,
             arguments=span.arguments if is_object else match.call.arguments,
             result=span.result or match.result,
@@ -183,7 +185,7 @@ class UnmatchedCalls:
             call = self._requested[number].call
             if self._matched[number] or (span.call_id and call.call_id):
                 continue
-            if _is_same_name(span.name, call.name):
+            if span.name is None or _is_same_name(span.name, call.name):
                 self._matched[number] = True
                 return self._requested[number]
         return None

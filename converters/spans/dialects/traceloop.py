@@ -147,8 +147,7 @@ def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observatio
         arguments=json_text(run_io.arguments(value)),
         result=json_text(output),
     )
-    tool = tool._replace(**run_io.tool_output(tool, output))
-    return tool if tool.name else tool._replace(kind="other")
+    return tool._replace(**run_io.tool_output(tool, output))
 
 
 def _handoff(observation: Observation, attributes: Mapping[str, Any]) -> Observation:
