@@ -21,7 +21,7 @@ _METADATA = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})
 # Runs of these names are parts of an agent: the node that calls its model, and LangChain's own classes.
 _NOT_AGENTS = frozenset({"agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent"})
 _TEXTS = ("text", "output_text")
-_COMMAND = frozenset({"graph", "update", "goto"})
+_COMMAND = frozenset({"update", "goto"})
 _PARENT = "__parent__"
 # The exceptions that LangGraph raises to hand over or to wait for a human; they are not failures.
 _CONTROL_FLOW = re.compile(r"(?:.*\.)?(?:(?:Parent)?Command|(?:Graph|Node)Interrupt|GraphBubbleUp)(?:\(|$)")
@@ -50,12 +50,12 @@ def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
         value = value[0]
     changes: dict[str, Any] = {}
     message = _message(value)
-    if isinstance(value, dict) and value.keys() >= _COMMAND:
+    if _is_command(value):
         update = value["update"]
         message = next((m for m in reversed(_messages(update)) if m.role == "tool"), None)
         if isinstance(update, dict):
             changes["state"] = state_writes(update, observation.end_ns)
-        if value["graph"] == _PARENT and text(value["goto"]):
+        if value.get("graph") == _PARENT and text(value["goto"]):
             changes["handoff_to"] = value["goto"]
     if message is not None and message.role == "tool":
         changes["result"] = _result(message.content)
@@ -72,9 +72,16 @@ def _result(content: Any) -> str | None:
     return json_text(content)
 
 
+def _is_command(value: Any) -> bool:
+    """Return whether a value is a `Command`; TypeScript leaves out the graph if it is the same one."""
+    if not isinstance(value, dict) or not value.keys() >= _COMMAND:
+        return False
+    return "graph" in value or value.get("lg_name") == "Command"
+
+
 def _is_wrapped(value: Any) -> bool:
     """Return whether a value in `{"output": value}` is a tool's output: a text, a message, a command."""
-    if isinstance(value, dict) and value.keys() >= _COMMAND:
+    if _is_command(value):
         return True
     return isinstance(value, str) or _message(value) is not None
 
@@ -211,11 +218,20 @@ def without_control_flow(span: Span, observation: Observation) -> Observation:
     """Return an observation without its failure if LangGraph raised that to hand over or to wait."""
     if not observation.failed:
         return observation
-    raised = [e["attributes"].get("exception.type") for e in span.events if e.get("name") == "exception"]
-    names = raised or [span.attributes.get("error.type") or span.status_message]
+    raised = [
+        e["attributes"].get("exception.type") or _first_line(e["attributes"].get("exception.message"))
+        for e in span.events
+        if e.get("name") == "exception"
+    ]
+    names = raised or [span.attributes.get("error.type") or _first_line(span.status_message)]
     if all(isinstance(name, str) and _CONTROL_FLOW.match(name) for name in names):
         return observation._replace(failed=False, error=None)
     return observation
+
+
+def _first_line(message: Any) -> str | None:
+    """Return the first line of a message that has words: in TypeScript, the exception's class."""
+    return message.strip().partition("\n")[0] if isinstance(message, str) else None
 
 
 def _messages(value: Any) -> Sequence[_Message]:
