@@ -44,7 +44,12 @@ from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.session_list import SessionSort, list_sessions
+from spangrade.evaluator.session_list import (
+    SessionSort,
+    count_sessions,
+    find_session_id,
+    list_sessions,
+)
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -143,14 +148,14 @@ class Database:
         intake, parts = start_import(self.path, files, self._callbacks, workers)
         opened = partial(Store.open, self.path, wait_s=pipeline.WAIT_S)
         with opened() as store:
-            before = _sessions(store)
+            before = count_sessions(store)
             if session_from is not None:
                 set_session_from(store, session_from)
             if ignore_scopes is not None:
                 not_understood.set_ignored_scopes(store, ignore_scopes)
         import_parts(opened, intake, parts, self._callbacks)
         with opened() as store:
-            sessions = _sessions(store)
+            sessions = count_sessions(store)
             scopes = not_understood.by_scope(store)
         return Imported(
             str(self.path),
@@ -284,7 +289,7 @@ class Database:
         `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
         """
         with up_to_date(self.path, self._callbacks) as store:
-            return latest_grade(store, _session_id(store, session_id))
+            return latest_grade(store, find_session_id(store, session_id))
 
     def session(self, session_id: str) -> Session:
         """Return the session of an id, or of an unambiguous beginning of one.
@@ -292,7 +297,7 @@ class Database:
         Raises InputError if there is none, or more than one.
         """
         with up_to_date(self.path, self._callbacks) as store:
-            return next(load(store, _session_id(store, session_id)))
+            return next(load(store, find_session_id(store, session_id)))
 
     def sql(
         self,
@@ -329,7 +334,7 @@ class Database:
         """
         golden = None if dataset is None else read_dataset(Path(dataset)).questions
         with up_to_date(self.path, self._callbacks) as store:
-            chosen = None if session_id is None else _session_id(store, session_id)
+            chosen = None if session_id is None else find_session_id(store, session_id)
             findings = list(lint(store, chosen))
             if golden is not None:
                 sessions = load(store, chosen)
@@ -394,24 +399,3 @@ def _paths(paths: StrPath | Iterable[StrPath]) -> list[Path]:
     if isinstance(paths, str | os.PathLike):
         return [Path(paths)]
     return [Path(path) for path in paths]
-
-
-def _session_id(store: Store, prefix: str) -> str:
-    """Return the id of the session that an id, or an unambiguous beginning of one, names."""
-    rows = store.query(
-        "SELECT session_id FROM derived.sessions WHERE starts_with(session_id, $prefix) "
-        "ORDER BY session_id <> $prefix, session_id LIMIT 2",
-        {"prefix": prefix},
-    )
-    ids = [str(session_id) for (session_id,) in rows]
-    if not ids:
-        raise InputError(f'no session "{prefix}" in {store.path}: `spangrade sessions` lists them')
-    if len(ids) > 1 and ids[0] != prefix:
-        raise InputError(f'"{prefix}" may be {ids[0]}, {ids[1]} or others: give more of the id')
-    return ids[0]
-
-
-def _sessions(store: Store) -> int:
-    if not store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived'"):
-        return 0
-    return int(store.query("SELECT count(*) FROM derived.sessions")[0][0])

@@ -1,4 +1,4 @@
-"""The list of stored sessions: which of them, and in which order."""
+"""The stored sessions: their list in an order, their number, and an id by its beginning."""
 
 from __future__ import annotations
 
@@ -58,3 +58,28 @@ def list_sessions(
         f"WHERE session_id IN ({chosen}) ORDER BY {_ORDER_BY[SessionSort(sort)]}, session_id"
     )
     return Rows.of(store.connection.sql(query if limit is None else f"{query} LIMIT {limit:d}"))
+
+
+def find_session_id(store: Store, prefix: str) -> str:
+    """Return the id of the session that an id, or an unambiguous beginning of one, names.
+
+    Raises InputError if there is none, or more than one.
+    """
+    rows = store.query(
+        "SELECT session_id FROM derived.sessions WHERE starts_with(session_id, $prefix) "
+        "ORDER BY session_id <> $prefix, session_id LIMIT 2",
+        {"prefix": prefix},
+    )
+    ids = [str(session_id) for (session_id,) in rows]
+    if not ids:
+        raise InputError(f'no session "{prefix}" in {store.path}: `spangrade sessions` lists them')
+    if len(ids) > 1 and ids[0] != prefix:
+        raise InputError(f'"{prefix}" may be {ids[0]}, {ids[1]} or others: give more of the id')
+    return ids[0]
+
+
+def count_sessions(store: Store) -> int:
+    """Return the number of derived sessions, 0 in a database in which nothing was derived yet."""
+    if not store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived'"):
+        return 0
+    return int(store.query("SELECT count(*) FROM derived.sessions")[0][0])
