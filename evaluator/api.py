@@ -44,12 +44,7 @@ from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.session_list import (
-    SessionSort,
-    count_sessions,
-    find_session_id,
-    list_sessions,
-)
+from spangrade.evaluator.session_list import SessionSort, count_sessions, find_session_id, list_sessions
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store

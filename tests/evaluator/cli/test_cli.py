@@ -129,6 +129,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "tags",
         "unreadable_spans",
         "not_understood",
+        "requested_calls",
         "cost_estimated",
         "tool_declarations",
         "system_instruction",
