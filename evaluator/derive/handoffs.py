@@ -23,10 +23,11 @@ class _Transfer(NamedTuple):
 
 def handoffs(
     tree: Tree, tools: Sequence[Observation], tool_interactions: Sequence[ToolInteraction]
-) -> tuple[tuple[str | None, str], ...]:
+) -> tuple[tuple[str | None, str], ...] | None:
     """Return (from, to) for every transfer of control, in order; one that is recorded twice counts once.
 
-    Where neither arguments nor name give the target, it is the agent that started next. `tools` are the
+    None if several agents ran and no model call is recorded, which would request the transfers. Where neither
+    arguments nor name give the target, it is the agent that started next. `tools` are the
     observations of `tool_interactions`, in the same order.
     """
     starts = [(o.start_ns, o.name) for o in tree.ordered if o.kind == "agent" and o.name]
@@ -37,6 +38,8 @@ def handoffs(
     ]
     if not transfers and len(agents) > 1:
         transfers = list(_from_requests(tree, starts))
+        if not transfers and all(o.kind != "llm" for o in tree.ordered):
+            return None
     result: list[tuple[str, str | None, str]] = []
     for transfer in sorted(transfers, key=lambda t: t.start_ns):
         target = transfer.target or _first_started(starts, transfer.start_ns)
