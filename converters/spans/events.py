@@ -9,6 +9,7 @@ from spangrade.converters.spans.values import parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
+_BATCH = 1_000  # records of one span that may come again
 _DETAILS = frozenset({"gen_ai.client.inference.operation.details", "gen_ai.operation.details"})
 _ROLES = {
     "gen_ai.system.message": "system",
@@ -52,9 +53,16 @@ def with_events(span: Span, logs: Sequence[LogRecord]) -> Mapping[str, Any]:
 
 def _events(span: Span, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
     """Yield (name, attributes, body) of the GenAI events, in the order in which they were recorded."""
+    delivered: list[tuple[int, str, Any, Mapping[str, Any]]] = []  # of one time
     for log in sorted(logs, key=lambda record: record.time_ns):
         name = log.event_name or log.attributes.get("event.name")
         if isinstance(name, str) and name.startswith("gen_ai."):
+            record = (log.time_ns, name, log.body, log.attributes)
+            if delivered and delivered[0][0] != log.time_ns:
+                delivered.clear()
+            if record in delivered[-_BATCH:]:  # an exporter that gets no answer sends a batch again
+                continue
+            delivered.append(record)
             yield name, log.attributes, parse_json(log.body)
     for event in filter(_is_genai, span.events):
         fields = event["attributes"]

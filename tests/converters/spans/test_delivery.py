@@ -23,6 +23,20 @@ Records = list[Span | LogRecord]
 records = cache(recordings.records)
 
 
+def in_written_order(delivered: Records, whole: Records) -> Records:
+    """Return records with the logs of one span at one time in their order, which nothing else records."""
+
+    def key(record: Span | LogRecord) -> tuple[str | None, int] | None:
+        return (record.span_id, record.time_ns) if isinstance(record, LogRecord) else None
+
+    written = {id(record): place for place, record in enumerate(whole)}
+    together: dict[tuple[str | None, int], Records] = {}
+    for record in sorted(delivered, key=lambda one: -written[id(one)]):
+        if (at := key(record)) is not None:
+            together.setdefault(at, []).append(record)
+    return [record if (at := key(record)) is None else together[at].pop() for record in delivered]
+
+
 def derived(portions: list[Records], db: Path) -> list[Session]:
     """What is derived when each portion is followed by an update, as a live system has it."""
     with Store.open(db) as store:
@@ -50,6 +64,7 @@ def test_every_frameworks_recording_derives_the_same_however_it_is_delivered(
     chance.shuffle(delivered)
     if logs != "among the spans":
         delivered.sort(key=lambda record: isinstance(record, LogRecord) == (logs == "last"))
+    delivered = in_written_order(delivered, whole)
     size = -(-len(delivered) // parts)
     portions = [delivered[at : at + size] for at in range(0, len(delivered), size)]
     expected = derived([whole], tmp_path_factory.mktemp("whole") / "s.duckdb")
