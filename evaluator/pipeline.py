@@ -40,7 +40,7 @@ from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.windows import derive_in_windows
-from spangrade.evaluator.workers import default_workers, workers_in_order
+from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
 from spangrade.tracer.errors import InputError, OldSchemaError, StoreError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -260,7 +260,7 @@ def grade_dataset(
         groups=groups,
     )
     callbacks.on_progress("grading")
-    with SessionFacts() as facts, use_judge_of_run(judge):
+    with SessionFacts() as facts, use_judge_of_run(judge), few_collections():
         read = with_rows(sessions.read(callbacks), golden.rows, callbacks.on_problem)
         grades = grade(
             read if out is None else facts.noted(read),

@@ -91,6 +91,7 @@ _TOKENS = (
         ),
     ),
 )
+_TOKEN_NAMES = frozenset(name for _, names in _TOKENS for name in names)
 
 
 def claims(_span: Span, /) -> bool:
@@ -188,6 +189,8 @@ def _name_after(span: Span, operation: str) -> str | None:
 
 def _usage(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tokens of a model call, or those of all calls of an agent."""
+    if _TOKEN_NAMES.isdisjoint(attributes):
+        return {}
     return {name: count(_first(attributes, names)) for name, names in _TOKENS}
 
 
@@ -200,6 +203,8 @@ def _first(attributes: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _state(span: Span, attributes: Mapping[str, Any]) -> tuple[tuple[int, Mapping[str, Any]], ...]:
+    if semconv.STATE not in attributes and not span.events:
+        return ()
     writes = [(span.end_ns, attributes[semconv.STATE])] if semconv.STATE in attributes else []
     writes += [
         (event["time_ns"], event["attributes"].get(semconv.STATE))
