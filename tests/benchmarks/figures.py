@@ -1,7 +1,8 @@
 """Print every figure of importing, deriving and grading in one table, beside what limits it.
 
-    python tests/benchmarks/figures.py                        # 5,000 sessions; 2 minutes on two quiet cores
-    python tests/benchmarks/figures.py --large 50000          # and 50,000 of them; 6 minutes
+    python tests/benchmarks/figures.py                        # 5,000 sessions
+    python tests/benchmarks/figures.py --large 50000          # and 50,000 of them
+    python tests/benchmarks/figures.py --sessions 500         # 150 s of CPU time, most of it in other shapes
     python tests/benchmarks/figures.py --spans spans.jsonl --golden golden.json
 
 The limit of importing is to parse the JSON and to insert rows that are made already; that of other shapes of
