@@ -32,7 +32,7 @@ def default_workers(spans: float) -> int:
 def workers_in_order(workers: int) -> Iterator[InOrder]:
     """Give a function like the built-in `map` that calls functions in so many processes, itself for one.
 
-    It takes the next argument while earlier ones are worked on, but at most `workers` ahead. Raises
+    It takes the next argument while earlier ones are worked on, but at most `2 * workers` ahead. Raises
     SpangradeError if a process is killed. The processes have ended when the block ends, however it does.
     """
     if workers <= 1:
