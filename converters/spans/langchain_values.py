@@ -39,8 +39,8 @@ class _Message(NamedTuple):
 def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
     """Return the fields of a tool's observation that its recorded output changes.
 
-    These are the message's content as the result, its call id, a failure by its status, the state that a
-    command writes, and the node to which a command hands over.
+    These are the message's content as the result, its call id, the tool's name, a failure by its status, the
+    state that a command writes, and the node to which a command hands over.
     """
     if isinstance(value, dict) and value.keys() == {"output"} and _is_wrapped(value["output"]):
         value = value["output"]
@@ -61,7 +61,8 @@ def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
         changes["result"] = _result(message.content)
         changes["call_id"] = observation.call_id or text(message.fields.get("tool_call_id"))
         changes["failed"] = observation.failed or message.fields.get("status") == "error"
-        changes["name"] = observation.name or text(message.fields.get("name"))
+        if observation.name is None and text(message.fields.get("name")):
+            changes["name"] = message.fields["name"]
     return changes
 
 
