@@ -162,7 +162,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         state=_state(span, attributes),
         timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
         digests=conversation_digests(inputs, outputs) if kind == "llm" and conversation_id is None else None,
-        **_usage(attributes),
+        **({} if kind == "tool" else _usage(attributes)),
     )
 
 
