@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from spangrade import tracer
 from spangrade.evaluator.conversation.observed import ObservedCall
@@ -80,7 +81,7 @@ def _captured_turns() -> dict[int, CapturedTurn]:
     """Return the turns in progress, by trace id, to which the process's tracer provider passes spans."""
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider):
-        provider = TracerProvider()
+        provider = TracerProvider(sampler=ALWAYS_ON)  # whatever OTEL_TRACES_SAMPLER says
         trace.set_tracer_provider(provider)
     if not isinstance(provider, TracerProvider):
         return {}  # it takes no span processor, so its spans cannot be captured

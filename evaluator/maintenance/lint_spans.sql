@@ -7,9 +7,10 @@ SELECT
     count(*) FILTER (spans.end_ns < spans.start_ns) AS unfinished,
     count(*) FILTER (
         spans.end_ns >= spans.start_ns AND parents.end_ns >= parents.start_ns AND (
-            spans.start_ns < parents.start_ns - $tolerance_ns
+            -- HUGEINT: a recorded time may be any 64-bit integer.
+            spans.start_ns < parents.start_ns::HUGEINT - $tolerance_ns
             -- A background task may outlive its parent; the answer to a request is there before the request ends.
-            OR (parents.kind = 'CLIENT' AND spans.kind = 'SERVER' AND spans.end_ns > parents.end_ns + $tolerance_ns)
+            OR (parents.kind = 'CLIENT' AND spans.kind = 'SERVER' AND spans.end_ns > parents.end_ns::HUGEINT + $tolerance_ns)
         )
     ) AS skewed,
     -- https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.

@@ -455,6 +455,23 @@ async def test_agent_of_the_running_loop():
     result.assert_outcomes(passed=4)
 
 
+def test_a_conversation_is_kept_whole_whatever_the_environment_samples(run, no_key, pytester, monkeypatch):
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
+    result = run(
+        CONVERSATIONS
+        + """
+def test_sync():
+    ConversationRunner(traced, EXPECTED).run_sync()
+""",
+        *("--spangrade-db", "runs.duckdb"),
+        apart=True,
+    )
+    result.assert_outcomes(passed=1)
+    [kept] = spangrade.open(pytester.path / "runs.duckdb").sessions()
+    assert kept.sampled is False
+    assert kept.tool_interactions
+
+
 def test_all_conversations_are_kept_however_they_are_held_with_the_calls_that_were_compared(
     run, no_key, pytester
 ):

@@ -121,6 +121,12 @@ def test_a_child_within_the_tolerance_and_a_trace_that_is_always_kept_are_not_od
     assert found(tmp_path, kept, chat(2, 1, 95, 205)).keys() == UNTOLD
 
 
+def test_times_at_the_ends_of_64_bits_are_compared(tmp_path: Path) -> None:
+    spans = [agent(1, None, 0, 1), chat(2, 1, 0, 1, kind="CLIENT"), span(3, 2, "POST", 0, 1, kind="SERVER")]
+    ends = [each._replace(start_ns=-(2**63), end_ns=2**63 - 1) for each in spans]
+    assert "clock_skew" not in found(tmp_path, *ends)
+
+
 def test_missing_spans_make_every_metric_inconclusive(tmp_path: Path) -> None:
     finding = found(tmp_path, agent(1, None, 0, 9), chat(2, 8, 1, 2))["missing_spans"]
     assert set(finding.metrics) == set(load_metrics())
