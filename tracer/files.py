@@ -22,7 +22,7 @@ from spangrade.tracer.otlp import json as otlp_json
 from spangrade.tracer.plugins import load_plugins
 from spangrade.tracer.span import LogRecord, Problem, Span
 
-_OTLP_KEYS = frozenset({"resourceSpans", "resourceLogs", "resource_spans", "resource_logs"})
+_OTLP_KEYS = frozenset({"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"})
 _BOM = b"\xef\xbb\xbf"
 _WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\x00{0,3}[\[{]\x00|\x00{1,3}(\xfe\xff|[\[{])")
 # A protobuf message may begin with a line feed, and "{" may be a length; but it does not continue like JSON.
@@ -107,7 +107,10 @@ def read_part(part: Part) -> Iterator[Span | LogRecord | Problem]:
 
 
 def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
-    """Read OTLP: an export request for spans or logs, as JSON or as the bytes of its protobuf message."""
+    """Read OTLP: an export request for spans or logs, as JSON or as the bytes of its protobuf message.
+
+    A trace as Tempo's API returns it is one, too, in version 2 of the API under the key `trace`.
+    """
     if isinstance(document, bytes):
         from spangrade.tracer.otlp import lenient
         from spangrade.tracer.otlp import protobuf as otlp_proto
@@ -116,8 +119,11 @@ def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
             return otlp_proto.decode(message)
         table = lenient.table_of(document)
         return lenient.decode(document, table) if table else None
-    if isinstance(document, dict) and not _OTLP_KEYS.isdisjoint(document):
-        return otlp_json.decode(document)
+    if isinstance(document, dict):
+        trace = document.get("trace")
+        for request in (document, trace if isinstance(trace, dict) else {}):
+            if not _OTLP_KEYS.isdisjoint(request):
+                return otlp_json.decode(request)
     return None
 
 

@@ -46,6 +46,32 @@ def stored(number: int) -> Span:
     return Span(TRACE, f"{number:016x}", None, "n", "INTERNAL", 10, 20)
 
 
+OLD = {
+    "instrumentationLibrarySpans": [
+        {
+            "instrumentationLibrary": {"name": "s"},
+            "spans": export(1)["resourceSpans"][0]["scopeSpans"][0]["spans"],
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"resourceSpans": [OLD]},
+        {"batches": [OLD]},
+        {"trace": {"resourceSpans": [OLD]}},
+        {"trace": {"batches": [OLD]}},
+    ],
+    ids=["OTLP before 0.15", "Tempo", "Tempo, version 2", "Tempo, version 2 with batches"],
+)
+def test_names_of_older_versions_and_of_tempo_are_read(document: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(orjson.dumps(document))
+    assert list(read(path)) == [stored(1)._replace(scope_name="s")]
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[[bytes], Path]:
     def write(content: bytes) -> Path:

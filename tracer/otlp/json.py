@@ -46,6 +46,16 @@ _CAMEL = {
         *("stringValue", "boolValue", "intValue", "doubleValue", "bytesValue", "arrayValue", "kvlistValue"),
     )
 }
+# Tempo's name, and those of OTLP before 0.15.
+_CAMEL |= {
+    "batches": "resourceSpans",
+    "instrumentationLibrarySpans": "scopeSpans",
+    "instrumentation_library_spans": "scopeSpans",
+    "instrumentationLibraryLogs": "scopeLogs",
+    "instrumentation_library_logs": "scopeLogs",
+    "instrumentationLibrary": "scope",
+    "instrumentation_library": "scope",
+}
 
 
 def loads(body: bytes) -> tuple[Any, str | None]:
@@ -70,7 +80,8 @@ def loads(body: bytes) -> tuple[Any, str | None]:
 def decode(document: Mapping[str, Any], not_utf_8: str | None = None) -> Iterator[Span | LogRecord | Problem]:
     """Yield the records of an ExportTraceServiceRequest or ExportLogsServiceRequest, in their order.
 
-    Names may be those of OTLP/JSON (`resourceSpans`) or of protobuf (`resource_spans`), ids hex or base64,
+    Names may be those of OTLP/JSON (`resourceSpans`), of protobuf (`resource_spans`), of Tempo (`batches`) or
+    of OTLP before 0.15 (`instrumentationLibrarySpans`), ids hex or base64,
     64-bit integers text or numbers, enumerations numbers or names. A record that cannot be read becomes a
     Problem and the others are kept; an implausible one (it ends before it starts) is kept as it came and a
     Problem follows it. A Problem's `where` is the position: `resourceSpans[0].scopeSpans[0].spans[3]`.
