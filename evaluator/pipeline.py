@@ -42,7 +42,7 @@ from spangrade.evaluator.session import Session
 from spangrade.evaluator.windows import derive_in_windows
 from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
 from spangrade.tracer.errors import InputError, OldSchemaError, StoreError
-from spangrade.tracer.span import Problem
+from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.spool import drain, waiting
@@ -216,29 +216,11 @@ def grade_dataset(
     groups = None if group_by is None else groups_of(group_by, golden.questions)
     questions = selection.where.chosen(golden.questions)
 
-    if recordings:
-        intake, parts = start_import(db, recordings, callbacks)
-    elif golden.spans is None and not db.exists():
-        raise StoreError(f"{db}: no such database: import spans first, or name another with --db")
-    if recordings:
-        import_parts(partial(Store.open, db, wait_s=WAIT_S), intake, parts, callbacks)
-        incomplete |= intake.incomplete
-    with Store.open(db, wait_s=WAIT_S) as store:
-        only: set[str] | None = None
-        if recordings:
-            only = _sessions_of(store, intake.traces)
-        elif golden.spans is not None:
-            store.add(golden.spans)
-            update(store)
-            only = _sessions_of(store, {span.trace_id for span in golden.spans})
-        else:
-            drain(store)
-            update(store)
-            only = _sessions_of_last_import(store) if last_import else None
-        sessions = SessionReader(store, only)
-        if answers.keys() - sessions.ids:
-            missing = min(answers.keys() - sessions.ids)
-            raise InputError(f"--question: no session {missing!r} to grade: `spangrade sessions` lists them")
+    sessions, complete = _sessions_to_grade(db, recordings, golden.spans, last_import, callbacks)
+    incomplete |= not complete
+    if answers.keys() - sessions.ids:
+        missing = min(answers.keys() - sessions.ids)
+        raise InputError(f"--question: no session {missing!r} to grade: `spangrade sessions` lists them")
     if selection != ALL:
         only = selection.ids(sessions.read(callbacks), golden.questions, {**golden.answers, **answers})
         if unknown := [session_id for session_id in selection.session_ids if session_id not in only]:
@@ -279,6 +261,40 @@ def grade_dataset(
             write_results(run, out)
             write_reports(run, out, questions, facts, datetime.now(UTC), wanted)
     return run
+
+
+def _sessions_to_grade(
+    db: Path,
+    recordings: Sequence[Path],
+    own_spans: Sequence[Span] | None,
+    last_import: bool,
+    callbacks: Callbacks,
+) -> tuple[SessionReader, bool]:
+    """Return the sessions of recordings, of a dataset's own spans or of a database, and whether all was read.
+
+    The recordings, or the dataset's spans, are stored first. Raises StoreError if there are neither and no
+    database.
+    """
+    complete = True
+    if recordings:
+        intake, parts = start_import(db, recordings, callbacks)
+        import_parts(partial(Store.open, db, wait_s=WAIT_S), intake, parts, callbacks)
+        complete = not intake.incomplete
+    elif own_spans is None and not db.exists():
+        raise StoreError(f"{db}: no such database: import spans first, or name another with --db")
+    only: set[str] | None = None
+    with Store.open(db, wait_s=WAIT_S) as store:
+        if recordings:
+            only = _sessions_of(store, intake.traces)
+        elif own_spans is not None:
+            store.add(own_spans)
+            update(store)
+            only = _sessions_of(store, {span.trace_id for span in own_spans})
+        else:
+            drain(store)
+            update(store)
+            only = _sessions_of_last_import(store) if last_import else None
+        return SessionReader(store, only), complete
 
 
 def requested_metrics(
