@@ -177,13 +177,15 @@ class UnmatchedCalls:
     def pop_similar(self, span: Observation) -> ModelRequest | None:
         """Return the first call that a span executes if no call has its id, or its very arguments.
 
-        Frameworks add arguments (a context) and convert values; two call ids that differ are two calls.
+        Frameworks add arguments (a context) and convert values. Two call ids that differ are two calls unless
+        name and arguments are the same: a framework may give a call an id of its own.
         """
         same_name = self._numbers.get(("name", span.name), ())
         same_arguments = self._numbers.get(("arguments", span.arguments), ()) if span.arguments else ()
         for number in islice(chain(same_name, same_arguments), _MOST_CANDIDATES):
             call = self._requested[number].call
-            if self._matched[number] or (span.call_id and call.call_id):
+            same = (span.name, span.arguments) == (call.name, call.arguments)
+            if self._matched[number] or (span.call_id and call.call_id and not same):
                 continue
             if span.name is None or _is_same_name(span.name, call.name):
                 self._matched[number] = True

@@ -72,7 +72,15 @@ def test_a_call_with_a_span_and_messages_counts_once(recorded: Observation) -> N
 def test_two_call_ids_are_two_calls() -> None:
     first = ask("1", 1, call("look", "c1"))
     after = ask("2", 5, results=(ToolResult(None, "c1", "1"),))
-    assert executed(first, span("look", 3, "c9"), after) == [("look", "c1", False), ("look", "c9", True)]
+    other = span("look", 3, "c9", arguments='{"a":2}')
+    assert executed(first, other, after) == [("look", "c1", False), ("look", "c9", True)]
+
+
+def test_a_span_with_an_id_of_the_frameworks_own_is_the_call_of_the_same_name_and_arguments() -> None:
+    first = ask("1", 1, call("look", "look_0"), call("look", "look_1"))
+    after = ask("2", 5, results=(ToolResult(None, "look_0", "1"), ToolResult(None, "look_1", "2")))
+    spans = span("look", 2, "adk-7"), span("look", 3, "adk-8")
+    assert executed(first, *spans, after) == [("look", "adk-7", True), ("look", "adk-8", True)]
 
 
 def test_results_without_call_ids_belong_to_the_calls_of_their_name_in_order() -> None:
