@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from in_workers import die_at_3, fail_at_3
 from paths import SAMPLE
 
 import spangrade
@@ -72,31 +73,19 @@ def test_what_an_import_derives_is_what_is_derived_again(files: list[Path], tmp_
     assert sorted(db.sessions(), key=lambda session: session.session_id) == sessions
 
 
-def die(number: int) -> int:
-    if number == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 def test_a_worker_that_is_killed_is_an_error_and_ends_the_others() -> None:
     def results() -> Iterator[int]:
         with workers_in_order(2) as in_order:
-            yield from in_order(die, range(100))
+            yield from in_order(die_at_3, range(100))
 
     with pytest.raises(SpangradeError, match=r"a worker process ended unexpectedly .* --workers 1"):
         list(results())
 
 
-def fail(number: int) -> int:
-    if number == 3:
-        raise ValueError("three")
-    return number
-
-
 def test_an_error_in_a_worker_comes_where_its_result_would() -> None:
     with workers_in_order(2) as in_order:
-        results = iter(in_order(fail, range(100)))
+        results = iter(in_order(fail_at_3, range(100)))
         assert [next(results) for _ in range(3)] == [0, 1, 2]
         with pytest.raises(ValueError, match="three"):
             next(results)
