@@ -51,7 +51,7 @@ def no_key(monkeypatch, tmp_path):
 def run(pytester, monkeypatch):
     """Run pytest on a file of tests; the result has the lines of the evals' summary apart.
 
-    In CI pytest prints more, and the plugin a hint: the tests of that set CI themselves. Only where it matters
+    In CI pytest prints more, and the plugin a hint: tests of that set CI themselves. Only where it matters
     does it run in a process of its own, which imports the client of Gemini for 2 s.
     """
 
