@@ -1,4 +1,4 @@
-"""Reading recorded files into a database, and the callbacks that hear of problems and progress."""
+"""Reading recorded files into a database, and the callbacks for problems and progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import nanoarrow as na
 
 from spangrade.evaluator.derive.portion import NO_SETTINGS, Settings, settings_of
 from spangrade.evaluator.derive.sync import derive_new, noted
-from spangrade.evaluator.parts import ReadPart, part_groups, read_parts, read_parts_at_once
+from spangrade.evaluator.parts import ReadPart, grouped, part_groups, read_parts, read_parts_at_once
 from spangrade.evaluator.windows import OpenStore, derive_in_windows
 from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
 from spangrade.tracer.errors import ExitCode, InputError
@@ -137,7 +137,7 @@ def import_parts(
     with open_store() as store:
         intake.settings = settings_of(store)
     with few_collections():
-        for group in _in_writes(parts):
+        for group in grouped(parts, lambda part: part.rows, WRITE):
             with open_store() as store:
                 _write(store, intake, group)
     if intake.traces:
@@ -148,20 +148,6 @@ def import_parts(
             )
     callbacks.on_progress("deriving sessions")
     derive_in_windows(open_store)
-
-
-def _in_writes(parts: Iterable[ReadPart]) -> Iterator[list[ReadPart]]:
-    """Yield parts in groups of at least `WRITE` rows."""
-    group: list[ReadPart] = []
-    rows = 0
-    for part in parts:
-        group.append(part)
-        rows += part.rows
-        if rows >= WRITE:
-            yield group
-            group, rows = [], 0
-    if group:
-        yield group
 
 
 def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from spangrade.evaluator.derive.portion import Portion, Settings, portion_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.arrow import BATCH, Table, distinct, table_rows, to_ipc
+
+Item = TypeVar("Item")
 
 PART = 8_000_000  # bytes; about 4,000 spans with messages
 
@@ -38,15 +40,19 @@ Job = tuple[Sequence[Part], Settings, frozenset[str]]
 
 def part_groups(paths: Iterable[Path]) -> Iterator[list[Part]]:
     """Yield the parts of files in groups of about `PART` bytes."""
-    group: list[Part] = []
-    size = 0
-    for path in paths:
-        for part in parts(path, PART):
-            group.append(part)
-            size += part.size
-            if size >= PART:
-                yield group
-                group, size = [], 0
+    return grouped((part for path in paths for part in parts(path, PART)), lambda part: part.size, PART)
+
+
+def grouped(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> Iterator[list[Item]]:
+    """Yield items in order, in groups that end with the item that reaches the size."""
+    group: list[Item] = []
+    grown = 0
+    for item in items:
+        group.append(item)
+        grown += size_of(item)
+        if grown >= size:
+            yield group
+            group, grown = [], 0
     if group:
         yield group
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation, ToolCall
-from spangrade.converters.spans.values import count, first_text, json_text, text
+from spangrade.converters.spans.provider_values import tokens
+from spangrade.converters.spans.values import first_text, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -96,12 +97,8 @@ def _output(span: Span) -> Any:
 
 def _tokens(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tokens of a model call, whose input leaves out what was cached."""
-    read, written = count(attributes.get("cache_read_tokens")), count(attributes.get("cache_creation_tokens"))
-    uncached = count(attributes.get("input_tokens"))
-    counts = {
-        "input_tokens": None if uncached is None else uncached + (read or 0) + (written or 0),
-        "output_tokens": count(attributes.get("output_tokens")),
-        "cached_input_tokens": read,
-        "cache_write_tokens": written,
+    cached = {
+        f"cache_{name}_input_tokens": attributes.get(f"cache_{name}_tokens") for name in ("read", "creation")
     }
-    return {name: number for name, number in counts.items() if number is not None}
+    counted = {name: attributes.get(name) for name in ("input_tokens", "output_tokens")}
+    return tokens(counted | cached)

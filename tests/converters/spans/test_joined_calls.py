@@ -1,4 +1,4 @@
-"""Tool calls that a streaming instrumentation joined are told apart, or stay without a name."""
+"""Tool calls that a streaming instrumentation joined are separated, or stay without a name."""
 
 from __future__ import annotations
 
