@@ -18,6 +18,7 @@ from pathlib import Path
 import duckdb
 
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
 from spangrade.evaluator.derive.sync import forget, pending_spans
 from spangrade.evaluator.grading.file_columns import with_rows
@@ -26,6 +27,7 @@ from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answer
 from spangrade.evaluator.grading.metadata import groups_of
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.selection import ALL, Selection
+from spangrade.evaluator.grading.stored_questions import save_questions
 from spangrade.evaluator.intake import DEFAULT, Callbacks, import_parts, start_import
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
@@ -41,6 +43,7 @@ from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.windows import derive_in_windows
 from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
+from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError, OldSchemaError, StoreError
 from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store import Store
@@ -256,7 +259,8 @@ def grade_dataset(
         for one in grades if out is None else written(grades, out):
             run.add(one)
         run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
-        save(db, run, [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics])
+        texts = [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics]
+        save(db, run, texts, questions.golden_questions)
         if out is not None:
             write_results(run, out)
             write_reports(run, out, questions, facts, datetime.now(UTC), wanted)
@@ -321,8 +325,8 @@ def metric_text(metric: Metric) -> str:
     return f"{metric.name}{'<=' if metric.higher_is_better is False else '>='}{metric.threshold:g}"
 
 
-def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
-    """Write the scores and verdicts of a run to a database: all of them or, if that fails, none.
+def save(db: Path, run: Run, metrics: Sequence[str], questions: Iterable[GoldenQuestion] = ()) -> None:
+    """Write the scores, verdicts and questions of a run to a database: all of them or, if that fails, none.
 
     Raises StoreError if they cannot be written.
     """
@@ -347,11 +351,13 @@ def save(db: Path, run: Run, metrics: Sequence[str]) -> None:
                         "run_id": run.run_id,
                         "dataset": run.dataset,
                         "metrics": list(metrics),
+                        "thresholds": dumps(dict(run.thresholds)),
                         "judge": judge,
                         "judge_failures": run.judge_failures,
                         **asdict(spent),
                     },
                 )
+                save_questions(store, run.run_id, questions)
         except duckdb.Error as error:
             raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
 
