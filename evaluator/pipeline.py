@@ -330,36 +330,43 @@ def save(db: Path, run: Run, metrics: Sequence[str], questions: Iterable[GoldenQ
 
     Raises StoreError if they cannot be written.
     """
-    judge, spent = run.judge or (None, Spent())
     with Store.open(db, wait_s=RUN_WAIT_S) as store:
         try:
             with store.transaction():
-                for chunk in run.chunks:
-                    store.query(
-                        "INSERT INTO scores BY NAME SELECT $run_id AS run_id, * FROM incoming",
-                        {"run_id": run.run_id},
-                        incoming=chunk,
-                    )
-                store.query(
-                    "INSERT INTO verdicts BY NAME SELECT $run_id AS run_id, * FROM incoming",
-                    {"run_id": run.run_id},
-                    incoming=run.verdict_table,
-                )
-                store.query(
-                    statement("insert_run", "spangrade.evaluator.grading"),
-                    {
-                        "run_id": run.run_id,
-                        "dataset": run.dataset,
-                        "metrics": list(metrics),
-                        "thresholds": dumps(dict(run.thresholds)),
-                        "judge": judge,
-                        "judge_failures": run.judge_failures,
-                        **asdict(spent),
-                    },
-                )
-                save_questions(store, run.run_id, questions)
+                insert_run(store, run, metrics, questions)
         except duckdb.Error as error:
             raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
+
+
+def insert_run(
+    store: Store, run: Run, metrics: Sequence[str], questions: Iterable[GoldenQuestion] = ()
+) -> None:
+    """Write the scores, verdicts and questions of a run, within the caller's transaction."""
+    judge, spent = run.judge or (None, Spent())
+    for chunk in run.chunks:
+        store.query(
+            "INSERT INTO scores BY NAME SELECT $run_id AS run_id, * FROM incoming",
+            {"run_id": run.run_id},
+            incoming=chunk,
+        )
+    store.query(
+        "INSERT INTO verdicts BY NAME SELECT $run_id AS run_id, * FROM incoming",
+        {"run_id": run.run_id},
+        incoming=run.verdict_table,
+    )
+    store.query(
+        statement("insert_run", "spangrade.evaluator.grading"),
+        {
+            "run_id": run.run_id,
+            "dataset": run.dataset,
+            "metrics": list(metrics),
+            "thresholds": dumps(dict(run.thresholds)),
+            "judge": judge,
+            "judge_failures": run.judge_failures,
+            **asdict(spent),
+        },
+    )
+    save_questions(store, run.run_id, questions)
 
 
 def _sessions_of_last_import(store: Store) -> set[str]:
