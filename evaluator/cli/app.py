@@ -18,6 +18,7 @@ from spangrade.evaluator.cli.schema import schema
 from spangrade.evaluator.cli.sessions import sessions
 from spangrade.evaluator.cli.show import show
 from spangrade.evaluator.cli.sql import sql
+from spangrade.evaluator.cli.view import view
 from spangrade.tracer.file_modes import set_umask
 
 app = typer.Typer(
@@ -56,6 +57,6 @@ def _options(
 
 
 app.command("import")(import_)
-for command in (grade, sessions, show, lint, sql, derive, collect, schema, delete, metrics):
+for command in (grade, sessions, show, view, lint, sql, derive, collect, schema, delete, metrics):
     app.command()(command)
 app.add_typer(convert, name="convert")

@@ -13,6 +13,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db
 from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.loopback import is_loopback
 from spangrade.tracer.terminal import log_to_terminal, print_line, warn
 
 _log = logging.getLogger("spangrade")
@@ -71,7 +72,6 @@ def collect(
     A success means that they are on disk. The database is free for others between two short writes.
     """
     try:
-        from spangrade.tracer.receiver.access import is_loopback
         from spangrade.tracer.receiver.limits import Limits
         from spangrade.tracer.receiver.server import Settings
         from spangrade.tracer.receiver.server import collect as serve

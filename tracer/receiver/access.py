@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from grpc import StatusCode
 
+from spangrade.tracer.loopback import host_of, is_loopback
 from spangrade.tracer.receiver.limits import RejectedError
 
 
@@ -39,37 +38,15 @@ class Access:
         """
         if self.token:
             return
-        for header, name in (("origin", _host(headers.get("origin"))), ("host", _authority(headers))):
-            if name is not None and not is_loopback(name) and (self.loopback or header == "origin"):
+        for header, prefix in (("origin", ""), ("host", "//")):
+            if header not in headers or not (self.loopback or header == "origin"):
+                continue
+            if not is_loopback(host_of(prefix + headers[header])):
                 value = headers[header][:80]
                 message = f"the header {header.title()} is {value!r}: expected this machine, or set a token"
                 raise RejectedError(403, StatusCode.PERMISSION_DENIED, message)
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _has_token(header: str | None, token: str) -> bool:
     scheme, _, given = (header or "").partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
-
-
-def _authority(headers: Mapping[str, str]) -> str | None:
-    return _host(f"//{headers['host']}") if "host" in headers else None
-
-
-def _host(url: str | None) -> str | None:
-    """Return the host of a URL, "" if it has none; None without a URL."""
-    if url is None:
-        return None
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""

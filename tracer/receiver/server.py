@@ -15,7 +15,8 @@ import grpc
 import uvicorn
 
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.receiver.access import Access, is_loopback
+from spangrade.tracer.loopback import is_loopback
+from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.grpc import server as grpc_server

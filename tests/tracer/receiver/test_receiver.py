@@ -39,7 +39,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from receiving import Receiver, receiver, request, start
 
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.receiver.access import Access, is_loopback
+from spangrade.tracer.loopback import is_loopback
+from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.ingest import Ingest
 from spangrade.tracer.receiver.limits import Limits, RejectedError, too_long, unzipped

@@ -1,0 +1,1 @@
+"""The pages of `spangrade view`, and the same pages as files."""

@@ -1,0 +1,155 @@
+"""The pages over HTTP: routes, errors, and what protects them from other sites and from what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of
+from spangrade.evaluator.view.rendering import FOLDER, render
+from spangrade.evaluator.view.session_page import session_page, session_part
+from spangrade.evaluator.view.sessions_page import sessions_page
+from spangrade.tracer.errors import InputError, StoreError, StoreLockedError
+from spangrade.tracer.loopback import host_of, is_loopback
+from spangrade.tracer.store import Store
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    b"content-security-policy": _POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+
+
+def create_app(database: ViewedDatabase) -> Starlette:
+    """Return the application that serves the pages of a database."""
+    pages = _Pages(database)
+    return Starlette(
+        routes=[
+            Route("/", pages.sessions, methods=["GET"]),
+            Route("/session/{session}", pages.session, methods=["GET"]),
+            Route("/session/{session}/{part}", pages.part, methods=["GET"]),
+            Mount("/static", StaticFiles(directory=FOLDER / "static")),
+        ],
+        middleware=[Middleware(_Protected)],
+        exception_handlers={
+            HTTPException: pages.http_error,
+            InputError: pages.bad_request,
+            StoreLockedError: pages.unavailable,
+            StoreError: pages.unavailable,
+            Exception: pages.broken,
+        },
+    )
+
+
+class _Pages:
+    """The pages, each made of the database as it is at the time."""
+
+    def __init__(self, database: ViewedDatabase) -> None:
+        self._database = database
+        self._links = ServerLinks()
+
+    def sessions(self, request: Request) -> Response:  # noqa: ARG002
+        with self._database.reading() as store:
+            values = sessions_page(store)
+        return self._page("sessions.html", values)
+
+    def session(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = session_page(store, _session_id(store, request))
+        return self._page("session.html", values)
+
+    def part(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            session_id = _session_id(store, request)
+            part = session_part(store, session_id, request.path_params["part"], request.query_params)
+        if part is None:
+            raise HTTPException(404, "no such part of a session")
+        template, values = part
+        return HTMLResponse(render(template, values, self._links))
+
+    def http_error(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
+        assert isinstance(error, HTTPException)  # noqa: S101
+        return self._error(error.status_code, error.detail, error.headers)
+
+    def bad_request(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
+        return self._error(400, str(error))
+
+    def unavailable(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
+        return self._error(503, str(error), {"Retry-After": "1"})
+
+    def broken(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
+        return self._error(500, "This page cannot be made: the log of spangrade view has the error.")
+
+    def _page(
+        self,
+        template: str,
+        values: Mapping[str, Any],
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        page = {"database": self._database.path.name, "notice": self._database.notice, **values}
+        return HTMLResponse(render(template, page, self._links), status, headers)
+
+    def _error(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+        return self._page("error.html", {"status": status, "message": message}, status, headers)
+
+
+def _session_id(store: Store, request: Request) -> str:
+    """Return the id of the session that a path names."""
+    part = request.path_params["session"]
+    try:
+        session_id = text_of(part)
+    except ValueError:
+        raise HTTPException(404, "no such session") from None
+    condition = "session_id = $key" if session_id is not None else "sha256(session_id) = $key"
+    key = hash_of(part) if session_id is None else session_id
+    rows = store.query(f"SELECT session_id FROM derived.sessions WHERE {condition}", {"key": key})  # noqa: S608
+    if not rows:
+        raise HTTPException(404, f"no session {key[:200]!r}: it may have been deleted")
+    return str(rows[0][0])
+
+
+class _Protected:
+    """Adds the headers, and rejects requests to any other host than this machine.
+
+    A page of another site can let its name point to 127.0.0.1 (DNS rebinding); then `Host` is that name.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_protected(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {name for name, _ in message["headers"]}
+                message["headers"] += [(name, value) for name, value in _HEADERS.items() if name not in own]
+            await send(message)
+
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) == 1 and is_loopback(host_of(f"//{hosts[0]}")):
+            await self._app(scope, receive, send_protected)
+        else:
+            rejected = PlainTextResponse("the header Host does not name this machine\n", 403)
+            await rejected(scope, receive, send_protected)

@@ -1,0 +1,115 @@
+"""The database as the pages read it: opened for each request, brought up to date in between."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from spangrade.evaluator.derive import stale
+from spangrade.evaluator.windows import derive_in_windows
+from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.spool import drain, waiting
+
+WAIT_S = 5.0  # for another process, which has the database open for a second at most
+
+_log = logging.getLogger("spangrade")
+
+
+class _StoppedError(SpangradeError):
+    """The server stops."""
+
+
+class ViewedDatabase:
+    """A database that pages read while other processes write.
+
+    It is open only while a page is made, one page at a time, and read-only then. New spans are derived in
+    another thread, in short windows; `notice` says so, or why they cannot be derived.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.notice = ""
+        self._one_at_a_time = threading.Lock()  # a process can open a file once
+        self._stopping = threading.Event()
+        self._deriving: threading.Thread | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[Store]:
+        """Open the database for a page.
+
+        Raises StoreLockedError if another process has it open for longer than `WAIT_S`, StoreError if it
+        cannot be used.
+        """
+        with self._one_at_a_time:
+            with Store.open(self.path, read_only=True, wait_s=WAIT_S, stop=self._stopping) as store:
+                behind = stale(store) or waiting(self.path)
+                yield store
+            if behind:
+                self._derive_in_background()
+
+    def prepare(self, on_progress: Callable[[str], None]) -> None:
+        """Bring the database up to date before the first page; upgrade one of an earlier version.
+
+        If it cannot be written, what was derived before is shown. Raises StoreError if there is nothing to
+        show.
+        """
+        try:
+            with Store.open(self.path, read_only=True, wait_s=WAIT_S) as store:
+                if not (stale(store) or waiting(self.path)):
+                    return
+                shown = _has_sessions(store)
+        except OldSchemaError:
+            shown = False
+        on_progress("deriving sessions")
+        try:
+            self._derive()
+        except StoreError as error:
+            if not shown:
+                raise
+            self.notice = f"New spans are not derived: {error}"
+
+    def stop(self) -> None:
+        """Stop deriving, and wait for the end of the window."""
+        self._stopping.set()
+        if self._deriving is not None:
+            self._deriving.join()
+
+    def _derive_in_background(self) -> None:
+        if self._stopping.is_set() or (self._deriving is not None and self._deriving.is_alive()):
+            return
+        self._deriving = threading.Thread(target=self._derive_and_note, name="spangrade-view-derive")
+        self._deriving.start()
+
+    def _derive_and_note(self) -> None:
+        self.notice = "New spans are being derived: reload the page to see them."
+        try:
+            self._derive()
+        except _StoppedError:
+            return
+        except SpangradeError as error:
+            self.notice = f"New spans are not derived: {error}"
+            _log.warning("%s", self.notice)
+        else:
+            self.notice = ""
+
+    def _derive(self) -> None:
+        with self._window() as store:
+            drain(store)
+        derive_in_windows(self._window)
+
+    @contextmanager
+    def _window(self) -> Iterator[Store]:
+        if self._stopping.is_set():
+            raise _StoppedError
+        with self._one_at_a_time, Store.open(self.path, wait_s=WAIT_S, stop=self._stopping) as store:
+            yield store
+
+
+def _has_sessions(store: Store) -> bool:
+    return bool(
+        store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived' AND table_name = 'sessions'")
+    )

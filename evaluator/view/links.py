@@ -1,0 +1,119 @@
+"""Where the pages are: the links of the server, and texts of any kind as a part of a URL.
+
+Templates take a `Links`, so that they work in files too, without a server.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import Protocol
+from urllib.parse import urlencode
+
+# Browsers drop the parts "." and "..", and "/" ends a part.
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:-]*")
+_HEX = re.compile(r"[0-9a-f]{16}")
+_ENCODED, _HASHED = "~", "~~"
+_LONGEST = 1_024  # bytes; servers reject longer lines of a request
+
+
+class Links(Protocol):
+    """The addresses of pages and of the files that they need; "" where there is none."""
+
+    def asset(self, name: str) -> str:
+        """Return the address of a file in `static/`."""
+
+    def sessions(self, **filters: str) -> str:
+        """Return the address of the list of sessions, with values for its filters."""
+
+    def session(self, session_id: str, span_id: str | None = None) -> str:
+        """Return the address of a session, or of one of its spans."""
+
+    def part(self, session_id: str, name: str, **values: str) -> str:
+        """Return the address of a part of a session that is loaded on demand."""
+
+    def runs(self) -> str:
+        """Return the address of the list of runs."""
+
+    def run(self, run_id: str) -> str:
+        """Return the address of a run."""
+
+    def trends(self) -> str:
+        """Return the address of the page of sessions over time."""
+
+
+class ServerLinks:
+    """The links of `spangrade view`."""
+
+    def asset(self, name: str) -> str:
+        """Return the address of a file in `static/`."""
+        return f"/static/{name}"
+
+    def sessions(self, **filters: str) -> str:
+        """Return the address of the list of sessions, with values for its filters."""
+        return f"/?{urlencode(filters)}" if filters else "/"
+
+    def session(self, session_id: str, span_id: str | None = None) -> str:
+        """Return the address of a session, or of one of its spans."""
+        return f"/session/{url_part(session_id)}{'' if span_id is None else '#' + element_id(span_id)}"
+
+    def part(self, session_id: str, name: str, **values: str) -> str:
+        """Return the address of a part of a session that is loaded on demand."""
+        return f"/session/{url_part(session_id)}/{name}{'?' + urlencode(values) if values else ''}"
+
+    def runs(self) -> str:
+        """Return the address of the list of runs."""
+        return "/runs"
+
+    def run(self, run_id: str) -> str:
+        """Return the address of a run."""
+        return f"/runs/{url_part(run_id)}"
+
+    def trends(self) -> str:
+        """Return the address of the page of sessions over time."""
+        return "/trends"
+
+
+def url_part(text: str) -> str:
+    """Return a text as one part of a URL's path, or as its fragment: always the same for one text.
+
+    Most ids stay as they are. Others become `~` and base64, and the longest `~~` and their SHA-256, from
+    which only a search finds them again.
+    """
+    if _PLAIN.fullmatch(text) and len(text) <= _LONGEST:
+        return text
+    return _encoded(text)
+
+
+def _encoded(text: str) -> str:
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) > _LONGEST:
+        return _HASHED + hashlib.sha256(encoded).hexdigest()
+    return _ENCODED + base64.urlsafe_b64encode(encoded).decode("ascii").rstrip("=")
+
+
+def text_of(part: str) -> str | None:
+    """Return the text that `url_part` made into a part of a URL; None if only its hash is in it.
+
+    Raises ValueError if it did not make it.
+    """
+    if part.startswith(_HASHED):
+        return None
+    if not part.startswith(_ENCODED):
+        return part
+    content = part[len(_ENCODED) :]
+    return base64.b64decode(content + "=" * (-len(content) % 4), b"-_", validate=True).decode("utf-8")
+
+
+def hash_of(part: str) -> str:
+    """Return the SHA-256 in a part for which `text_of` returns None."""
+    return part.removeprefix(_HASHED)
+
+
+def element_id(span_id: str) -> str:
+    """Return the id of the element that shows a span; `Links.session` leads to it.
+
+    It is the span's own where that is 16 hex digits, which no other element of a page has.
+    """
+    return span_id if _HEX.fullmatch(span_id) else _encoded(span_id)

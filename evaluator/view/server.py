@@ -1,0 +1,60 @@
+"""The server of `spangrade view`: settings, sockets and shutdown."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from spangrade.evaluator.view.app import create_app
+from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.tracer.errors import InputError
+
+HOST = "127.0.0.1"
+_GRACE_S = 2  # for requests that are not finished
+
+
+def serve(
+    db: Path, port: int, ready: Callable[[str], None], on_progress: Callable[[str], None] = lambda _: None
+) -> None:
+    """Serve the pages of a database at the loopback until SIGINT or SIGTERM; port 0 is any free one.
+
+    `ready` is called with the address. Raises InputError if the port is in use, StoreError if the database
+    cannot be used.
+    """
+    listener = listen(port)
+    with listener:
+        database = ViewedDatabase(db)
+        database.prepare(on_progress)
+        config = uvicorn.Config(
+            create_app(database),
+            log_config=None,
+            access_log=False,
+            ws="none",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        ready(f"http://{HOST}:{listener.getsockname()[1]}/")
+        try:
+            uvicorn.Server(config).run([listener])
+        except KeyboardInterrupt:
+            pass  # uvicorn ends orderly, then raises the signal once more
+        finally:
+            database.stop()
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens at a port of the loopback. Raises InputError if the port is in use."""
+    # Name the protocol: otherwise asyncio leaves Nagle's algorithm on, and an answer waits 40 ms.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+        listener.listen()  # requests wait until the server takes them
+    except OSError as error:
+        listener.close()
+        raise InputError(f"{HOST}:{port}: cannot listen: {error.strerror}; name another --port") from None
+    return listener

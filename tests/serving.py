@@ -1,0 +1,61 @@
+"""The pages of `spangrade view` over HTTP, for tests."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+
+from spangrade.evaluator.view.app import create_app
+from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.evaluator.view.server import HOST, listen
+
+
+class Answer(NamedTuple):
+    """What a server answers."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+class Served:
+    """The pages of a database at a port of the loopback."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.url = f"http://{HOST}:{port}"
+
+    def get(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
+        """Return the answer to a request with exactly this path."""
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=60)
+        try:
+            connection.request(method, path, headers=headers)
+            response = connection.getresponse()
+            text = response.read().decode("utf-8")
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, text)
+        finally:
+            connection.close()
+
+
+@contextmanager
+def serving(db: Path) -> Iterator[Served]:
+    """Serve the pages of a database."""
+    database = ViewedDatabase(db)
+    database.prepare(lambda _: None)
+    listener = listen(0)
+    server = uvicorn.Server(uvicorn.Config(create_app(database), log_config=None, ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield Served(listener.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+        database.stop()
