@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import Protocol, runtime_checkable
+from functools import cache, lru_cache
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from spangrade.converters.spans.agent_spans import looks_like_an_agents
 from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.plugins import plugins
 from spangrade.tracer.span import LogRecord, Span
@@ -43,9 +44,10 @@ ORDER = (
     "pipecat",
 )
 FALLBACK = "genai"
-# The scope of the tracer's own spans, which follow the conventions: 1.4 µs per span to try no other dialect.
+# The scope of the tracer's own spans, which follow the conventions whatever attributes a user adds to them.
 _TRACER = "spangrade.tracer"
 _OURS = frozenset({*ORDER, FALLBACK})
+_MAX_SIGNS = 1024  # combinations of signs whose candidates are remembered
 
 # https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
 # The other two are the tracer's (tracer/sampling.py).
@@ -55,7 +57,10 @@ _SAMPLE_RATIO = re.compile(r"(?:^|,)\s*spangrade=conversation:(0\.\d+|[01]|[1-9]
 
 @runtime_checkable
 class Dialect(Protocol):
-    """A module that reads the spans of one family of instrumentations, by these two functions."""
+    """A module that reads the spans of one family of instrumentations, by these two functions.
+
+    If it has a constant `SIGNS` (`Signs`), `claims` is only called for the spans that have one of the signs.
+    """
 
     def claims(self, span: Span, /) -> bool:
         """Return whether this dialect reads the span."""
@@ -78,6 +83,8 @@ def dialects() -> Mapping[str, Dialect]:
         module = plugin.load()
         if not isinstance(module, Dialect):
             raise plugin.error("expected a module with the functions claims(span) and read(span, logs)")
+        if not isinstance(getattr(module, "SIGNS", None), Signs | None):
+            raise plugin.error("expected SIGNS to be a Signs of spangrade.converters.spans.signs")
         if plugin.name in found:
             raise plugin.error("another dialect has the same name")
         found[plugin.name] = module
@@ -85,18 +92,58 @@ def dialects() -> Mapping[str, Dialect]:
     return {name: found[name] for name in (*(name for name in found if name not in ours), *ours)}
 
 
+class _Candidate(NamedTuple):
+    name: str
+    dialect: Dialect
+    signs: Signs | None
+    is_ours: bool
+
+
+class _Candidates:
+    """The dialects that may claim a span, in their order: those whose signs it has, and those without signs.
+
+    Trying each of 22 dialects took 3.6 µs per span, looking for signs takes 0.9.
+    """
+
+    def __init__(self, installed: Mapping[str, Dialect]) -> None:
+        self._all = [
+            _Candidate(name, dialect, getattr(dialect, "SIGNS", None), name in _OURS)
+            for name, dialect in installed.items()
+        ]
+        signs = [candidate.signs for candidate in self._all if candidate.signs is not None]
+        self._attributes = frozenset[str]().union(*(each.attributes for each in signs))
+        self._name_prefixes = tuple(prefix for each in signs for prefix in each.name_prefixes)
+        self._with_signs_of = lru_cache(_MAX_SIGNS)(self._with)
+
+    def of(self, span: Span) -> Sequence[_Candidate]:
+        """Return the dialects that may claim a span."""
+        attributes = self._attributes.intersection(span.attributes)
+        named = span.name if span.name.startswith(self._name_prefixes) else ""
+        return self._with_signs_of(span.scope_name, attributes, named)
+
+    def _with(self, scope: str | None, attributes: frozenset[str], name: str) -> Sequence[_Candidate]:
+        signs = Span(
+            "", "", None, name, "INTERNAL", 0, 0, attributes=dict.fromkeys(attributes), scope_name=scope
+        )
+        return [
+            each
+            for each in self._all
+            if (each.signs is None or each.signs.are_on(signs))
+            and not (scope == _TRACER and each.is_ours and each.name != FALLBACK)
+        ]
+
+
 def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Observation]:
     """Read spans, each with the logs recorded under its (trace id, span id).
 
     A span that a dialect fails to read is of kind "other", and `unreadable` gives the reason.
     """
-    tried = tuple((name, dialect, name in _OURS) for name, dialect in dialects().items())
-    for_the_tracers = tuple(entry for entry in tried if entry[0] == FALLBACK or not entry[2])
+    candidates = _Candidates(dialects())
     observations = []
     for span in spans:
         name = FALLBACK
         try:
-            for name, dialect, is_ours in for_the_tracers if span.scope_name == _TRACER else tried:
+            for name, dialect, _, is_ours in candidates.of(span):
                 if dialect.claims(span):
                     observation = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
                     if not is_ours:
@@ -104,7 +151,7 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
                     if observation.kind == "other" and name == FALLBACK and looks_like_an_agents(span):
                         observation = observation._replace(not_understood=span.scope_name or "")
                     break
-        except Exception as error:  # noqa: BLE001 (third-party code: the dialects of other packages)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code: other packages' dialects)
             observation = _unreadable(span, name, error)
         observations.append(
             _with_sampling(observation, span.trace_state) if span.trace_state else observation
@@ -119,7 +166,7 @@ def _with_sampling(observation: Observation, trace_state: str) -> Observation:
     )
 
 
-def _unreadable(span: Span, dialect: str, error: Exception) -> Observation:
+def _unreadable(span: Span, dialect: str, error: BaseException) -> Observation:
     return Observation(
         "other",
         span.trace_id,
@@ -131,7 +178,7 @@ def _unreadable(span: Span, dialect: str, error: Exception) -> Observation:
     )
 
 
-def error_line(error: Exception) -> str:
+def error_line(error: BaseException) -> str:
     """Return an exception's type and message in one line of at most 300 characters."""
     message = " ".join(str(json_value(error)).split())
     return f"{type(error).__name__}: {message}"[:300] if message else type(error).__name__

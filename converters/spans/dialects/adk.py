@@ -17,11 +17,13 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, either, json_object, json_text, text
 from spangrade.tracer.span import LogRecord, Span
 
 _SCOPE = "gcp.vertex.agent"
 _UNREADABLE = frozenset({"N/A", "<not serializable>", '"<not serializable>"'})
+SIGNS = Signs(scopes=frozenset({_SCOPE}), attributes=frozenset({"gen_ai.system"}))
 
 
 def claims(span: Span, /) -> bool:

@@ -15,17 +15,19 @@ from typing import Any
 
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, json_object, json_text, objects, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 # A team's agents are named NAME_ID after it.
 _TEAM = re.compile(r"_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
+SIGNS = Signs(scope_prefixes=("autogen ",))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has the scope of one of AutoGen's runtimes."""
-    return (span.scope_name or "").startswith("autogen ")
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (AutoGen has none)

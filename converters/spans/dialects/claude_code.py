@@ -14,17 +14,19 @@ from typing import Any
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation, ToolCall
 from spangrade.converters.spans.provider_values import tokens
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import first_text, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 # The tools that start a sub-agent, of whose arguments the log has only some.
 _PARTLY_LOGGED = ("Agent", "Task")
+SIGNS = Signs(name_prefixes=("claude_code.",))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether Claude Code named a span."""
-    return span.name.startswith("claude_code.")
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

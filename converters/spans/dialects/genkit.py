@@ -14,17 +14,19 @@ from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, json_object, json_text, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 _KINDS: dict[str | None, Kind] = {"flow": "workflow", "model": "llm", "tool": "tool", "tool.v2": "tool"}
 _PROVIDERS = {"googleai": "gcp.gemini", "vertexai": "gcp.vertex_ai"}
+SIGNS = Signs(attributes=frozenset({"genkit:type"}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has Genkit's type of span."""
-    return "genkit:type" in span.attributes
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Genkit has none)

@@ -14,6 +14,7 @@ from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_object, json_text, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -23,11 +24,12 @@ _MODEL = "haystack.agent.step.llm"
 _TOOL = "haystack.agent.step.tool"
 _COMPONENT = "haystack.component"
 _NO_FAILURE = frozenset({"", "false", "none"})
+SIGNS = Signs(name_prefixes=("haystack.",))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether Haystack named a span."""
-    return span.name.startswith("haystack.")
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Haystack has none)

@@ -11,14 +11,17 @@ from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
+SIGNS = Signs(scopes=frozenset({"opentelemetry.instrumentation.genai.langchain"}))
+
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has the instrumentation's scope."""
-    return span.scope_name == "opentelemetry.instrumentation.genai.langchain"
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

@@ -14,6 +14,7 @@ from typing import Any
 from spangrade.converters.spans import langchain_values, provider_values, run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import first_text, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -22,11 +23,12 @@ _KIND = "langsmith.span.kind"
 _METADATA = "langsmith.metadata."
 _CONVERSATION_IDS = ("session_id", "thread_id", "conversation_id")
 _TRACEBACK = "Traceback (most recent call last)"  # follows an exception's message
+SIGNS = Signs(attributes=frozenset({_KIND}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has LangSmith's kind of run."""
-    return _KIND in span.attributes
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (LangSmith has none)

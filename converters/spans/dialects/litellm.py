@@ -16,16 +16,18 @@ from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_object, literal, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 _LONGEST = 10_000  # characters of a usage in Python's syntax
+SIGNS = Signs(scopes=frozenset({"litellm"}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has the scope `litellm`."""
-    return span.scope_name == "litellm"
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

@@ -16,13 +16,16 @@ from spangrade.converters.spans import run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer.span import LogRecord, Span
+
+SIGNS = Signs(scopes=frozenset({"livekit-agents"}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has the scope `livekit-agents`."""
-    return span.scope_name == "livekit-agents"
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

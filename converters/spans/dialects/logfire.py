@@ -13,14 +13,17 @@ from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.provider_values import tokens
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_object, objects
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
+SIGNS = Signs(scope_prefixes=("logfire",))
+
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has one of Logfire's scopes, and carries a request to a model."""
-    return "request_data" in span.attributes and (span.scope_name or "").startswith("logfire")
+    return SIGNS.are_on(span) and "request_data" in span.attributes
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

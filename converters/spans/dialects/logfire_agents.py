@@ -13,6 +13,7 @@ from typing import Any
 from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_object, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -26,11 +27,12 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     ("OpenAI Agents trace", "workflow"),
     ("Responses API", "llm"),
 )
+SIGNS = Signs(scopes=frozenset({"logfire.openai_agents"}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has the scope of Logfire's integration."""
-    return span.scope_name == "logfire.openai_agents"
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Logfire has none)

@@ -15,6 +15,7 @@ from spangrade.converters.spans import ai_sdk_values
 from spangrade.converters.spans.dialects import genai, openinference
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import first_text, json_object, parse_json, text
 from spangrade.tracer.span import LogRecord, Span
 
@@ -34,11 +35,12 @@ _PAYLOADS: dict[str | None, tuple[str, str]] = {
     "workflow_run": ("mastra.workflow_run.input", "mastra.workflow_run.output"),
 }
 _GENERATIONS = frozenset({"llm_generation", "model_generation"})
+SIGNS = Signs(attributes=frozenset({_TYPE}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has Mastra's type of span."""
-    return _TYPE in span.attributes
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

@@ -14,6 +14,7 @@ from typing import Any
 from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import first_text, json_object, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -29,11 +30,12 @@ _KINDS: dict[str | None, Kind] = {
 }
 # What stands in the names of spans that are named after a method, not after an agent.
 _METHOD = frozenset(".(")
+SIGNS = Signs(attributes=frozenset({_KIND}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has MLflow's type of span."""
-    return _KIND in span.attributes
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (MLflow has none)

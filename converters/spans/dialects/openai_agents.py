@@ -13,16 +13,18 @@ from typing import Any
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import literal, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 _REDACTED = frozenset({"readacted", "redacted"})  # the instrumentation writes the first
+SIGNS = Signs(scopes=frozenset({"opentelemetry.instrumentation.openai_agents"}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has the instrumentation's scope; Traceloop's spans of that scope come before."""
-    return span.scope_name == "opentelemetry.instrumentation.openai_agents"
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

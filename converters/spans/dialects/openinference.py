@@ -18,6 +18,7 @@ from spangrade.converters.spans.flattened import messages
 from spangrade.converters.spans.joined_calls import declared_names, split_calls
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
 from spangrade.tracer.span import LogRecord, Span
 
@@ -30,11 +31,12 @@ _SMOLAGENTS = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
 _NOT_CALLS = re.compile(r"\._prepare_\w+$")
 # A tool by which a model ends its run.
 _NOT_TOOLS = frozenset({"final_answer"})
+SIGNS = Signs(attributes=frozenset({_KIND}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has the attribute that every OpenInference span has."""
-    return _KIND in span.attributes
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

@@ -14,17 +14,19 @@ from typing import Any
 from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 # The spans of speech-to-speech services (Gemini Live, OpenAI Realtime).
 _LIVE = "llm_"
+SIGNS = Signs(scope_prefixes=("pipecat",))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has one of Pipecat's scopes."""
-    return (span.scope_name or "").startswith("pipecat")
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Pipecat has none)

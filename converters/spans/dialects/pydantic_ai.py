@@ -12,14 +12,17 @@ from typing import Any
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
+SIGNS = Signs(scopes=frozenset({"pydantic-ai"}))
+
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has the scope `pydantic-ai`."""
-    return span.scope_name == "pydantic-ai"
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

@@ -14,6 +14,7 @@ from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import message_of, unwrapped
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -22,11 +23,12 @@ from spangrade.tracer.span import LogRecord, Span
 _START = "gen_ai.event.start_time"
 # The operations of several agents together. Each agent's prompt wraps the user's message.
 _TEAMS = ("invoke_swarm", "invoke_graph")
+SIGNS = Signs(scope_prefixes=("strands",), attributes=frozenset({_START}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has Strands' scope or, as in TypeScript, its times of events as attributes."""
-    return _START in span.attributes or (span.scope_name or "").startswith("strands")
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

@@ -17,6 +17,7 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import (
     count,
     first_text,
@@ -42,11 +43,12 @@ _PARTS = "Runnable"
 # A class of LangChain's tools in TypeScript, whose name stands in place of a tool's.
 _TOOL_CLASSES = frozenset({"DynamicStructuredTool", "DynamicTool", "StructuredTool", "Tool"})
 _MODEL_NODES = frozenset({"model", "agent"})
+SIGNS = Signs(scopes=_SCOPES, attributes=frozenset(_OWN))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has an attribute of Traceloop's, or a scope that only Traceloop uses."""
-    return not _OWN.isdisjoint(span.attributes) or span.scope_name in _SCOPES
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

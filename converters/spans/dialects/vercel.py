@@ -18,6 +18,7 @@ from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -35,11 +36,12 @@ _TOKENS = (
     ("reasoning_tokens", ("ai.usage.outputTokenDetails.reasoningTokens", "ai.usage.reasoningTokens")),
     ("cache_write_tokens", ("ai.usage.inputTokenDetails.cacheWriteTokens",)),
 )
+SIGNS = Signs(scopes=_SCOPES, attributes=frozenset({_OPERATION}))
 
 
 def claims(span: Span, /) -> bool:
     """Return whether a span has one of the SDK's scopes or the attribute that its own spans have."""
-    return span.scope_name in _SCOPES or _OPERATION in span.attributes
+    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:

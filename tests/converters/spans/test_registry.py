@@ -21,6 +21,12 @@ def claims(span):
 def read(span, logs):
     return genai.read_attributes(span, span.attributes)._replace(name="read by acme")
 """
+FAILS = """
+def claims(span):
+    raise OSError("asked")
+
+def read(span, logs): ...
+"""
 
 
 def span(name: str = "s", scope: str | None = None, **attributes: str) -> Span:
@@ -53,6 +59,48 @@ def test_the_documentation_has_the_order() -> None:
 )
 def test_the_first_dialect_in_the_order_reads_a_span_that_several_claim(shared: Span, reader: str) -> None:
     assert next(name for name, dialect in dialects().items() if dialect.claims(shared)) == reader
+
+
+def test_every_dialect_but_the_fallback_claims_only_spans_that_have_one_of_its_signs() -> None:
+    plain = span(request_data="{}")
+    assert [name for name, dialect in dialects().items() if dialect.claims(plain)] == [FALLBACK]
+    assert [name for name, dialect in dialects().items() if not hasattr(dialect, "SIGNS")] == [FALLBACK]
+
+
+@pytest.mark.parametrize(
+    "signs",
+    [
+        'scopes=frozenset({"acme"})',
+        'scope_prefixes=("ac",)',
+        'attributes=frozenset({"acme.kind"})',
+        'name_prefixes=("acme.",)',
+    ],
+)
+def test_a_dialect_with_signs_is_only_asked_about_spans_that_have_one(
+    signs: str, install_dialect: Callable[[str, str], None]
+) -> None:
+    install_dialect(
+        "acme = acme_dialect",
+        f"from spangrade.converters.spans.signs import Signs\nSIGNS = Signs({signs})\n{FAILS}",
+    )
+    with_it = Span("t", "1", None, "acme.a", "INTERNAL", 1, 2, attributes={"acme.kind": 1}, scope_name="acme")
+    without = [
+        span(),
+        span("acme", scope="beacme", kind="acme.kind"),
+        span(scope="spangrade.tracer", gen_ai__agent__name="a"),
+    ]
+    assert [read.unreadable for read in observe([with_it, *without], {})] == [
+        ("acme", "OSError: asked"),
+        None,
+        None,
+        None,
+    ]
+
+
+def test_signs_of_another_type_are_refused(install_dialect: Callable[[str, str], None]) -> None:
+    install_dialect("acme = acme_dialect", f"SIGNS = ['acme']\n{ACME}")
+    with pytest.raises(InputError, match=r"expected SIGNS to be a Signs of spangrade\.converters"):
+        dialects()
 
 
 def test_another_packages_dialect_comes_before_ours(install_dialect: Callable[[str, str], None]) -> None:
@@ -98,6 +146,7 @@ def read(span, logs):
     [
         ("def claims(span):\n    return span['x']\ndef read(span, logs): ...", "TypeError: tuple indices"),
         ("def claims(span):\n    return True\ndef read(span, logs): raise OSError('a\\nb')", "OSError: a b"),
+        ("def claims(span):\n    exit(3)\ndef read(span, logs): ...", "SystemExit: 3"),
         (RETURNS.format(returned="None"), "TypeError: expected an Observation, got a value of type NoneType"),
         (RETURNS.format(returned="read._replace(span_id='2')"), "ValueError: the observation has the ids"),
         (RETURNS.format(returned="read._replace(kind=[])"), "ValueError: the kind is []; expected one of"),
