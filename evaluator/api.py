@@ -43,6 +43,7 @@ from spangrade.evaluator.pipeline import SessionReader, up_to_date
 from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run import Run
+from spangrade.evaluator.score_methods import ScoreMethods
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.session_list import SessionSort, count_sessions, find_session_id, list_sessions
 from spangrade.tracer.errors import InputError, StoreError
@@ -104,7 +105,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     return Database(default_path() if path is None else Path(path), callbacks)
 
 
-class Database:
+class Database(ScoreMethods):
     """A DuckDB file of spans, the sessions that are derived from them, and their scores.
 
     It keeps no file open between calls. Every method waits up to 5 s for another process that has the file

@@ -15,6 +15,7 @@ from spangrade.evaluator.cli.import_ import import_
 from spangrade.evaluator.cli.lint import lint
 from spangrade.evaluator.cli.metrics import metrics
 from spangrade.evaluator.cli.schema import schema
+from spangrade.evaluator.cli.score import label, score
 from spangrade.evaluator.cli.sessions import sessions
 from spangrade.evaluator.cli.show import show
 from spangrade.evaluator.cli.sql import sql
@@ -57,6 +58,20 @@ def _options(
 
 
 app.command("import")(import_)
-for command in (grade, sessions, show, view, lint, sql, derive, collect, schema, delete, metrics):
+for command in (
+    grade,
+    sessions,
+    show,
+    view,
+    score,
+    label,
+    lint,
+    sql,
+    derive,
+    collect,
+    schema,
+    delete,
+    metrics,
+):
     app.command()(command)
 app.add_typer(convert, name="convert")

@@ -11,17 +11,19 @@ def show(
     db: Db = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
-    """Show what an agent did in one session, and the verdict of the latest grade."""
+    """Show what an agent did in one session, the verdict of the latest grade, and scores from elsewhere."""
     with database(db) as opened:
         stored = opened.session(session)
         grade = opened.latest_grade(stored.session_id)
+        given = opened.external_scores(stored.session_id)
     if format is Format.JSON:
-        from spangrade.evaluator.reports.json import session_json
+        from spangrade.evaluator.reports.json import external_score_json, session_json
 
-        print_json({**session_json(stored), "grade": grade and grade.to_json()})
+        external = [external_score_json(score) for score in given]
+        print_json({**session_json(stored), "grade": grade and grade.to_json(), "external_scores": external})
         return
     from spangrade.evaluator.reports.session_text import session_text
 
     out = console()
-    for part in session_text(stored, grade):
+    for part in session_text(stored, grade, given):
         out.print(part)

@@ -13,6 +13,7 @@ from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, 
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.run import Run
+from spangrade.evaluator.scores.external import ExternalScore
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
@@ -95,6 +96,12 @@ def session_json(session: Session) -> dict[str, Any]:
     return result
 
 
+def external_score_json(score: ExternalScore) -> dict[str, Any]:
+    """Return a score as the JSON values that `spangrade show --format json` prints."""
+    values = {name: value for name, value in score._asdict().items() if name not in ("session_id", "time_ns")}
+    return {**values, "scored_at": _utc(score.time_ns)}
+
+
 def _values(record: Any, columns: Iterable[TableColumn]) -> dict[str, Any]:
     return {
         column.meaning.json_as or column.name: _value(column, getattr(record, column.name))
@@ -104,8 +111,12 @@ def _values(record: Any, columns: Iterable[TableColumn]) -> dict[str, Any]:
 
 def _value(column: TableColumn, value: Any) -> Any:
     if column.type is TIME and value is not None:
-        return (_EPOCH + timedelta(microseconds=value // 1000)).isoformat()
+        return _utc(value)
     return value
+
+
+def _utc(time_ns: int) -> str:
+    return (_EPOCH + timedelta(microseconds=time_ns // 1000)).isoformat()
 
 
 def metric_json(m: Metric) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.text import Text
 from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell, table
 from spangrade.evaluator.run import counted
+from spangrade.evaluator.scores.external import ExternalScore
 from spangrade.evaluator.session import Error, LLMCall, Session, Step, ToolInteraction, Turn
 
 _LABEL_WIDTH, _OFFSET_WIDTH = len("hand-off"), len("+1000.00 s")
@@ -58,9 +59,11 @@ class _Errors:
         return list(self.take_of(list(self._by_trace)))
 
 
-def session_text(s: Session, grade: StoredGrade | None) -> Iterator[RenderableType]:
-    """Yield what a session did, and its grade, part by part."""
-    yield _head(s, grade)
+def session_text(
+    s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore] = ()
+) -> Iterator[RenderableType]:
+    """Yield what a session did, its grade, and the scores that it was given elsewhere, part by part."""
+    yield _head(s, grade, given)
     if s.assembly_error:
         return
     items = _items(s)
@@ -81,7 +84,7 @@ def session_text(s: Session, grade: StoredGrade | None) -> Iterator[RenderableTy
         yield table(rows, ("where", "message"), "other errors")
 
 
-def _head(s: Session, grade: StoredGrade | None) -> Table:
+def _head(s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore]) -> Table:
     """Return the session's ids, verdict and totals, each with its name before it."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(no_wrap=True)
@@ -91,6 +94,8 @@ def _head(s: Session, grade: StoredGrade | None) -> Table:
     made.add_row("verdict", _verdict_text(grade))
     for verdict, text in _gates(grade) if grade else ():
         made.add_row("", Text.assemble((f"{verdict:<13}", VERDICT_STYLES.get(verdict, "")), text))
+    for score in given:
+        made.add_row("scored", cell(_given_text(score), newline=" "))
     made.add_row("agents", cell(", ".join(s.agents or ("unknown",))))
     made.add_row("models", cell(", ".join(s.models or ("unknown",))))
     if s.assembly_error:
@@ -114,6 +119,13 @@ def _head(s: Session, grade: StoredGrade | None) -> Table:
     if s.sample_ratio is not None:
         made.add_row("sample", f"recorded whole; {s.sample_ratio:.4g} of all conversations are")
     return made
+
+
+def _given_text(score: ExternalScore) -> str:
+    number = None if score.value is None else f"{score.value:g}"
+    value = number if score.label is None else score.label
+    turn = "" if score.turn is None else f" of turn {score.turn}"
+    return f"{score.name} {value}{turn} by {score.author or score.source}{score.note and f': {score.note}'}"
 
 
 def _verdict_text(grade: StoredGrade | None) -> Text:

@@ -92,7 +92,9 @@ def test_grading_returns_verdicts_and_scores_and_saves_them(db: Database) -> Non
     saved = db.sql(
         "SELECT * EXCLUDE run_id FROM scores SEMI JOIN runs USING (run_id) ORDER BY session_id, metric"
     )
-    assert saved.rows() == sorted(run.scores, key=lambda row: (row["session_id"], row["metric"]))
+    external = {"source": "run", "author": None, "turn": None, "label": None, "scored_at": None}
+    scores = sorted(run.scores, key=lambda row: (row["session_id"], row["metric"]))
+    assert saved.rows() == [score | external for score in scores]
     assert db.sql("SELECT run_id, dataset, metrics FROM runs").rows() == [
         {"run_id": run.run_id, "dataset": str(GOLDEN), "metrics": ["tool_success_rate>=1"]}
     ]
