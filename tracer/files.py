@@ -109,7 +109,8 @@ def read_part(part: Part) -> Iterator[Span | LogRecord | Problem]:
 def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
     """Read OTLP: an export request for spans or logs, as JSON or as the bytes of its protobuf message.
 
-    A trace as Tempo's API returns it is one, too, in version 2 of the API under the key `trace`.
+    A trace as the API of Tempo or Jaeger returns it is one, too: under the key `trace` in version 2 of
+    Tempo's, under `result` in version 3 of Jaeger's.
     """
     if isinstance(document, bytes):
         from spangrade.tracer.otlp import lenient
@@ -120,9 +121,8 @@ def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
         table = lenient.table_of(document)
         return lenient.decode(document, table) if table else None
     if isinstance(document, dict):
-        trace = document.get("trace")
-        for request in (document, trace if isinstance(trace, dict) else {}):
-            if not _OTLP_KEYS.isdisjoint(request):
+        for request in (document, document.get("trace"), document.get("result")):
+            if isinstance(request, dict) and not _OTLP_KEYS.isdisjoint(request):
                 return otlp_json.decode(request)
     return None
 

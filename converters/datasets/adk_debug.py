@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from spangrade.converters.recordings.plain import json_value
 from spangrade.converters.spans.values import either
 from spangrade.tracer.canonical_json import encodable
 from spangrade.tracer.otlp.common import (
-    INT64,
-    NESTING,
     Group,
     MalformedError,
     checked_time,
     decoded,
     log_warnings,
-    not_finite,
     span_warnings,
 )
 from spangrade.tracer.semconv import CONVERSATION_ID, STATE
@@ -64,7 +61,7 @@ def _span(item: Any, group: Group) -> Span:
         kind="INTERNAL",
         start_ns=_time(item["start_time"], "start_time"),
         end_ns=_time(item["end_time"], "end_time"),
-        attributes=_plain(attributes, NESTING),
+        attributes=json_value(attributes),
         scope_name=group.scope_name,
     )
 
@@ -90,7 +87,7 @@ def _session_log(document: Mapping[str, Any]) -> LogRecord:
         span_id=None,
         time_ns=_last_update_ns(document),
         event_name="spangrade.session",
-        attributes=_plain({key: value for key, value in attributes.items() if value is not None}, NESTING),
+        attributes=json_value({key: value for key, value in attributes.items() if value is not None}),
         scope_name=_SCOPE,
     )
 
@@ -133,20 +130,3 @@ def _time(number: Any, what: str) -> int:
     if type(number) is not int:
         raise MalformedError(f"{what} is not an integer of nanoseconds since 1970")
     return checked_time(number, what)
-
-
-def _plain(value: Any, depth: int) -> Any:
-    """Return a JSON value in the form of span attributes: without half surrogate pairs and NaN."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return not_finite(value)
-    if isinstance(value, int) and value not in INT64:
-        raise MalformedError("an attribute is an integer beyond 64 bits")
-    if isinstance(value, dict | list) and not depth:
-        raise MalformedError(f"a value nested deeper than {NESTING} levels")
-    if isinstance(value, dict):
-        return {encodable(key): _plain(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item, depth - 1) for item in value]
-    return value

@@ -63,8 +63,15 @@ OLD = {
         {"batches": [OLD]},
         {"trace": {"resourceSpans": [OLD]}},
         {"trace": {"batches": [OLD]}},
+        {"result": {"resourceSpans": [OLD]}},
     ],
-    ids=["OTLP before 0.15", "Tempo", "Tempo, version 2", "Tempo, version 2 with batches"],
+    ids=[
+        "OTLP before 0.15",
+        "Tempo",
+        "Tempo, version 2",
+        "Tempo, version 2 with batches",
+        "Jaeger, version 3",
+    ],
 )
 def test_names_of_older_versions_and_of_tempo_are_read(document: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "trace.json"

@@ -1,0 +1,196 @@
+"""Ids, times, values and codes of other formats in the form of stored spans. Each raises MalformedError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+from spangrade.converters.spans.values import parse_json
+from spangrade.tracer.canonical_json import encodable
+from spangrade.tracer.otlp.common import (
+    INT64,
+    KINDS,
+    NESTING,
+    STATUSES,
+    MalformedError,
+    checked_time,
+    not_finite,
+)
+from spangrade.tracer.span import Attributes
+
+_HEX = frozenset("0123456789abcdefABCDEF")
+_UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))  # below the bound, this many nanoseconds
+_KINDS: dict[Any, str] = {None: KINDS[0], "": KINDS[0], "UNSPECIFIED": KINDS[0]}
+_KINDS |= dict(enumerate(KINDS)) | {name: name for name in KINDS}
+_STATUSES: dict[Any, str] = {None: STATUSES[0], "": STATUSES[0]}
+_STATUSES |= dict(enumerate(STATUSES)) | {name: name for name in STATUSES}
+
+
+def trace_id(value: Any) -> str:
+    """Return a trace's id: hexadecimal digits, padded to 32; a UUID's; or else the digest of a text."""
+    return _id(value, 32, "trace id")
+
+
+def span_id(value: Any) -> str:
+    """Return a span's id: hexadecimal digits, padded to 16; or else the digest of a text."""
+    return _id(value, 16, "span id")
+
+
+def optional_span_id(value: Any) -> str | None:
+    """Return a span's id as `span_id` does; None for none, an empty text and zeros."""
+    if value is None or value == 0 or (isinstance(value, str) and not value.strip("0")):
+        return None
+    return span_id(value)
+
+
+def _id(value: Any, digits: int, what: str) -> str:
+    if type(value) is int and 0 < value < 1 << 4 * digits:
+        return f"{value:0{digits}x}"
+    if not isinstance(value, str) or not value.strip("0"):
+        raise MalformedError(f"no {what}; expected a text or an integer that is not zero")
+    if len(value) <= digits and _HEX.issuperset(value):
+        return value.lower().zfill(digits)
+    if digits == 32 and len(value) == 36:
+        try:
+            return UUID(value).hex
+        except ValueError:
+            pass
+    return sha256(encodable(value).encode()).hexdigest()[:digits]
+
+
+def time_ns(value: Any, what: str) -> int:
+    """Return a time in nanoseconds since 1970.
+
+    A text is ISO 8601, in UTC unless it names a zone. A number's unit follows from its size: seconds,
+    milliseconds, microseconds or nanoseconds of the years 1973 to 5138.
+    """
+    if isinstance(value, str):
+        return _iso_ns(value, what)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**63:
+        raise MalformedError(f"{what}: expected a time since 1970")
+    return scaled_ns(value, next((factor for bound, factor in _UNITS if value < bound), 1), what)
+
+
+def scaled_ns(value: Any, factor: int, what: str) -> int:
+    """Return a number, which may be a text, as nanoseconds; its unit is `factor` nanoseconds."""
+    if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**63:
+        raise MalformedError(f"{what}: expected a number of 64 bits, not below zero")
+    whole = int(value)
+    return checked_time(whole * factor + round((value - whole) * factor), what)
+
+
+def _iso_ns(text: str, what: str) -> int:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise MalformedError(f"{what}: expected a time in ISO 8601") from None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    since = time - datetime(1970, 1, 1, tzinfo=UTC)
+    microseconds = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
+    return checked_time(microseconds * 1000 + _beyond_microseconds(text), what)
+
+
+def _beyond_microseconds(text: str) -> int:
+    """Return the nanoseconds in the digits of a time that `datetime` leaves out."""
+    _, point, fraction = text.partition(".")
+    digits = fraction[: len(fraction) - len(fraction.lstrip("0123456789"))] if point else ""
+    return int(digits[6:9].ljust(3, "0")) if len(digits) > 6 else 0
+
+
+def kind(value: Any) -> str:
+    """Return a span's kind by its number or its name, with or without `SPAN_KIND_`."""
+    return _code(_KINDS, value, "SPAN_KIND_", "kind")
+
+
+def status(value: Any) -> str:
+    """Return a span's status by its number or its name, with or without `STATUS_CODE_`."""
+    return _code(_STATUSES, value, "STATUS_CODE_", "status")
+
+
+def _code(names: Mapping[Any, str], value: Any, prefix: str, what: str) -> str:
+    key = value.upper().removeprefix(prefix) if isinstance(value, str) else value
+    try:
+        return names[key]
+    except (KeyError, TypeError):
+        raise MalformedError(f"{what}: expected one of OTLP's numbers or names") from None
+
+
+def text(value: Any, what: str) -> str:
+    """Return a text; an empty one for None."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedError(f"{what}: expected text")
+    return encodable(value)
+
+
+def json_object(value: Any, what: str) -> Attributes:
+    """Return the values of an object in the form of attributes; an empty one for None."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise MalformedError(f"{what}: expected a JSON object")
+    attributes: Attributes = json_value(value)
+    return attributes
+
+
+def json_value(value: Any, depth: int = NESTING) -> Any:
+    """Return a JSON value in the form of span attributes: without half surrogate pairs and NaN."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return not_finite(value)
+    if isinstance(value, int) and value not in INT64:
+        raise MalformedError("an attribute is an integer beyond 64 bits")
+    if isinstance(value, dict | list) and not depth:
+        raise MalformedError(f"a value nested deeper than {NESTING} levels")
+    if isinstance(value, dict):
+        return {encodable(key): json_value(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [json_value(item, depth - 1) for item in value]
+    return value
+
+
+def with_lists(attributes: Attributes) -> Attributes:
+    """Return attributes in which the JSON texts of lists are lists, where a format has no lists of its own.
+
+    OpenTelemetry's attributes may be lists of texts, numbers or booleans; other lists were texts before.
+    """
+    return {key: _list_of(value) for key, value in attributes.items()}
+
+
+def _list_of(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith("["):
+        return value
+    items = parse_json(value)
+    scalars = isinstance(items, list) and all(isinstance(item, str | int | float) for item in items)
+    return json_value(items) if scalars else value
+
+
+def objects(value: Any, what: str) -> list[dict[str, Any]]:
+    """Return a list of JSON objects; an empty one for None."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise MalformedError(f"{what}: expected a list of JSON objects")
+    return value
+
+
+def rows(document: Any) -> tuple[str, list[Any]] | None:
+    """Return the rows of a document and where they are in it, None if it has none.
+
+    They are the document itself, a list of rows or a single one, or the list under `data`, as APIs answer.
+    """
+    where, items = "", document
+    if isinstance(document, dict):
+        where, items = ("data", document["data"]) if "data" in document else ("", [document])
+    if isinstance(items, list) and items and isinstance(items[0], dict):
+        return where, items
+    return None

@@ -1,0 +1,167 @@
+"""A recording that went through another program makes the session that it makes as OTLP."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from paths import FIXTURES
+from recordings import records, sessions
+
+from spangrade.evaluator.session import Session
+from spangrade.tracer.files import read
+from spangrade.tracer.span import LogRecord, Problem, Span
+
+RECORDINGS = FIXTURES / "recordings"
+
+
+def facts(session: Session) -> dict[str, Any]:
+    """Return what a session shows of the agent, without ids of traces and without times."""
+    return {
+        "id": session.session_id,
+        "turns": [(turn.user_input, turn.final_response) for turn in session.turns],
+        "agents": session.agents,
+        "steps": [(step.kind, step.name) for step in session.trajectory],
+        "tools": [
+            (call.agent, call.tool_name, call.input_arguments, call.output, call.ok, call.handoff)
+            for call in session.tool_interactions
+        ],
+        "state": session.state_variables,
+        "calls": [(call.model, call.input_tokens, call.output_tokens) for call in session.llm_calls],
+        "usage": session.usage,
+    }
+
+
+def read_whole(path: Path) -> list[Span | LogRecord]:
+    found = list(read(path))
+    assert [each for each in found if isinstance(each, Problem)] == []
+    return [each for each in found if not isinstance(each, Problem)]
+
+
+@pytest.mark.parametrize(
+    ("file", "original"),
+    [
+        ("zipkin.json.gz", "pydantic_ai"),
+        ("phoenix_dataframe.jsonl.gz", "langgraph_openinference"),
+        ("phoenix_api.json.gz", "langgraph_openinference"),
+        ("langfuse_observations.json.gz", "langfuse_js"),
+    ],
+)
+def test_an_export_makes_the_session_of_its_original(file: str, original: str, tmp_path: Path) -> None:
+    (expected,) = sessions(records(original), tmp_path / "original.duckdb")
+    (session,) = sessions(read_whole(RECORDINGS / file), tmp_path / "export.duckdb")
+    assert facts(session) == facts(expected)
+
+
+def jaeger(spans: Iterable[Span]) -> Any:
+    """Return spans as Jaeger's query API does, by OpenTelemetry's mapping."""
+    traces: dict[str, list[dict[str, Any]]] = {}
+    for span in spans:
+        tags = span.attributes | {"span.kind": span.kind.lower(), "otel.scope.name": span.scope_name}
+        if span.status != "UNSET":
+            tags |= {"otel.status_code": span.status, "otel.status_description": span.status_message or ""}
+        if span.status == "ERROR":
+            tags["error"] = True
+        traces.setdefault(span.trace_id, []).append(
+            {
+                "traceID": span.trace_id,
+                "spanID": span.span_id,
+                "flags": 1,
+                "operationName": span.name,
+                "references": [
+                    {"refType": "CHILD_OF", "traceID": span.trace_id, "spanID": span.parent_span_id}
+                ]
+                if span.parent_span_id
+                else [],
+                "startTime": span.start_ns // 1000,
+                "duration": (span.end_ns - span.start_ns) // 1000,
+                "tags": [pair(key, value) for key, value in tags.items()],
+                "logs": [
+                    {
+                        "timestamp": event["time_ns"] // 1000,
+                        "fields": [
+                            pair("event", event["name"]),
+                            *(pair(key, value) for key, value in event["attributes"].items()),
+                        ],
+                    }
+                    for event in span.events
+                ],
+                "processID": "p1",
+                "warnings": None,
+            }
+        )
+    processes = {"p1": {"serviceName": "customer-service", "tags": []}}
+    found = [{"traceID": key, "spans": trace, "processes": processes} for key, trace in traces.items()]
+    return {"data": found, "total": 0, "limit": 0, "offset": 0, "errors": None}
+
+
+def pair(key: str, value: Any) -> dict[str, Any]:
+    """Return a tag; lists and objects are JSON texts."""
+    match value:
+        case bool():
+            return {"key": key, "type": "bool", "value": value}
+        case int():
+            return {"key": key, "type": "int64", "value": value}
+        case float():
+            return {"key": key, "type": "float64", "value": value}
+        case str():
+            return {"key": key, "type": "string", "value": value}
+    return {"key": key, "type": "string", "value": orjson.dumps(value).decode()}
+
+
+@pytest.mark.parametrize(
+    "original", ["pydantic_ai", "pydantic_ai_tool_raises", "agno", "langgraph_traceloop"]
+)
+def test_jaeger_s_query_json_makes_the_session_of_its_original(original: str, tmp_path: Path) -> None:
+    spans = [record for record in records(original) if isinstance(record, Span)]
+    (expected,) = sessions(spans, tmp_path / "original.duckdb")
+    path = tmp_path / "traces.json"
+    path.write_bytes(orjson.dumps(jaeger(spans)))
+    (session,) = sessions(read_whole(path), tmp_path / "export.duckdb")
+    assert facts(session) == facts(expected)
+
+
+def snake_case(row: dict[str, Any]) -> dict[str, Any]:
+    return {re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", key): value for key, value in row.items()}
+
+
+def blob_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return an observation as a line of Langfuse's export to blob storage."""
+    times = {key: re.sub("T|Z", " ", row[key]).strip() for key in ("startTime", "endTime")}
+    parent = {"parentObservationId": row["parentObservationId"] or ""}
+    return snake_case({**row, **times, **parent})
+
+
+def as_lines(rows: list[dict[str, Any]]) -> bytes:
+    return b"\n".join(orjson.dumps(blob_row(row)) for row in rows)
+
+
+def as_list(rows: list[dict[str, Any]]) -> bytes:
+    return orjson.dumps([blob_row(row) for row in rows])
+
+
+def as_traces(rows: list[dict[str, Any]]) -> bytes:
+    """Return observations as traces, which have the session and the user, as `/api/public/traces/ID` does."""
+    traces: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        shared = {"sessionId": row["sessionId"], "userId": row["userId"]}
+        trace = traces.setdefault(row["traceId"], {"id": row["traceId"], **shared, "observations": []})
+        trace["observations"].append({**row, "sessionId": None, "userId": None})
+    return orjson.dumps(list(traces.values()))
+
+
+@pytest.mark.parametrize("form", [as_lines, as_list, as_traces])
+def test_langfuse_s_other_exports_make_the_same_session(
+    form: Callable[[list[dict[str, Any]]], bytes], tmp_path: Path
+) -> None:
+    observations = orjson.loads(gzip.decompress((RECORDINGS / "langfuse_observations.json.gz").read_bytes()))
+    path = tmp_path / "export"
+    path.write_bytes(form(observations["data"]))
+    (expected,) = sessions(records("langfuse_js"), tmp_path / "original.duckdb")
+    (session,) = sessions(read_whole(path), tmp_path / "export.duckdb")
+    assert facts(session) == facts(expected)
