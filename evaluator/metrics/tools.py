@@ -116,12 +116,28 @@ METRICS = (
 )
 
 
+def compared_calls(session: Session, question: GoldenQuestion) -> list[ToolInteraction]:
+    """Return the calls that are compared with a reference: hand-offs only if it names them."""
+    named = {call.tool_name for call in question.reference_data.reference_tool_interactions or ()}
+    return [call for call in session.tool_interactions if not call.handoff or call.tool_name in named]
+
+
+def pair_calls(
+    expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction]
+) -> Sequence[int | None]:
+    """Return the index of the call that meets each expected one, None where none does.
+
+    Calls that match only if what is not recorded of them does are not paired.
+    """
+    return _pair(expected, actual, lambda wanted, call: _is_match(wanted, call, "subset") is True).chosen
+
+
 def _score(
     session: Session, question: GoldenQuestion, matcher: ArgumentMatcher, value: Callable[[_Pairing], float]
 ) -> Outcome:
     expected = question.reference_data.reference_tool_interactions or ()
     named = {call.tool_name for call in expected}
-    actual = [call for call in session.tool_interactions if not call.handoff or call.tool_name in named]
+    actual = compared_calls(session, question)
     pairing = _pair(expected, actual, lambda wanted, call: _is_match(wanted, call, matcher) is True)
     score = value(pairing)
     if score == 1:

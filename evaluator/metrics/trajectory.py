@@ -120,7 +120,7 @@ def _score(
     if session.agents is None:
         return _UNKNOWN
     expected = question.reference_data.reference_trajectory or ()
-    steps = _steps(session, session.agents, question, expected)
+    steps = compared_steps(session, session.agents, question, expected)
     actual = tuple(step.name for step in steps)
     score = value(actual, expected)
     if score == 1:
@@ -147,7 +147,7 @@ def _score(
     return Score(score, None, "; ".join(parts), spans)
 
 
-def _steps(
+def compared_steps(
     session: Session, agents: Sequence[str], question: GoldenQuestion, expected: Sequence[str]
 ) -> list[Step]:
     """Return the steps to compare: only agents if the reference names no tool, hand-offs only if named.

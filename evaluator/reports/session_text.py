@@ -3,60 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
+from spangrade.evaluator.reports.session_items import Item, TurnItems, session_items
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell, table
 from spangrade.evaluator.run import counted
 from spangrade.evaluator.scores.external import ExternalScore
-from spangrade.evaluator.session import Error, LLMCall, Session, Step, ToolInteraction, Turn
+from spangrade.evaluator.session import LLMCall, Session, Step, Turn
 
 _LABEL_WIDTH, _OFFSET_WIDTH = len("hand-off"), len("+1000.00 s")
 _VERDICTS = {"inconclusive": "inconclusive", "failure": "broken", "judge_failure": "broken"}  # of gates
-
-
-_Place = tuple[str, str | None, str]  # trace id, span id, and what failed as `Error.where` names it
-
-
-class _Item(NamedTuple):
-    """Something that started in a turn; the errors that have its place happened in it."""
-
-    start_ns: int
-    label: str
-    text: Text
-    place: _Place
-
-
-class _Errors:
-    """The errors of a session, each to be taken once: by the item in which it happened, or by its trace."""
-
-    def __init__(self, errors: Iterable[Error], places: Collection[_Place]) -> None:
-        self._by_place: dict[_Place, list[Error]] = {}
-        self._by_trace: dict[str, list[Error]] = {}
-        for error in errors:
-            place = (error.trace_id, error.span_id, error.where)
-            if place in places:
-                self._by_place.setdefault(place, []).append(error)
-            else:
-                self._by_trace.setdefault(error.trace_id, []).append(error)
-
-    def take_at(self, place: _Place) -> Sequence[Error]:
-        """Return the errors that happened at a place."""
-        return self._by_place.pop(place, ())
-
-    def take_of(self, trace_ids: Iterable[str]) -> Iterator[Error]:
-        """Yield the other errors of traces."""
-        for trace_id in trace_ids:
-            yield from self._by_trace.pop(trace_id, ())
-
-    def take_rest(self) -> list[Error]:
-        """Return the errors that were not taken."""
-        return list(self.take_of(list(self._by_trace)))
 
 
 def session_text(
@@ -66,21 +27,20 @@ def session_text(
     yield _head(s, grade, given)
     if s.assembly_error:
         return
-    items = _items(s)
-    errors = _Errors(s.errors, {item.place for of_turn in items.values() for item in of_turn})
+    items = session_items(s)
     origin_ns = s.start_ns if s.start_ns is not None else min((turn.start_ns for turn in s.turns), default=0)
-    for turn in s.turns:
-        yield _turn_heading(turn, origin_ns)
-        yield _turn_grid(turn, items.pop(turn.turn, []), errors, origin_ns)
-    if outside := [item for of_turn in items.values() for item in of_turn]:
+    for of_turn in items.turns:
+        yield _turn_heading(of_turn.turn, origin_ns)
+        yield _turn_grid(of_turn, origin_ns)
+    if items.outside:
         yield Text("\noutside the turns", "bold")
-        yield _grid([row for item in outside for row in _rows_of(item, errors, origin_ns)])
+        yield _grid([row for item in items.outside for row in _rows_of(item, origin_ns)])
     if s.state_variables is not None:
         state = [{"variable": name, "value": value} for name, value in s.state_variables.items()]
         yield Text("")
         yield table(state, ("variable", "value"), "state at the end")
-    if rest := errors.take_rest():
-        rows = [{"where": error.where, "message": error.message} for error in rest]
+    if items.errors:
+        rows = [{"where": error.where, "message": error.message} for error in items.errors]
         yield table(rows, ("where", "message"), "other errors")
 
 
@@ -168,37 +128,22 @@ def _verdict_of(score: StoredScore, grade: StoredGrade) -> str | None:
     return _VERDICTS.get(score.outcome)
 
 
-def _items(s: Session) -> dict[int | None, list[_Item]]:
-    """Return what started in each turn, by its number, in order; None is outside the turns."""
-    by_turn: dict[int | None, list[_Item]] = {}
-    agents = [step for step in s.trajectory if step.kind == "agent"]
-    records: tuple[Step | LLMCall | ToolInteraction, ...] = (*agents, *s.llm_calls, *s.tool_interactions)
-    for record in records:
-        by_turn.setdefault(record.turn, []).append(_item(record))
-    for items in by_turn.values():
-        items.sort(key=lambda item: item.start_ns)
-    return by_turn
-
-
-def _item(record: Step | LLMCall | ToolInteraction) -> _Item:
+def _described(item: Item) -> Text:
+    record = item.record
     if isinstance(record, Step):
-        label, place, text = "agent", f"agent {record.name}", cell(record.name)
-    elif isinstance(record, LLMCall):
-        label, place = "model", f"llm {record.model}"
+        return cell(record.name)
+    if isinstance(record, LLMCall):
         cost = _cost(record.cost_usd, estimated=record.cost_estimated) or "unknown cost"
-        text = Text.assemble(cell(record.model), f"  {_tokens(record)}, {cost}, {_seconds(record.latency_s)}")
-    else:
-        label, place = "hand-off" if record.handoff else "tool", f"tool {record.tool_name}"
-        status = {True: "ok", False: "failed", None: "unknown"}[record.ok]
-        text = Text.assemble(
-            cell(record.tool_name),
-            " ",
-            cell(record.input_arguments),
-            " → ",
-            cell(record.output),
-            f" ({status}, {_seconds(record.latency_s)})",
-        )
-    return _Item(record.start_ns, label, text, (record.trace_id, record.span_id, place))
+        return Text.assemble(cell(record.model), f"  {_tokens(record)}, {cost}, {_seconds(record.latency_s)}")
+    status = {True: "ok", False: "failed", None: "unknown"}[record.ok]
+    return Text.assemble(
+        cell(record.tool_name),
+        " ",
+        cell(record.input_arguments),
+        " → ",
+        cell(record.output),
+        f" ({status}, {_seconds(record.latency_s)})",
+    )
 
 
 def _turn_heading(turn: Turn, origin_ns: int) -> Text:
@@ -207,19 +152,19 @@ def _turn_heading(turn: Turn, origin_ns: int) -> Text:
     return heading.append("  failed", VERDICT_STYLES["failed"]) if turn.failed else heading
 
 
-def _turn_grid(turn: Turn, items: Iterable[_Item], errors: _Errors, origin_ns: int) -> Table:
-    rows: list[tuple[str, str, Text]] = [("user", "", cell(turn.user_input))]
-    for item in items:
-        rows += _rows_of(item, errors, origin_ns)
-    for error in errors.take_of(turn.trace_ids):
+def _turn_grid(of_turn: TurnItems, origin_ns: int) -> Table:
+    rows: list[tuple[str, str, Text]] = [("user", "", cell(of_turn.turn.user_input))]
+    for item in of_turn.items:
+        rows += _rows_of(item, origin_ns)
+    for error in of_turn.errors:
         rows.append(("error", "", Text.assemble(cell(error.where), ": ", cell(error.message))))
-    return _grid([*rows, ("answer", "", cell(turn.final_response))])
+    return _grid([*rows, ("answer", "", cell(of_turn.turn.final_response))])
 
 
-def _rows_of(item: _Item, errors: _Errors, origin_ns: int) -> Iterator[tuple[str, str, Text]]:
+def _rows_of(item: Item, origin_ns: int) -> Iterator[tuple[str, str, Text]]:
     """Yield the lines of an item and of the errors in it."""
-    yield item.label, _offset(item.start_ns, origin_ns), item.text
-    for error in errors.take_at(item.place):
+    yield item.kind, _offset(item.start_ns, origin_ns), _described(item)
+    for error in item.errors:
         yield "error", "", cell(error.message or "without a message")
 
 

@@ -112,8 +112,5 @@ def hash_of(part: str) -> str:
 
 
 def element_id(span_id: str) -> str:
-    """Return the id of the element that shows a span; `Links.session` leads to it.
-
-    It is the span's own where that is 16 hex digits, which no other element of a page has.
-    """
-    return span_id if _HEX.fullmatch(span_id) else _encoded(span_id)
+    """Return the id of the element that shows a span: `span-` and its own; `Links.session` leads to it."""
+    return f"span-{span_id if _HEX.fullmatch(span_id) else _encoded(span_id)}"

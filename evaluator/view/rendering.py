@@ -38,8 +38,11 @@ def environment() -> jinja2.Environment:
 
 
 def render(template: str, values: Mapping[str, Any], links: Links) -> str:
-    """Return a template as HTML. A lone surrogate, which UTF-8 cannot hold, becomes "?"."""
-    text = environment().get_template(template).render(**values, links=links)
+    """Return a template as HTML. A lone surrogate, which UTF-8 cannot hold, becomes "?".
+
+    `prefix`, empty unless given, begins the ids of elements: a file of several sessions has one for each.
+    """
+    text = environment().get_template(template).render({"prefix": "", **values, "links": links})
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

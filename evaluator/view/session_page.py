@@ -1,27 +1,275 @@
-"""The page of one session."""
+"""The page of one session: the conversation, its verdict, its spans over time, and what was expected."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
 
-from spangrade.evaluator.derive import load
+from spangrade.evaluator.maintenance.lint import Finding
+from spangrade.evaluator.maintenance.session_to_golden import question_of
+from spangrade.evaluator.metrics import load_metrics
+from spangrade.evaluator.session import Session
+from spangrade.evaluator.view.alignment import Alignment, alignment
+from spangrade.evaluator.view.conversation import MOST_ITEMS, Conversation, conversation
+from spangrade.evaluator.view.record_tables import RecordTable, record_table, table_names, value_at
+from spangrade.evaluator.view.session_source import (
+    GradeOfRun,
+    ScoreOfMetric,
+    SessionSource,
+    session_source,
+    span_record,
+)
+from spangrade.evaluator.view.texts import CHUNK, LONGEST, Place, Text, chunk, text
+from spangrade.evaluator.view.waterfall import Waterfall, waterfall
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
+State = Literal["passed", "failed", "inconclusive", "broken", "not applicable", "measured"]
 
-def session_page(store: Store, session_id: str) -> dict[str, Any]:
-    """Return the values of `session.html`. The session exists."""
-    return {"session": next(load(store, session_id))}
+_STATES: Mapping[str, State] = {
+    "inconclusive": "inconclusive",
+    "not_applicable": "not applicable",
+    "failure": "broken",
+    "judge_failure": "broken",
+}
+_GRAVEST_FIRST: tuple[State, ...] = (
+    "broken",
+    "failed",
+    "inconclusive",
+    "passed",
+    "not applicable",
+    "measured",
+)
+
+
+class Outcome(NamedTuple):
+    """One metric on the session. `compares` says that it compares with what was expected."""
+
+    metric: str
+    state: State
+    value: float | None
+    threshold: str
+    reason: str
+    evidence: tuple[str, ...]
+    is_gate: bool
+    compares: bool
+
+
+class Golden(NamedTuple):
+    """The session as a golden question in JSON, or why it cannot be one; `loaded` is false for a long one."""
+
+    text: str = ""
+    problem: str = ""
+    loaded: bool = True
+
+
+class SessionPage(NamedTuple):
+    """What the page of a session shows.
+
+    `waterfall` is None where it is loaded on demand, `alignment` where there is nothing to compare with.
+    `tables` are the names of the derived tables with their number of rows, `records` those that are part of
+    the page.
+    """
+
+    session: Session
+    grade: GradeOfRun | None
+    outcomes: tuple[Outcome, ...]
+    findings: tuple[Finding, ...]
+    conversation: Conversation
+    waterfall: Waterfall | None
+    spans: int
+    alignment: Alignment | None
+    golden: Golden
+    tables: tuple[tuple[str, int], ...]
+    records: tuple[RecordTable, ...] = ()
+
+
+def page_of(source: SessionSource, *, complete: bool = False) -> SessionPage:
+    """Return the page of a session. If it has to be `complete`, nothing is left to be loaded on demand."""
+    session, grade = source.session, source.grade
+    read = source.agent_spans is not None
+    evidence = frozenset(span for score in (grade.scores if grade else ()) for span in score.evidence)
+    tables = tuple(table_names(session))
+    return SessionPage(
+        session,
+        grade,
+        outcomes(grade),
+        source.findings,
+        conversation(session, source.state_changes or (), most_items=MOST_ITEMS if read else 0),
+        waterfall(session, source.spans, source.agent_spans or (), always=evidence)
+        if read or complete
+        else None,
+        len(source.spans),
+        None if source.question is None else alignment(session, source.question),
+        golden(session, longest=CHUNK if complete else LONGEST),
+        tables,
+        tuple(_tables(session, tables)) if complete and read else (),
+    )
+
+
+def _tables(session: Session, names: Iterable[tuple[str, int]]) -> Iterable[RecordTable]:
+    for name, _ in names:
+        table = record_table(session, name)
+        if table is not None:
+            yield table
+
+
+def outcomes(grade: GradeOfRun | None) -> tuple[Outcome, ...]:
+    """Return the outcomes of a session's metrics, the gravest first, what is only reported last."""
+    if grade is None:
+        return ()
+    made = [_outcome(score, grade) for score in grade.scores]
+    return tuple(sorted(made, key=lambda one: (not one.is_gate, _GRAVEST_FIRST.index(one.state))))
+
+
+def _outcome(score: ScoreOfMetric, grade: GradeOfRun) -> Outcome:
+    thresholds = grade.thresholds
+    state: State = "measured"
+    if score.passed is not None:
+        state = "passed" if score.passed else "failed"
+    else:
+        state = _STATES.get(score.outcome, "measured")
+    is_gate = score.passed is not None or (
+        score.metric in thresholds
+        if thresholds is not None
+        else f"{score.metric}: {score.reason}" in grade.reason
+    )
+    installed = load_metrics().get(score.metric.partition(":")[0])
+    return Outcome(
+        score.metric,
+        state,
+        score.value,
+        (thresholds or {}).get(score.metric, ""),
+        score.reason or "",
+        score.evidence,
+        is_gate,
+        installed is not None and installed.needs not in (None, "user_inputs"),
+    )
+
+
+def golden(session: Session, longest: int = LONGEST) -> Golden:
+    """Return a session as a golden question; one longer than `longest` is not loaded."""
+    try:
+        question, _ = question_of(session, session.question_id or session.session_id)
+    except InputError as error:
+        return Golden(problem=str(error))
+    written = dumps(question, indent=True)
+    return Golden(written) if len(written) <= longest else Golden(loaded=False)
+
+
+def session_page(store: Store, session_id: str, run_id: str | None = None) -> dict[str, Any]:
+    """Return the values of `session.html`, of an existing session, with the grade of a run or the latest."""
+    return {"page": page_of(session_source(store, session_id, run_id)), "session_id": session_id}
 
 
 def session_part(
-    store: Store,  # noqa: ARG001
-    session_id: str,  # noqa: ARG001
-    name: str,  # noqa: ARG001
-    values: Mapping[str, str],  # noqa: ARG001
+    store: Store, session_id: str, name: str, values: Mapping[str, str]
 ) -> tuple[str, dict[str, Any]] | None:
     """Return the template and the values of a part of a session that is loaded on demand.
 
-    It is a long text, say. None if there is no such part.
+    The parts are `text` (more of a long value), `turn` (more of its items), `waterfall`, `span` (all that is
+    stored of it), `attribute` (more of one), `table` (derived records) and `golden`. None if there is no such
+    part.
     """
-    return None
+    make = _PARTS.get(name)
+    return None if make is None else make(store, session_id, values)
+
+
+def _text(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    place = Place(values.get("table", ""), _number(values, "number"), values.get("field", ""))
+    source = session_source(store, session_id, whole=place.table == "state")
+    try:
+        if place.table == "state":
+            changes = source.state_changes or ()
+            value = changes[place.number].variables[place.field]
+        else:
+            value = value_at(source.session, place)
+    except (KeyError, IndexError):
+        return None
+    more = chunk(value, place, _number(values, "offset"))
+    return "part_text.html", {"chunk": more, "session_id": session_id}
+
+
+def _turn(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    source = session_source(store, session_id, whole=True)
+    number, skip = _number(values, "number"), _number(values, "skip")
+    made = conversation(source.session, source.state_changes or (), skip=skip)
+    turn = next((turn for turn in made.turns if turn.number == number), None)
+    if turn is None:
+        return None
+    return "part_items.html", {"turn": turn, "session_id": session_id, "shown": skip + len(turn.items)}
+
+
+def _waterfall(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    source = session_source(store, session_id, whole=True)
+    skip = _number(values, "skip")
+    shown = waterfall(source.session, source.spans, source.agent_spans or (), skip=skip)
+    template = "part_bars.html" if skip else "part_waterfall.html"
+    return template, {"waterfall": shown, "session_id": session_id, "spans": len(source.spans)}
+
+
+class SpanField(NamedTuple):
+    """A field of a stored span, or one of its attributes."""
+
+    name: str
+    value: Text
+
+
+def span_fields(record: Mapping[str, Any], longest: int = LONGEST) -> tuple[SpanField, ...]:
+    """Return what is stored of a span field by field, and attribute by attribute."""
+    fields = {name: value for name, value in record.items() if name != "attributes"}
+    listed = {**{f"attributes.{name}": value for name, value in record["attributes"].items()}, **fields}
+    return tuple(
+        SpanField(name, text(value, Place("spans", 0, name), longest))
+        for name, value in listed.items()
+        if value not in (None, [], {})
+    )
+
+
+def _span(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    record = span_record(store, session_id, values.get("id", ""))
+    if record is None:
+        return None
+    return "part_span.html", {"record": record, "fields": span_fields(record), "session_id": session_id}
+
+
+def _attribute(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    record = span_record(store, session_id, values.get("id", ""))
+    name = values.get("field", "")
+    if record is None:
+        return None
+    attribute = name.removeprefix("attributes.")
+    value = record["attributes"].get(attribute) if name != attribute else record.get(name)
+    if value is None:
+        return None
+    more = chunk(value, Place("spans", 0, name), _number(values, "offset"))
+    return "part_text.html", {"chunk": more, "session_id": session_id, "span_id": record["span_id"]}
+
+
+def _table(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    session = session_source(store, session_id).session
+    table = record_table(session, values.get("table", ""), _number(values, "skip"))
+    return None if table is None else ("part_table.html", {"table": table, "session_id": session_id})
+
+
+def _golden(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:  # noqa: ARG001
+    session = session_source(store, session_id).session
+    return "part_golden.html", {"golden": golden(session, longest=2**63), "session_id": session_id}
+
+
+def _number(values: Mapping[str, str], name: str) -> int:
+    """Return a number of a request, 0 for anything else."""
+    value = values.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else 0
+
+
+_PARTS = {
+    "text": _text,
+    "turn": _turn,
+    "waterfall": _waterfall,
+    "span": _span,
+    "attribute": _attribute,
+    "table": _table,
+    "golden": _golden,
+}

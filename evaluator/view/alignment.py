@@ -1,0 +1,283 @@
+"""What was expected and what happened, side by side, with the differences word by word.
+
+Calls are paired as the metrics pair them: what is missing here is missing there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, Literal, NamedTuple
+
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
+from spangrade.evaluator.metrics.matching import ANY_TEXT, arguments_match, expects_null
+from spangrade.evaluator.metrics.tools import compared_calls, pair_calls
+from spangrade.evaluator.metrics.trajectory import compared_steps
+from spangrade.evaluator.session import Session, ToolInteraction
+from spangrade.evaluator.view.texts import LONGEST, as_text
+
+State = Literal["same", "differs", "missing", "not expected", "in another order"]
+
+MOST = 2_000  # steps, or calls, that are aligned; SequenceMatcher is quadratic at worst
+_MOST_WORDS = 2_000  # of a text that is compared word by word
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+class Words(NamedTuple):
+    """Successive words of one side of a comparison; `changed` if the other side has none of them there."""
+
+    text: str
+    changed: bool
+
+
+class Difference(NamedTuple):
+    """Two texts as their words; None is a side without a value."""
+
+    expected: tuple[Words, ...] | None
+    actual: tuple[Words, ...] | None
+
+
+class Step(NamedTuple):
+    """A step of the expected or the actual trajectory, or of both."""
+
+    state: State
+    expected: str | None
+    actual: str | None
+    span_id: str | None = None
+
+
+class Value(NamedTuple):
+    """An argument, a state variable or the like; `state` is "same" where any value was accepted."""
+
+    state: State
+    name: str
+    difference: Difference
+
+
+class Call(NamedTuple):
+    """An expected call beside the call that was made for it; `values` are its arguments and its result."""
+
+    state: State
+    expected: str | None
+    actual: str | None
+    span_id: str | None
+    values: tuple[Value, ...]
+    note: str = ""
+
+
+class Alignment(NamedTuple):
+    """Expectation and session side by side; None where the question does not have the reference.
+
+    `cut` says that only the first steps or calls were aligned.
+    """
+
+    trajectory: tuple[Step, ...] | None
+    calls: tuple[Call, ...] | None
+    state: tuple[Value, ...] | None
+    reply: Value | None
+    user_inputs: tuple[Value, ...]
+    agents: tuple[Step, ...]
+    cut: bool = False
+
+
+def alignment(session: Session, question: GoldenQuestion) -> Alignment:
+    """Return a golden question and a session that answers it, side by side."""
+    reference = question.reference_data
+    cut = max(len(session.trajectory), len(session.tool_interactions)) > MOST
+    return Alignment(
+        None
+        if reference.reference_trajectory is None
+        else _trajectory(session, question, reference.reference_trajectory),
+        None if reference.reference_tool_interactions is None else tuple(_calls(session, question)),
+        None
+        if reference.reference_state_variables is None
+        else _values(reference.reference_state_variables, session.state_variables or {}),
+        _reply(session, reference.reference_response),
+        tuple(_user_inputs(session, question)),
+        tuple(
+            Step("same", name, name) if name in (session.agents or ()) else Step("missing", name, None)
+            for name in dict.fromkeys(question.agents_evaluated)
+        ),
+        cut,
+    )
+
+
+def aligned(expected: Sequence[str], actual: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
+    """Yield the indexes of names that stand side by side; None where one side has nothing."""
+    matcher = SequenceMatcher(None, expected, actual, autojunk=False)
+    for operation, left, left_end, right, right_end in matcher.get_opcodes():
+        if operation == "equal":
+            yield from zip(range(left, left_end), range(right, right_end), strict=True)
+        else:
+            yield from ((index, None) for index in range(left, left_end))
+            yield from ((None, index) for index in range(right, right_end))
+
+
+def _trajectory(session: Session, question: GoldenQuestion, reference: Sequence[str]) -> tuple[Step, ...]:
+    steps = compared_steps(session, session.agents or (), question, reference)[:MOST]
+    expected = reference[:MOST]
+    rows = []
+    for left, right in aligned(expected, [step.name for step in steps]):
+        actual = None if right is None else steps[right]
+        state: State = "missing" if actual is None else "not expected" if left is None else "same"
+        rows.append(
+            Step(
+                state,
+                None if left is None else expected[left],
+                None if actual is None else actual.name,
+                None if actual is None else actual.span_id,
+            )
+        )
+    return tuple(rows)
+
+
+def _calls(session: Session, question: GoldenQuestion) -> Iterator[Call]:
+    """Yield the expected calls in their order, each beside its own; between them those not expected."""
+    expected = (question.reference_data.reference_tool_interactions or ())[:MOST]
+    actual = compared_calls(session, question)[:MOST]
+    chosen = list(pair_calls(expected, actual))
+    met = [place is not None for place in chosen]
+    free = [place for place in range(len(actual)) if place not in set(chosen)]
+    for index, wanted in enumerate(expected):  # a call of the same tool, with other arguments
+        if chosen[index] is None:
+            near = next((place for place in free if actual[place].tool_name == wanted.tool_name), None)
+            if near is not None:
+                chosen[index] = near
+                free.remove(near)
+    highest = -1
+    for wanted, place, is_met in zip(expected, chosen, met, strict=True):
+        if place is None:
+            yield Call("missing", _title(wanted), None, None, _values(wanted.input_arguments or {}, {}))
+            continue
+        while free and free[0] < place:
+            yield _not_expected(actual[free.pop(0)])
+        call = actual[place]
+        state: State = "differs" if not is_met else "same" if place > highest else "in another order"
+        highest = max(highest, place)
+        yield Call(state, _title(wanted), call.tool_name, call.span_id, _compared(wanted, call), _note(call))
+    yield from (_not_expected(actual[place]) for place in free)
+
+
+def _title(wanted: ReferenceToolInteraction) -> str:
+    return f"{wanted.tool_name} (expected to fail)" if wanted.status == "error" else wanted.tool_name
+
+
+def _note(call: ToolInteraction) -> str:
+    return "failed" if call.ok is False else ""
+
+
+def _not_expected(call: ToolInteraction) -> Call:
+    values = tuple(
+        Value("same", value.name, value.difference) for value in _values({}, _arguments(call), free=True)
+    )
+    return Call("not expected", None, call.tool_name, call.span_id, values, _note(call))
+
+
+def _compared(wanted: ReferenceToolInteraction, call: ToolInteraction) -> tuple[Value, ...]:
+    if wanted.input_arguments is None:
+        values: tuple[Value, ...] = _values({}, _arguments(call), free=True)
+    elif not call.arguments_known:
+        values = (Value("differs", "arguments", Difference(_plain(wanted.input_arguments), None)),)
+    else:
+        values = _values(wanted.input_arguments, _arguments(call), free=True)
+    if wanted.output is not None:
+        same = call.output_known and arguments_match(wanted.output, call.output)
+        actual = call.output if call.output_known else None
+        values += (Value("same" if same else "differs", "result", difference(wanted.output, actual)),)
+    return values
+
+
+def _arguments(call: ToolInteraction) -> Mapping[str, Any]:
+    if not call.arguments_known:
+        return {}
+    return call.input_arguments if isinstance(call.input_arguments, dict) else {"": call.input_arguments}
+
+
+def _values(
+    expected: Mapping[str, Any], actual: Mapping[str, Any], *, free: bool = False
+) -> tuple[Value, ...]:
+    """Return values by name side by side; with `free`, those that are not expected are accepted."""
+    rows = []
+    for name in dict.fromkeys((*expected, *actual)):
+        if name not in actual:
+            if free and expected[name] is None:
+                continue
+            rows.append(Value("missing", name, Difference(_plain(expected[name]), None)))
+        elif name not in expected:
+            if free or expected:
+                state: State = "same" if free else "not expected"
+                rows.append(Value(state, name, Difference(None, _plain(actual[name]))))
+        elif (free and expected[name] is None) or arguments_match(expected[name], actual[name]):
+            both = Difference(_plain(_wildcard(expected[name])), _plain(actual[name]))
+            rows.append(Value("same", name, both))
+        else:
+            rows.append(Value("differs", name, difference(expected[name], actual[name])))
+    return tuple(rows)
+
+
+def _wildcard(expected: Any) -> Any:
+    if expected == ANY_TEXT:
+        return "any text"
+    if expects_null(expected):
+        return None
+    return "any value" if expected is None else expected
+
+
+def _reply(session: Session, expected: str | None) -> Value | None:
+    if expected is None:
+        return None
+    actual = session.turns[-1].final_response if session.turns else None
+    if actual is None:
+        return Value("missing", "reply", Difference(_plain(expected), None))
+    state: State = "same" if actual.split() == expected.split() else "differs"
+    return Value(state, "reply", difference(expected, actual))
+
+
+def _user_inputs(session: Session, question: GoldenQuestion) -> Iterator[Value]:
+    given = [turn.user_input for turn in session.turns]
+    for index in range(max(len(given), len(question.user_inputs))):
+        name = f"turn {index + 1}"
+        if index >= len(given):
+            yield Value("missing", name, Difference(_plain(question.user_inputs[index]), None))
+        elif index >= len(question.user_inputs):
+            yield Value("not expected", name, Difference(None, _plain(given[index])))
+        else:
+            expected, actual = question.user_inputs[index], given[index]
+            same = actual is not None and actual.split() == expected.split()
+            yield Value("same" if same else "differs", name, difference(expected, actual))
+
+
+def difference(expected: Any, actual: Any) -> Difference:
+    """Return two values as texts with their differences word by word.
+
+    Long texts are compared as a whole, and cut.
+    """
+    left, right = as_text(expected), as_text(actual)
+    left_words, right_words = _WORD.findall(left), _WORD.findall(right)
+    if max(len(left_words), len(right_words)) > _MOST_WORDS:
+        return Difference((Words(_cut(left), left != right),), (Words(_cut(right), left != right),))
+    matcher = SequenceMatcher(None, left_words, right_words, autojunk=False)
+    sides: tuple[list[Words], list[Words]] = ([], [])
+    for operation, start, end, other_start, other_end in matcher.get_opcodes():
+        parts = (left_words[start:end], right_words[other_start:other_end])
+        for side, words in zip(sides, parts, strict=True):
+            changed = operation != "equal"
+            if side and side[-1].changed is changed:
+                side[-1] = Words(side[-1].text + "".join(words), changed)
+            elif words:
+                side.append(Words("".join(words), changed))
+    return Difference(tuple(sides[0]), tuple(sides[1]))
+
+
+def _plain(value: Any) -> tuple[Words, ...]:
+    return (Words(_cut(as_text(value)), False),)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def differing(values: Iterable[Value]) -> int:
+    """Return how many values are not as expected."""
+    return sum(value.state != "same" for value in values)
