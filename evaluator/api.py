@@ -20,6 +20,7 @@ from spangrade.evaluator.derive import load, not_understood
 from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.grading.metadata import Where, parse_where
 from spangrade.evaluator.grading.policy import dropped_references
+from spangrade.evaluator.grading.run_details import check_name
 from spangrade.evaluator.grading.selection import Selection
 from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade
 from spangrade.evaluator.intake import (
@@ -43,6 +44,7 @@ from spangrade.evaluator.pipeline import SessionReader, up_to_date
 from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run import Run
+from spangrade.evaluator.run_list import list_runs
 from spangrade.evaluator.score_methods import ScoreMethods
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.session_list import SessionSort, count_sessions, find_session_id, list_sessions
@@ -196,6 +198,8 @@ class Database(ScoreMethods):
         judge_max_cost: float | None = None,
         judge_votes: int = 1,
         judge_threshold: float | None = None,
+        run: str | None = None,
+        tags: Mapping[str, str] | None = None,
         out: StrPath | None = None,
     ) -> Run:
         """Grade sessions against a dataset, save the scores in the database, and return the run.
@@ -223,6 +227,8 @@ class Database(ScoreMethods):
         is what it was asked and cost. Raises InputError for a provider that is not installed, and for a model
         that its provider does not have.
 
+        `run` names the run, and `tags` say more of it: `spangrade runs` and `compare` find it by them.
+
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none.
         """
@@ -241,6 +247,8 @@ class Database(ScoreMethods):
             ),
             answers=answers or {},
             group_by=group_by,
+            name=None if run is None else check_name(run),
+            tags=tags or {},
             last_import=last_import,
             without=dropped_references(
                 [no_reference] if isinstance(no_reference, str) else list(no_reference), every=no_references
@@ -273,6 +281,11 @@ class Database(ScoreMethods):
         """
         with up_to_date(self.path, self._callbacks) as store:
             return list_sessions(store, failed=failed, sort=sort, limit=limit)
+
+    def list_runs(self, *, limit: int | None = None) -> Rows:
+        """Return a row per grading run, the newest first, with the number of its sessions of each verdict."""
+        with up_to_date(self.path, self._callbacks) as store:
+            return list_runs(store, limit=limit)
 
     def not_understood(self) -> dict[str, int]:
         """Return how many spans look like an agent's and were not understood by any dialect, by scope."""

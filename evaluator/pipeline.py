@@ -26,6 +26,8 @@ from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
 from spangrade.evaluator.grading.metadata import groups_of
 from spangrade.evaluator.grading.policy import MetricPlan
+from spangrade.evaluator.grading.revision import revision
+from spangrade.evaluator.grading.run_details import NO_TAGS, RunDetails, save_metrics
 from spangrade.evaluator.grading.selection import ALL, Selection
 from spangrade.evaluator.grading.stored_questions import save_questions
 from spangrade.evaluator.intake import DEFAULT, Callbacks, import_parts, start_import
@@ -183,6 +185,8 @@ def grade_dataset(
     without: Collection[str] = (),
     require_match: bool = False,
     group_by: str | None = None,
+    name: str | None = None,
+    tags: Mapping[str, str] = NO_TAGS,
     judge_options: JudgeOptions = JUDGE_DEFAULTS,
     out: Path | None = None,
     callbacks: Callbacks = DEFAULT,
@@ -194,8 +198,8 @@ def grade_dataset(
     `last_import`, those of the files that were imported last. The `selection` of them is graded. `answers`
     maps ids of sessions to those of the golden questions that they answer, whatever the spans record. The
     references named in `without` are not gates; with `require_match` an unmatched session counts as
-    inconclusive. `group_by`, as in `metadata.topic`, groups the results. The reports are written in the
-    folder `out` (docs/reports.md).
+    inconclusive. `group_by`, as in `metadata.topic`, groups the results. `name` and `tags` are the run's, to
+    find it by. The reports are written in the folder `out` (docs/reports.md).
 
     The database is created only if the dataset brings its sessions, or spans are imported.
     """
@@ -235,13 +239,14 @@ def grade_dataset(
             for query in queries:
                 query.try_run(store)
 
+    plan = MetricPlan.of(wanted, load_metrics(), without, judge_options.threshold)
     run = Run(
         uuid.uuid4().hex,
         str(dataset),
         incomplete=incomplete,
         gates=[metric.name for metric in wanted if metric.threshold is not None],
         require_match=require_match,
-        thresholds=MetricPlan.of(wanted, load_metrics(), without, judge_options.threshold).thresholds,
+        thresholds=plan.thresholds,
         groups=groups,
     )
     callbacks.on_progress("grading")
@@ -260,7 +265,8 @@ def grade_dataset(
             run.add(one)
         run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
         texts = [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics]
-        save(db, run, texts, questions.golden_questions)
+        details = RunDetails(name, tags, revision(Path.cwd()), plan.metrics)
+        save(db, run, texts, questions.golden_questions, details)
         if out is not None:
             write_results(run, out)
             write_reports(run, out, questions, facts, datetime.now(UTC), wanted)
@@ -325,7 +331,13 @@ def metric_text(metric: Metric) -> str:
     return f"{metric.name}{'<=' if metric.higher_is_better is False else '>='}{metric.threshold:g}"
 
 
-def save(db: Path, run: Run, metrics: Sequence[str], questions: Iterable[GoldenQuestion] = ()) -> None:
+def save(
+    db: Path,
+    run: Run,
+    metrics: Sequence[str],
+    questions: Sequence[GoldenQuestion] = (),
+    details: RunDetails = RunDetails(),  # noqa: B008 (a frozen value)
+) -> None:
     """Write the scores, verdicts and questions of a run to a database: all of them or, if that fails, none.
 
     Raises StoreError if they cannot be written.
@@ -333,13 +345,17 @@ def save(db: Path, run: Run, metrics: Sequence[str], questions: Iterable[GoldenQ
     with Store.open(db, wait_s=RUN_WAIT_S) as store:
         try:
             with store.transaction():
-                insert_run(store, run, metrics, questions)
+                insert_run(store, run, metrics, questions, details)
         except duckdb.Error as error:
             raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
 
 
 def insert_run(
-    store: Store, run: Run, metrics: Sequence[str], questions: Iterable[GoldenQuestion] = ()
+    store: Store,
+    run: Run,
+    metrics: Sequence[str],
+    questions: Sequence[GoldenQuestion] = (),
+    details: RunDetails = RunDetails(),  # noqa: B008 (a frozen value)
 ) -> None:
     """Write the scores, verdicts and questions of a run, within the caller's transaction."""
     judge, spent = run.judge or (None, Spent())
@@ -364,9 +380,11 @@ def insert_run(
             "judge": judge,
             "judge_failures": run.judge_failures,
             **asdict(spent),
+            **details.cells(questions),
         },
     )
     save_questions(store, run.run_id, questions)
+    save_metrics(store, run.run_id, details.metrics)
 
 
 def _sessions_of_last_import(store: Store) -> set[str]:

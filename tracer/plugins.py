@@ -20,6 +20,11 @@ class Plugin:
         """The entry point's name."""
         return self.point.name
 
+    @property
+    def brought_by(self) -> str:
+        """The distribution that brings the entry point and its version, as `spangrade 0.1.0`."""
+        return f"{self.point.dist.name} {self.point.dist.version}" if self.point.dist else ""
+
     def load(self, kind: type = object) -> Any:
         """Import and return the object; raises InputError if that fails or it is not a `kind`."""
         try:
@@ -33,9 +38,7 @@ class Plugin:
 
     def error(self, reason: str) -> InputError:
         """Return an error that names the entry point, its group and the distribution that brings it."""
-        brought_by = (
-            f", installed by {self.point.dist.name} {self.point.dist.version}" if self.point.dist else ""
-        )
+        brought_by = f", installed by {self.brought_by}" if self.brought_by else ""
         return InputError(
             f'entry point "{self.name}" ({self.point.value}) in {self.point.group}{brought_by}: {reason}'
         )

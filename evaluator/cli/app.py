@@ -14,6 +14,7 @@ from spangrade.evaluator.cli.grade import grade
 from spangrade.evaluator.cli.import_ import import_
 from spangrade.evaluator.cli.lint import lint
 from spangrade.evaluator.cli.metrics import metrics
+from spangrade.evaluator.cli.runs import runs
 from spangrade.evaluator.cli.schema import schema
 from spangrade.evaluator.cli.score import label, score
 from spangrade.evaluator.cli.sessions import sessions
@@ -62,6 +63,7 @@ for command in (
     grade,
     sessions,
     show,
+    runs,
     view,
     score,
     label,

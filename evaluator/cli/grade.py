@@ -18,6 +18,7 @@ from spangrade.evaluator.cli.options import (
     MetricsFiles,
     OutputFormat,
     answers_of,
+    tags_of,
 )
 from spangrade.evaluator.cli.output import database, print_json, show
 
@@ -83,6 +84,12 @@ def grade(
     judge_max_cost: JudgeMaxCost = None,
     judge_votes: JudgeVotes = 1,
     judge_threshold: JudgeThreshold = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A name for the run, to find and compare it by.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A note on the run; repeat it for more.")
+    ] = None,
     all: Annotated[bool, typer.Option("--all", help="List all sessions that did not pass.")] = False,  # noqa: A002
     out: Annotated[
         Path | None, typer.Option(help="A folder for the reports (JSON, CSV, JUnit, Markdown).")
@@ -94,7 +101,7 @@ def grade(
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive.
     """
     with database(db) as opened:
-        run = opened.grade(
+        graded = opened.grade(
             dataset,
             spans=spans or (),
             metrics=metric or (),
@@ -115,14 +122,16 @@ def grade(
             judge_max_cost=judge_max_cost,
             judge_votes=judge_votes,
             judge_threshold=judge_threshold,
+            run=run,
+            tags=tags_of(tag or ()),
             out=out,
         )
     if format is Format.JSON:
         from spangrade.evaluator.reports.json import run_json
 
-        print_json(run_json(run))
+        print_json(run_json(graded))
     else:
         from spangrade.evaluator.reports.tables import run_tables
 
-        show(run_tables(run, every=all))
-    raise typer.Exit(run.exit_code)
+        show(run_tables(graded, every=all))
+    raise typer.Exit(graded.exit_code)

@@ -61,6 +61,19 @@ def answers_of(pairs: Iterable[str]) -> dict[str, str]:
     return answers
 
 
+def tags_of(texts: Iterable[str]) -> dict[str, str]:
+    """Return the tags that `KEY=VALUE` texts give. Raises InputError for another text or a repeated key."""
+    tags: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"--tag: expected KEY=VALUE, found {text!r}")
+        if tags.setdefault(key.strip(), value) != value:
+            both = f"{tags[key.strip()]} and {value}"
+            raise InputError(f"--tag {key.strip()}: two values, {both}; expected one")
+    return tags
+
+
 JudgeModel = Annotated[
     str | None,
     typer.Option(

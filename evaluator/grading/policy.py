@@ -115,6 +115,11 @@ class MetricPlan:
         )
 
     @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """All metrics of the run: the gates, what is requested, and what is reported."""
+        return (*self.gates, *self.requested, *self.reported)
+
+    @property
     def thresholds(self) -> Mapping[str, str]:
         """The threshold of each gate by name, as `>= 0.9` or `<= 100`."""
         gates = [metric for metric in (*self.gates, *self.requested) if metric.threshold is not None]

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from spangrade.evaluator.metrics.judged import load_judged
@@ -45,9 +46,10 @@ def with_files(
     installed = load_metrics()
     from_files: dict[str, Metric] = {}
     for path in files:
-        for metric in _load(path, columns):
-            if installed.get(metric.name) is metric:  # imported by a module, for its own use
+        for loaded in _load(path, columns):
+            if installed.get(loaded.name) is loaded:  # imported by a module, for its own use
                 continue
+            metric = replace(loaded, version=sha256(path.read_bytes()).hexdigest())
             judged = path.suffix == ".json"
             if judged and metric.name in installed and not metric.name.endswith(JUDGE):
                 metric = replace(metric, name=metric.name + JUDGE)

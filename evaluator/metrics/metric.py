@@ -70,7 +70,8 @@ class Metric:
     `parameter` is the function's keyword for the text after a colon in the name (`tool_recall:exact`). With
     `choices` it must be one of these and is optional; without, it is any text and required.
 
-    `grows` is true if spans that are not recorded could only have raised the value, as in a sum.
+    `grows` is true if spans that are not recorded could only have raised the value, as in a sum. `version` is
+    that of its definition, where it is not a part of an installed package: the digest of its file.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Metric:
     scale: tuple[float, float] | None = None
     agents: tuple[str, ...] = ()
     grows: bool = False
+    version: str = ""
 
     def __call__(self, *args: object, **parameter: str) -> Any:
         """Return the function's outcome, before any threshold is applied."""

@@ -11,7 +11,7 @@ from functools import cache, partial
 
 from spangrade.evaluator.metrics.metric import Metric
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.plugins import plugins
+from spangrade.tracer.plugins import Plugin, plugins
 
 METRICS_GROUP = "spangrade.metrics"
 
@@ -27,13 +27,23 @@ def load_metrics() -> Mapping[str, Metric]:
     An entry point is a `Metric` or a sequence of them; ours are loaded the same way. Raises `InputError`
     for one that cannot be loaded, is not a metric, or has the name of another.
     """
-    metrics: dict[str, Metric] = {}
+    return {name: metric for name, (metric, _) in _installed().items()}
+
+
+@cache
+def installed_versions() -> Mapping[str, str]:
+    """Return the name and version of the package that brings each installed metric, by the metric's name."""
+    return {name: plugin.brought_by for name, (_, plugin) in _installed().items()}
+
+
+def _installed() -> Mapping[str, tuple[Metric, Plugin]]:
+    metrics: dict[str, tuple[Metric, Plugin]] = {}
     for plugin in plugins(METRICS_GROUP):
         loaded = plugin.load()
         for metric in loaded if isinstance(loaded, (tuple, list)) else (loaded,):
             if not isinstance(metric, Metric):
                 raise plugin.error(f"expected a Metric or several, found {type(metric).__name__}")
-            if metrics.setdefault(metric.name, metric) is not metric:
+            if metrics.setdefault(metric.name, (metric, plugin))[0] is not metric:
                 raise plugin.error(f'another metric has the name "{metric.name}"')
     return metrics
 

@@ -106,7 +106,8 @@ def test_reading_upgrades_its_tables(database: Path, spangrade: Spangrade) -> No
     )
     assert (done.code, done.err) == (0, [])
     unknown = ("judge", "judge_calls", "judge_cache_hits", "judge_failures", "judge_input_tokens")
-    unknown += ("judge_output_tokens", "judge_cost_usd", "thresholds")
+    unknown += ("judge_output_tokens", "judge_cost_usd", "thresholds", "name", "tags", "git_commit")
+    unknown += ("git_dirty", "git_branch", "dataset_digest", "prices_version")
     assert json.loads("\n".join(done.out)) == [run | dict.fromkeys(unknown) for run in kept]
     assert spangrade("sql", "FROM last_import", "--db", database).code == 0
 

@@ -1,0 +1,93 @@
+"""What tells a run apart from others: its name and tags, the commit, the metrics, the golden questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import nanoarrow as na
+
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.grading.revision import Revision
+from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics.registry import installed_versions
+from spangrade.tracer.canonical_json import canonical, dumps
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_rows
+
+# A name is also a file's name, a label of a chart and an argument without quotes.
+_NAME = re.compile(r"\w[\w.@+:/-]{0,99}")
+
+NO_TAGS: Mapping[str, str] = MappingProxyType({})
+
+
+class RunDetails(NamedTuple):
+    """The details of a run; `metrics` are those that it measures."""
+
+    name: str | None = None
+    tags: Mapping[str, str] = NO_TAGS
+    revision: Revision = Revision()
+    metrics: tuple[Metric, ...] = ()
+
+    def cells(self, questions: Iterable[GoldenQuestion]) -> dict[str, Any]:
+        """Return the values of the columns of `runs` that hold them, given the questions of the run."""
+        return {
+            "name": self.name,
+            "tags": dumps(dict(self.tags)) if self.tags else None,
+            "git_commit": self.revision.commit,
+            "git_dirty": self.revision.dirty,
+            "git_branch": self.revision.branch,
+            "dataset_digest": dataset_digest(questions),
+            "prices_version": version("genai-prices"),
+        }
+
+
+def check_name(name: str) -> str:
+    """Return the name of a run. Raises InputError if it cannot be one."""
+    if _NAME.fullmatch(name):
+        return name
+    raise InputError(f"--run {name!r}: expected letters, digits and . _ - + @ : /, at most 100 characters")
+
+
+def dataset_digest(questions: Iterable[GoldenQuestion]) -> str | None:
+    """Return the SHA-256 of golden questions in any order, whatever their file looks like; None for none."""
+    texts = sorted(canonical(question.model_dump(mode="json", exclude_unset=True)) for question in questions)
+    return sha256("\n".join(texts).encode()).hexdigest() if texts else None
+
+
+def save_metrics(store: Store, run_id: str, metrics: Iterable[Metric]) -> None:
+    """Store the metrics of a run as they are now."""
+    installed = installed_versions()
+    rows = [
+        (
+            metric.name,
+            metric.version or installed.get(metric.name.partition(":")[0]),
+            metric.threshold,
+            metric.higher_is_better,
+            metric.unit,
+            *metric.bounds,
+        )
+        for metric in metrics
+    ]
+    measured = arrow_rows(rows, _METRIC_TYPES)
+    store.query(
+        "INSERT INTO run_metrics BY NAME SELECT $run_id AS run_id, * FROM measured",
+        {"run_id": run_id},
+        measured=measured,
+    )
+
+
+_METRIC_TYPES = {
+    "metric": na.string(),
+    "version": na.string(),
+    "threshold": na.float64(),
+    "higher_is_better": na.bool_(),
+    "unit": na.string(),
+    "lowest": na.float64(),
+    "highest": na.float64(),
+}
