@@ -19,7 +19,7 @@ import duckdb
 
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.derive import load_batches, load_sessions, stale, update
+from spangrade.evaluator.derive import load_batches, load_sessions, stale
 from spangrade.evaluator.derive.sync import forget, pending_spans
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import grade, may_ask_judge
@@ -68,17 +68,15 @@ def up_to_date(
 ) -> Iterator[Store]:
     """Open a database for reading, once what waits in its spool is loaded and new spans are derived.
 
-    With `confined` it is open for a query of someone else. Raises StoreLockedError if another process has it
-    open for longer than `wait_s`.
+    That is done in short windows. With `confined` it is open for a query of someone else. Raises
+    StoreLockedError if another process has it open for longer than `wait_s`.
     """
     with _open_to_read(db, confined, wait_s) as store:
         if not (stale(store) or waiting(db)):
             yield store
             return
     callbacks.on_progress("deriving sessions")
-    with Store.open(db, wait_s=wait_s) as store:
-        drain(store)
-        update(store)
+    derive_in_windows(partial(Store.open, db, wait_s=wait_s), spool=True)
     with Store.open(db, read_only=True, confined=confined, wait_s=wait_s) as store:
         yield store
 
@@ -290,20 +288,19 @@ def _sessions_to_grade(
         intake, parts = start_import(db, recordings, callbacks)
         import_parts(partial(Store.open, db, wait_s=WAIT_S), intake, parts, callbacks)
         complete = not intake.incomplete
-    elif own_spans is None and not db.exists():
+    elif own_spans is not None:
+        with Store.open(db, wait_s=WAIT_S) as store:
+            store.add(own_spans)
+    elif not db.exists():
         raise StoreError(f"{db}: no such database: import spans first, or name another with --db")
     only: set[str] | None = None
-    with Store.open(db, wait_s=WAIT_S) as store:
+    with up_to_date(db, callbacks) as store:
         if recordings:
             only = _sessions_of(store, intake.traces)
         elif own_spans is not None:
-            store.add(own_spans)
-            update(store)
             only = _sessions_of(store, {span.trace_id for span in own_spans})
-        else:
-            drain(store)
-            update(store)
-            only = _sessions_of_last_import(store) if last_import else None
+        elif last_import:
+            only = _sessions_of_last_import(store)
         return SessionReader(store, only), complete
 
 

@@ -10,6 +10,7 @@ from spangrade.evaluator.derive import stale
 from spangrade.evaluator.derive.sync import steps
 from spangrade.evaluator.workers import InOrder, few_collections
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.spool import drain
 
 # How long the database is open at a time, and closed then: a process that waits for it tries every 0.05 s.
 WINDOW_S = 2.0
@@ -18,13 +19,21 @@ PAUSE_S = 0.1
 OpenStore = Callable[[], AbstractContextManager[Store]]
 
 
-def derive_in_windows(open_store: OpenStore, in_order: InOrder = map) -> int:
-    """Derive the sessions that are out of date; return how many. For `in_order` see `steps`."""
+def derive_in_windows(open_store: OpenStore, in_order: InOrder = map, *, spool: bool = False) -> int:
+    """Derive the sessions that are out of date; return how many. For `in_order` see `steps`.
+
+    With `spool`, what waits in the spool of the database is loaded first.
+    """
     derived: set[str] = set()
     with few_collections():
         while True:
+            until_s = time.monotonic() + WINDOW_S
             with open_store() as store:
-                derived.update(*steps(store, in_order, until_s=time.monotonic() + WINDOW_S))
-                if not stale(store):
-                    return len(derived)
+                if spool:
+                    loaded = drain(store, until_s=until_s)
+                    spool = any(loaded) and time.monotonic() >= until_s  # there may be more
+                if not spool:
+                    derived.update(*steps(store, in_order, until_s=until_s))
+                    if not stale(store):
+                        return len(derived)
             time.sleep(PAUSE_S)

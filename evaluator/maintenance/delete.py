@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.evaluator.derive import update
+from spangrade.evaluator.windows import derive_in_windows
 from spangrade.tracer.errors import InputError, StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
@@ -70,13 +72,27 @@ def delete(
     """
     if not db.exists():
         raise InputError(f"{db}: no such database")
-    with Store.open(db, wait_s=wait_s) as store:
-        _load_spool(store, all_of_it=bool(sessions) or user is not None)
-        _derive(store)
+    size = db.stat().st_size
+    deleted_before: frozenset[str] = frozenset()
+
+    @contextmanager
+    def opened() -> Iterator[Store]:
+        nonlocal deleted_before
+        with Store.open(db, wait_s=wait_s) as store:
+            deleted_before |= store.deleted_before
+            yield store
+
+    derived = _derive(db, lambda: derive_in_windows(opened, spool=True))
+    if sessions or user is not None:
+        _wait_for_spool(db)
+    with opened() as store:
+        drain(store)
+        if derived:
+            _derive(db, lambda: update(store))
         before = {"before": before_ns or 0, "first_kept": _ALL}
         if by_arrival and before_ns is not None:
             before["first_kept"] = store.first_arrival_after(before_ns)
-        _select(store, sessions, before if before_ns is not None else None, user)
+        _select(store, sessions, before if before_ns is not None else None, user, deleted_before)
         rejected = _rejected(store.path, None if sessions or user is not None else before_ns)
         deleted = Deleted(
             sessions=_count(store, "derived.sessions WHERE session_id IN (FROM to_delete)"),
@@ -98,32 +114,36 @@ def delete(
             for table in _session_tables(store):
                 store.query(f"DELETE FROM {table} WHERE session_id IN (FROM to_delete)")  # noqa: S608 (our own names)
             mark_pending(store.connection, "to_delete")
-        return deleted._replace(bytes_saved=shrink(store.connection, store.path))
+        shrink(store.connection, store.path)
+        return deleted._replace(bytes_saved=size - db.stat().st_size)
 
 
-def _load_spool(store: Store, *, all_of_it: bool) -> None:
-    """Load the spool; with `all_of_it` also what was acknowledged before now and is not sealed yet.
+def _wait_for_spool(db: Path) -> None:
+    """Wait until what was acknowledged before now can be loaded from the spool.
 
-    Raises StoreLockedError if it is not sealed in time.
+    Raises StoreLockedError if a receiver does not seal it in time.
     """
-    drain(store)
-    growing = spool_files(store.path, *_GROWING)
-    if not (all_of_it and growing):
-        return
+    growing = spool_files(db, *_GROWING)
     give_up_s = time.monotonic() + _SEAL_WAIT_S
     while unsealed := [file for file in growing if file.exists()]:
         if time.monotonic() >= give_up_s:
             raise StoreLockedError(f"{unsealed[0]}: another process is writing to it: stop it, or try again")
         time.sleep(0.05)
-    drain(store)
 
 
-def _derive(store: Store) -> None:
-    """Derive sessions, as far as it is possible: what cannot be derived can be deleted even so."""
+def _derive(db: Path, derive: Callable[[], object]) -> bool:
+    """Derive sessions, as far as it is possible: what cannot be derived can be deleted even so.
+
+    Return whether all could be derived. Raises StoreLockedError.
+    """
     try:
-        update(store)
+        derive()
+    except StoreLockedError:
+        raise
     except Exception as error:  # noqa: BLE001 (dialects are third-party code)
-        _log.warning("%s: sessions cannot be derived: %s: %s", store.path, type(error).__name__, error)
+        _log.warning("%s: sessions cannot be derived: %s: %s", db, type(error).__name__, error)
+        return False
+    return True
 
 
 def _rejected(db: Path, before_ns: int | None) -> list[Path]:
@@ -156,7 +176,13 @@ def check_age(text: str) -> str:
     return text
 
 
-def _select(store: Store, sessions: Sequence[str], before: dict[str, int] | None, user: str | None) -> None:
+def _select(
+    store: Store,
+    sessions: Sequence[str],
+    before: dict[str, int] | None,
+    user: str | None,
+    deleted_before: frozenset[str],
+) -> None:
     """Create the temporary tables `to_delete`, of session ids, and `traces_to_delete`."""
     store.query("CREATE TEMP TABLE to_delete (session_id VARCHAR)")
     if sessions:
@@ -164,7 +190,7 @@ def _select(store: Store, sessions: Sequence[str], before: dict[str, int] | None
         derived = "INSERT INTO to_delete FROM named SEMI JOIN derived.sessions USING (session_id)"
         store.query(derived, named=named)
         underived = store.query(statement("underived_traces", "spangrade.evaluator.maintenance"), named=named)
-        known = {session_id for row in underived for session_id in row} | store.deleted_before
+        known = {session_id for row in underived for session_id in row} | deleted_before
         known |= {session_id for (session_id,) in store.query("FROM to_delete")}
         if unknown := [session_id for session_id in sessions if session_id not in known]:
             raise InputError(f"{store.path}: no session {unknown[0]!r}: `spangrade sessions` lists them")

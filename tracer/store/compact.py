@@ -37,15 +37,14 @@ def pending(connection: duckdb.DuckDBPyConnection) -> frozenset[str] | None:
     return frozenset(session_id for (session_id,) in rows)
 
 
-def shrink(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
-    """Replace a database's file by a copy without the space of deleted rows; return the bytes saved.
+def shrink(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Replace a database's file by a copy without the space of deleted rows.
 
     Close the connection afterwards: it still has the old file open. A process that opened the old file at the
     same moment notices and opens the new one. Raises StoreError, with the file as it was, if the copy fails.
     """
     file = Path(os.path.realpath(path))  # a link to it stays
     copy = shrinking_copy(file)
-    before = file.stat().st_size
     remove_copy(path)
     try:
         connection.execute("CHECKPOINT store")  # or the write-ahead log would outlive its file
@@ -56,7 +55,6 @@ def shrink(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
         connection.execute(f"DROP TABLE IF EXISTS copy.{_PENDING}")
         connection.execute("DETACH copy")
         _copy_access(file, copy)
-        after = copy.stat().st_size
         copy.replace(file)
     except (duckdb.Error, OSError) as error:
         raise StoreError(
@@ -67,7 +65,6 @@ def shrink(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
         with suppress(duckdb.Error):  # it is detached, unless copying failed
             connection.execute("DETACH copy")
         remove_copy(path)
-    return before - after
 
 
 def remove_copy(path: Path) -> None:

@@ -1,0 +1,51 @@
+"""Whatever derives sessions has the database open in short windows: others can write in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from paths import SAMPLE
+
+import spangrade
+from spangrade.evaluator import windows
+from spangrade.evaluator.derive import sync
+from spangrade.tracer.files import read
+from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import rows_of
+from spangrade.tracer.store.spool import write
+
+SPANS = [record for record in read(SAMPLE / "spans.otlp.jsonl") if isinstance(record, Span)]
+COMMANDS: dict[str, Callable[[spangrade.Database], object]] = {
+    "sessions": lambda db: list(db.sessions()),
+    "derive": lambda db: db.derive(),
+    "grade": lambda db: db.grade(SAMPLE / "customer_service_golden.json"),
+    "delete": lambda db: db.delete(["conversation-1"]),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_database_is_free_between_steps(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.duckdb"
+    with Store.open(path) as store:
+        store.add(SPANS[:20])
+    for first in range(20, len(SPANS), 12):
+        write(path, rows_of(SPANS[first : first + 12]))
+    opened: list[Path] = []
+
+    def open_in_between(_: float) -> None:
+        with Store.open(path) as store:
+            opened.append(store.path)
+
+    monkeypatch.setattr(sync, "SLICE", 5)
+    monkeypatch.setattr(windows, "WINDOW_S", 0)
+    monkeypatch.setattr(time, "sleep", open_in_between)
+    db = spangrade.open(path)
+    COMMANDS[command](db)
+    assert len(opened) > 5
+    assert len(list(db.sessions())) == (3 if command == "delete" else 4)
