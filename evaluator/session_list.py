@@ -25,7 +25,7 @@ class SessionSort(StrEnum):
     VERDICT = "verdict"
 
 
-_GRAVEST_FIRST = (*PRECEDENCE, Verdict.UNMATCHED, Verdict.PASSED)
+GRAVEST_FIRST = (*PRECEDENCE, Verdict.UNMATCHED, Verdict.PASSED)
 _ORDER_BY = {
     SessionSort.START: "started_at",
     SessionSort.NEWEST: "started_at DESC NULLS LAST",
@@ -33,7 +33,7 @@ _ORDER_BY = {
     SessionSort.COST: "cost_usd DESC NULLS LAST",
     SessionSort.TOKENS: "input_tokens + output_tokens DESC NULLS LAST",
     SessionSort.ERRORS: "errors DESC NULLS LAST",
-    SessionSort.VERDICT: f"list_position({[*map(str, _GRAVEST_FIRST)]}, verdict) NULLS LAST",
+    SessionSort.VERDICT: f"list_position({[*map(str, GRAVEST_FIRST)]}, verdict) NULLS LAST",
 }
 
 

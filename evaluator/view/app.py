@@ -18,7 +18,7 @@ from spangrade.evaluator.view.database import ViewedDatabase
 from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.session_page import session_page, session_part
-from spangrade.evaluator.view.sessions_page import sessions_page
+from spangrade.evaluator.view.sessions_page import SUGGESTIONS, count_page, sessions_page, suggestions
 from spangrade.tracer.errors import InputError, StoreError, StoreLockedError
 from spangrade.tracer.loopback import host_of, is_loopback
 from spangrade.tracer.store import Store
@@ -44,6 +44,8 @@ def create_app(database: ViewedDatabase) -> Starlette:
     return Starlette(
         routes=[
             Route("/", pages.sessions, methods=["GET"]),
+            Route("/count", pages.count, methods=["GET"]),
+            Route("/suggestions/{filter}", pages.suggestions, methods=["GET"]),
             Route("/session/{session}", pages.session, methods=["GET"]),
             Route("/session/{session}/{part}", pages.part, methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
@@ -66,10 +68,23 @@ class _Pages:
         self._database = database
         self._links = ServerLinks()
 
-    def sessions(self, request: Request) -> Response:  # noqa: ARG002
+    def sessions(self, request: Request) -> Response:
         with self._database.reading() as store:
-            values = sessions_page(store)
+            values = sessions_page(store, request.query_params)
         return self._page("sessions.html", values)
+
+    def count(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            number = count_page(store, request.query_params)
+        return PlainTextResponse(f"{number:,} session{'' if number == 1 else 's'}")
+
+    def suggestions(self, request: Request) -> Response:
+        name = request.path_params["filter"]
+        if name not in SUGGESTIONS:
+            raise HTTPException(404, "no such filter")
+        with self._database.reading() as store:
+            values = suggestions(store, name)
+        return HTMLResponse(render("suggestions.html", {"values": values}, self._links))
 
     def session(self, request: Request) -> Response:
         with self._database.reading() as store:

@@ -31,4 +31,40 @@
       }
     }
   });
+
+  // The keyboard goes through the rows of a list; at its end, to the next page. Enter follows the focused link.
+  const rows = () => [...document.querySelectorAll("a.row")];
+  const move = (step) => {
+    const all = rows();
+    const here = all.indexOf(document.activeElement);
+    const next = here < 0 ? (step > 0 ? 0 : all.length - 1) : here + step;
+    if (all[next]) all[next].focus();
+    else document.querySelector(step > 0 ? 'a[rel="next"]' : 'a[rel="prev"]')?.click();
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const field = event.target.closest("input, select, textarea, [contenteditable]");
+    if (field) {
+      if (event.key === "Escape") field.blur();
+      return;
+    }
+    const search = document.querySelector("[data-search]");
+    if (event.key === "j") move(1);
+    else if (event.key === "k") move(-1);
+    else if (event.key === "/" && search) search.focus();
+    else return;
+    event.preventDefault();
+  });
+
+  // Empty filters stay out of addresses.
+  document.addEventListener("htmx:configRequest", (event) => {
+    const { parameters } = event.detail;
+    for (const name of Object.keys(parameters)) if (parameters[name] === "") delete parameters[name];
+  });
+  document.addEventListener("htmx:responseError", (event) => {
+    const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
+    status(answer.querySelector("main p")?.textContent ?? `The server answers ${event.detail.xhr.status}`);
+  });
+  document.addEventListener("htmx:sendError", () => status("spangrade view does not run any more"));
+  document.addEventListener("htmx:beforeRequest", () => status(""));
 })();

@@ -1,0 +1,141 @@
+"""The filters of the list of sessions: from the parameters of a URL to conditions in SQL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.maintenance.delete import parse_time
+from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store.sql import statement
+
+NOT_GRADED = "not graded"
+VERDICTS = (*map(str, Verdict), NOT_GRADED)
+_PACKAGE = "spangrade.evaluator.view"
+ERRORS = ("with", "without")
+
+# The condition of each filter over `derived.sessions`. A list of names is JSON text: the search in the text
+# leaves few lists to be read.
+_CONDITIONS = {
+    "run": "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run)",
+    "verdict": f"session_id IN ({statement('sessions_of_verdict', _PACKAGE)})",
+    "reason": (
+        "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run AND contains(reason, $reason))"
+    ),
+    "agent": "contains(agents, $agent_json) AND list_contains(agents::JSON::VARCHAR[], $agent)",
+    "tool": "session_id IN (SELECT session_id FROM derived.tool_interactions WHERE tool_name = $tool)",
+    "model": "contains(models, $model_json) AND list_contains(models::JSON::VARCHAR[], $model)",
+    "version": "agent_version = $version",
+    "since": "start_ns >= $since",
+    "until": "start_ns < $until",
+    "min_cost": "cost_usd >= $min_cost",
+    "max_cost": "cost_usd <= $max_cost",
+    "min_latency": "total_s >= $min_latency",
+    "max_latency": "total_s <= $max_latency",
+    "errors": "(errors > 0) = $errors",
+    "error": (
+        "session_id IN (SELECT session_id FROM derived.errors "
+        'WHERE contains(lower(message), lower($error)) OR contains(lower("where"), lower($error)))'
+    ),
+    "text": (
+        "session_id IN (SELECT session_id FROM derived.turns "
+        "WHERE contains(lower(user_input), lower($text)) OR contains(lower(final_response), lower($text)) "
+        "UNION ALL SELECT session_id FROM derived.sessions WHERE starts_with(session_id, $text))"
+    ),
+}
+_VERDICT_IN_RUN = "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run AND verdict = $verdict)"
+_VERDICT_OF_CANDIDATE = (
+    f"session_id IN (SELECT session_id FROM ({statement('candidate_verdicts', _PACKAGE)}) "  # noqa: S608 (ours)
+    "WHERE verdict = $verdict)"
+)
+_WITHOUT_VERDICT = (
+    "NOT EXISTS (SELECT 1 FROM verdicts JOIN runs USING (run_id) "
+    "WHERE verdicts.session_id = listed.session_id)"
+)
+_TIMES = ("since", "until")
+_NUMBERS = ("min_cost", "max_cost", "min_latency", "max_latency")
+
+
+class SessionFilter(NamedTuple):
+    """What the sessions of a list have in common: conditions over `derived.sessions`.
+
+    Attributes:
+        given: the filters as texts, by name.
+        own: the condition on columns of the sessions' own.
+        lookups: the conditions that look into other tables.
+        candidate_lookups: the same for rows of `candidates` alone; "" where that is not quicker.
+        parameters: the values of the conditions.
+    """
+
+    given: Mapping[str, str]
+    own: str
+    lookups: str
+    candidate_lookups: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def condition(self) -> str:
+        """The whole condition."""
+        return f"({self.own}) AND ({self.lookups})"
+
+
+def session_filter(texts: Mapping[str, str]) -> SessionFilter:
+    """Return the filter in the parameters of a URL; an empty text is left out, and so are other names.
+
+    Raises InputError for a value that a filter cannot have.
+    """
+    given = {name: text for name in _CONDITIONS if (text := texts.get(name, "")).strip()}
+    if "reason" in given and "run" not in given:
+        raise InputError("reason: expected a run, too")
+    parameters: dict[str, Any] = {name: _value(name, text) for name, text in given.items()}
+    conditions = {name: _CONDITIONS[name] for name in given}
+    if given.get("verdict") == NOT_GRADED:
+        conditions["verdict"] = _WITHOUT_VERDICT
+        del parameters["verdict"]
+    elif "verdict" in given and "run" in given:
+        conditions["verdict"] = _VERDICT_IN_RUN
+    for name in ("agent", "model"):
+        if name in given:
+            parameters[f"{name}_json"] = canonical(given[name])
+    own = {name: text for name, text in conditions.items() if "SELECT" not in text}
+    lookups = {name: text for name, text in conditions.items() if name not in own}
+    by_candidate = dict(lookups)
+    if lookups.get("verdict") == _CONDITIONS["verdict"]:
+        by_candidate["verdict"] = _VERDICT_OF_CANDIDATE
+    quicker = bool(lookups) and "text" not in lookups  # all texts are searched either way
+    return SessionFilter(given, _all(own), _all(lookups), _all(by_candidate) if quicker else "", parameters)
+
+
+def _all(conditions: Mapping[str, str]) -> str:
+    return " AND ".join(conditions.values()) or "true"
+
+
+def _value(name: str, text: str) -> Any:
+    if name in _TIMES:
+        return parse_time(text)
+    if name in _NUMBERS:
+        return _number(name, text)
+    if name == "errors":
+        _expect(name, text, ERRORS)
+        return text == "with"
+    if name == "verdict":
+        _expect(name, text, VERDICTS)
+    return text
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{name}: {text!r} is not a number")
+    return number
+
+
+def _expect(name: str, text: str, choices: tuple[str, ...]) -> None:
+    if text not in choices:
+        raise InputError(f"{name}: {text!r}; expected one of {', '.join(choices)}")

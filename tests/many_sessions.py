@@ -1,0 +1,128 @@
+"""A database of many sessions, whose derived tables SQL fills: without spans, in seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spangrade.evaluator.derive.sync import forget
+from spangrade.tracer.store import Store
+
+# Mixed so that the columns do not go together: neither with the number of the session nor with each other.
+_SESSIONS = """
+INSERT INTO derived.sessions BY NAME
+SELECT
+    i // 2000 AS batch,
+    'session-' || md5(i::VARCHAR) AS session_id,
+    'conversation' AS session_id_source,
+    1767225600000000000 + (i * 7919 % $n) * (7776000000000000 // $n) AS start_ns,  -- 90 days
+    2 AS turns,
+    ['["router","billing"]', '["router","refunds"]', '["router"]', NULL][(hash(i) % 4 + 1)::BIGINT] AS agents,
+    3 AS tool_interactions,
+    4 AS llm_calls,
+    (hash(i, 1) % 9000)::BIGINT + 100 AS input_tokens,
+    (hash(i, 2) % 900)::BIGINT + 10 AS output_tokens,
+    true AS complete,
+    ['["gemini-2.5-flash"]', '["claude-sonnet-4-5"]', '["gpt-5"]'][(hash(i, 3) % 3 + 1)::BIGINT] AS models,
+    nullif((hash(i, 4) % 100000)::DOUBLE / 1e6, 0) AS cost_usd,
+    nullif((hash(i, 5) % 600)::DOUBLE / 10, 0) AS total_s,
+    (hash(i, 6) % 20 = 0)::BIGINT AS errors,
+    0 AS missing_spans,
+    false AS sampled,
+    '1.' || (hash(i, 7) % 5)::VARCHAR AS agent_version,
+    0 AS unreadable_spans,
+    0 AS not_understood,
+    0 AS requested_calls
+FROM range($n) AS numbers(i)
+"""
+_TURNS = """
+INSERT INTO derived.turns BY NAME
+SELECT
+    i // 2000 AS batch,
+    'session-' || md5(i::VARCHAR) AS session_id,
+    turn,
+    'Please look at my order ' || md5((i * 2 + turn)::VARCHAR) || ': it has not arrived and I have waited '
+        || 'for ' || (hash(i, turn) % 30)::VARCHAR || ' days. Can you refund it?' AS user_input,
+    'I am sorry to hear that. Your order was sent on the ' || (hash(i, turn, 1) % 28 + 1)::VARCHAR
+        || 'th and the carrier says that it will arrive tomorrow; case ' || md5((i + turn)::VARCHAR)
+        AS final_response,
+    1.5 AS latency_s,
+    0 AS start_ns,
+    0 AS end_ns,
+    '[]' AS trace_ids,
+    false AS failed
+FROM range($n) AS numbers(i), range(1, 3) AS turns(turn)
+"""
+_TOOLS = """
+INSERT INTO derived.tool_interactions BY NAME
+SELECT
+    i // 2000 AS batch,
+    'session-' || md5(i::VARCHAR) AS session_id,
+    position,
+    1 AS turn,
+    ['look_up_order', 'refund', 'send_mail', 'search', 'escalate'][(hash(i, position) % 5 + 1)::BIGINT]
+        AS tool_name,
+    '{"order_id":"A-1"}' AS input_arguments,
+    '{"status":"ok"}' AS output,
+    true AS arguments_known,
+    true AS output_known,
+    hash(i, position, 1) % 40 > 0 AS ok,
+    'router' AS agent,
+    false AS handoff,
+    0.2 AS latency_s,
+    0 AS start_ns,
+    0 AS end_ns,
+    md5(i::VARCHAR) AS trace_id
+FROM range($n) AS numbers(i), range(1, 4) AS positions(position)
+"""
+_ERRORS = """
+INSERT INTO derived.errors BY NAME
+SELECT batch, session_id, 'tool refund' AS where, 'no such order ' || session_id AS message, '' AS trace_id
+FROM derived.sessions
+WHERE errors > 0
+"""
+# Two runs: one of all sessions, and a later one of every tenth.
+_RUNS = """
+INSERT INTO runs (run_id, graded_at, dataset, metrics, thresholds)
+SELECT run_id, graded_at, 'golden.json', ['tool_recall>=0.9'], '{"tool_recall":">= 0.9"}'
+FROM (VALUES
+    ('run-1', TIMESTAMP '2026-03-01 00:00:00'), ('run-2', TIMESTAMP '2026-03-02 00:00:00')
+) AS graded(run_id, graded_at)
+"""
+_VERDICTS = """
+INSERT INTO verdicts BY NAME
+SELECT run_id, session_id, 'q' || (hash(session_id) % 50)::VARCHAR AS question_id, verdict,
+    CASE verdict
+        WHEN 'failed' THEN 'tool_recall: 0.5, expected >= 0.9: 1 of 2 calls'
+        WHEN 'inconclusive' THEN 'state_management_fidelity: no state is recorded; set_state records it'
+        ELSE ''
+    END AS reason
+FROM (
+    SELECT run_id, session_id, CASE hash(session_id, run_id) % 10
+        WHEN 0 THEN 'failed' WHEN 1 THEN 'inconclusive' ELSE 'passed' END AS verdict
+    FROM derived.sessions, (VALUES ('run-1', 1), ('run-2', 10)) AS graded(run_id, every)
+    WHERE hash(session_id) % every = 0
+)
+"""
+_SCORES = """
+INSERT INTO scores BY NAME
+SELECT verdicts.run_id, session_id, verdicts.question_id, metric,
+    CASE metric WHEN 'cost' THEN cost_usd WHEN 'latency_metrics' THEN total_s
+        ELSE CASE verdict WHEN 'failed' THEN 0.5 ELSE 1 END END AS value,
+    CASE metric WHEN 'tool_recall' THEN verdict <> 'failed' END AS passed,
+    CASE WHEN metric = 'cost' AND cost_usd IS NULL THEN 'inconclusive' ELSE 'score' END AS outcome,
+    '' AS reason,
+    '[]' AS evidence
+FROM verdicts JOIN derived.sessions USING (session_id),
+    (VALUES ('tool_recall'), ('cost'), ('latency_metrics')) AS metrics(metric)
+"""
+
+
+def write_sessions(db: Path, number: int) -> None:
+    """Fill a new database with sessions, their turns, calls and errors, and two runs."""
+    with Store.open(db) as store:
+        forget(store)
+        with store.transaction():
+            for statement in (_SESSIONS, _TURNS, _TOOLS):
+                store.query(statement, {"n": number})
+            for statement in (_ERRORS, _RUNS, _VERDICTS, _SCORES):
+                store.query(statement)
