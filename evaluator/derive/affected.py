@@ -15,17 +15,19 @@ from spangrade.tracer.store.arrow import arrow_column
 class Affected(NamedTuple):
     """The sessions of a portion's traces, and of stored traces that move; the sessions to be read again.
 
-    Any other session of the portion is whole in it.
+    Any other session of the portion is whole in it. `leaders` are the traces whose calls others repeat, by
+    trace, of the portion's traces and of stored ones.
     """
 
     session_by_trace: dict[str, str]
     moved: dict[str, str]
     read_again: set[str]
+    leaders: dict[str, str | None]
 
 
 def affected_by(store: Store, places: Sequence[Place], shared: Iterable[str] = ()) -> Affected:
     """Return what the traces of a portion affect; `shared` are sessions that other portions belong to too."""
-    links = link_traces(store, {place.trace_id: place.position for place in places})
+    links, leaders = link_traces(store, {place.trace_id: place.position for place in places})
     session_by_trace = {place.trace_id: links.pop(place.trace_id, place.session_id) for place in places}
     before = session_of_traces(store, [*session_by_trace, *links])
     read_again = {*before.values(), *links.values()}
@@ -37,7 +39,7 @@ def affected_by(store: Store, places: Sequence[Place], shared: Iterable[str] = (
     read_again |= others & set(shared)
     read_again |= _stored_sessions(store, others)
     read_again |= has_logs(store, others)
-    return Affected(session_by_trace, links, read_again)
+    return Affected(session_by_trace, links, read_again, leaders)
 
 
 def session_of_traces(store: Store, trace_ids: Sequence[str]) -> dict[str, str]:

@@ -1,16 +1,18 @@
-"""Traces of one conversation that records no id, linked by their messages.
+"""Traces of one conversation that records no id, linked by their messages and by the calls that they repeat.
 
 A model client makes one trace per call; each later request repeats the messages of the calls before it. A
 link is made only where it is certain: a history that several conversations have (many users say the same),
-or that continues in several ways, links nothing.
+or that continues in several ways, links nothing. A trace that repeats the calls of another one, by a second
+instrumentation, belongs to that one's session, and its messages link nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.same_calls import KeyedCall, Member, keyed_calls, leaders_of, with_repeating
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 
@@ -19,56 +21,91 @@ class Position(NamedTuple):
     """A trace's position in a conversation, as digests of messages.
 
     `history` is what its first model call continues (None where a conversation may begin), `request` that
-    call's whole request, `digests` the conversation after each of its calls.
+    call's whole request, `digests` the conversation after each of its calls; all are empty for a trace that
+    records a `conversation_id`. `calls` are its model calls with the id of a response.
     """
 
     start_ns: int
     history: str | None
     request: str | None
     digests: frozenset[str]
+    conversation_id: str | None = None
+    calls: frozenset[KeyedCall] = frozenset()
 
 
-NO_POSITION = Position(0, None, None, frozenset())
+class Links(NamedTuple):
+    """What follows from positions: session ids by trace, and the traces whose calls others repeat."""
+
+    session_by_trace: dict[str, str]
+    leaders: dict[str, str | None]
 
 
-def position_of(observations: Iterable[Observation]) -> Position:
-    """Return a trace's position; `NO_POSITION` with a conversation id, or without a call with messages."""
-    calls: list[Observation] = []
-    for observation in observations:
-        if observation.conversation_id:
-            return NO_POSITION
-        if observation.digests is not None:
-            calls.append(observation)
-    if not calls:
-        return NO_POSITION
-    first = min(calls, key=lambda o: (o.start_ns, o.span_id))
-    if first.digests is None:
-        return NO_POSITION
+def position_of(observations: Sequence[Observation], conversation_id: str | None = None) -> Position:
+    """Return a trace's position, given the conversation id that it records."""
+    calls = keyed_calls(observations)
+    placed = [] if conversation_id else [o for o in observations if o.digests is not None]
+    first = min(placed, key=lambda o: (o.start_ns, o.span_id), default=None)
+    if first is None or first.digests is None:
+        start_ns = min((call.start_ns for call in calls), default=0)
+        return Position(start_ns, None, None, frozenset(), conversation_id, calls)
     return Position(
         start_ns=first.start_ns,
         history=first.digests.history,
         request=first.digests.with_request,
-        digests=frozenset(o.digests.with_response for o in calls if o.digests and o.digests.with_response),
+        digests=frozenset(o.digests.with_response for o in placed if o.digests and o.digests.with_response),
+        calls=calls,
     )
 
 
-def link_traces(store: Store, new: Mapping[str, Position]) -> dict[str, str]:
-    """Return the session ids that follow from positions: of new traces, and of derived ones that move.
+def link_traces(store: Store, new: Mapping[str, Position]) -> Links:
+    """Return the links that follow from positions: of new traces, and of derived ones that move.
 
     A trace belongs to the session of the one trace, or of the traces of one session, whose digests had its
-    history when it began. Traces that continue one that moves, move with it.
+    history when it began. Traces that continue one that moves, move with it; so do those that repeat its
+    calls.
     """
-    before = _stored(store, "trace_id", new) if new else {}
-    positions = {trace_id: position for trace_id, position in new.items() if position.request}
-    if not positions and not before:
-        return {}
-    old = [position for _, position in before.values()]
+    members = with_repeating(store, {trace_id: _member(position) for trace_id, position in new.items()})
+    leaders = leaders_of(members)
+    regrouped = {t for t, leader in leaders.items() if t not in new and leader != members[t].leader}
+    before = _stored(store, "trace_id", {*new, *regrouped})
+    positions = {trace_id: position for trace_id, position in new.items() if not leaders[trace_id]}
     stored: dict[str, str] = {}  # the sessions of derived traces that are linked again
+    for trace_id in regrouped:
+        if leaders[trace_id] is None:
+            positions[trace_id] = _position(store, trace_id)
+            stored[trace_id] = members[trace_id].session_id or trace_id
+    positions = {trace_id: position for trace_id, position in positions.items() if position.request}
+    links = _linked(
+        store, {*new, *regrouped}, positions, stored, [position for _, position in before.values()]
+    )
+    for trace_id, leader in leaders.items():
+        if leader is not None:
+            of_leader = members[leader].conversation_id or links.get(leader) or stored.get(leader)
+            session_id = of_leader or members[leader].session_id or leader
+            if session_id != (members[trace_id].session_id or trace_id):
+                links[trace_id] = session_id
+    return Links({**_followers(store, links, leaders), **links}, leaders)
+
+
+def _linked(
+    store: Store,
+    known: Collection[str],
+    positions: dict[str, Position],
+    stored: dict[str, str],
+    old: Sequence[Position],
+) -> dict[str, str]:
+    """Return the session ids of the traces that move, given `positions` and the `old` ones of `known` traces.
+
+    `stored` are the sessions of those among them that are derived. Both get the derived traces that are
+    linked again.
+    """
     links: dict[str, str] = {}
+    if not positions and not old:
+        return links
 
     def link_again(histories: Iterable[str | None], where: str = "true", after: int | None = None) -> None:
         for trace_id, (session_id, position) in _stored(store, "history", histories, where, after).items():
-            if trace_id not in new and trace_id not in positions:
+            if trace_id not in known and trace_id not in positions:
                 positions[trace_id], stored[trace_id] = position, session_id
 
     affected = [*positions.values(), *old]
@@ -77,7 +114,7 @@ def link_traces(store: Store, new: Mapping[str, Position]) -> dict[str, str]:
     link_again((p.history for p in positions.values()), _LINKED)
     pending = set(positions)
     while pending:
-        before_by_history, requests = _neighbours(store, new, positions, pending)
+        before_by_history, requests = _neighbours(store, known, positions, pending)
         moved = []
         for trace_id in sorted(pending, key=lambda t: (positions[t].start_ns, t)):
             position, session_id = positions[trace_id], trace_id
@@ -98,29 +135,56 @@ def link_traces(store: Store, new: Mapping[str, Position]) -> dict[str, str]:
     return links
 
 
+def _member(position: Position) -> Member:
+    return Member(position.start_ns, position.conversation_id, position.request is not None, position.calls)
+
+
+def _followers(store: Store, links: Mapping[str, str], leaders: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the sessions of the derived traces that repeat the calls of a trace that moves."""
+    rows = store.query(
+        "SELECT trace_id, leader FROM derived.traces SEMI JOIN wanted USING (leader)",
+        wanted=arrow_column("leader", sorted(links)),
+    )
+    return {trace_id: links[leader] for trace_id, leader in rows if trace_id not in leaders}
+
+
 _LATER = "start_ns > $after"
 _LINKED = "session_id <> trace_id"
+_POSITIONS = (
+    "SELECT trace_id, session_id, start_ns, history, request, "
+    "(SELECT list(digest) FROM derived.digests WHERE digests.trace_id = traces.trace_id) FROM derived.traces"
+)
 
 
 def _stored(
     store: Store, column: str, values: Iterable[str | None], where: str = "true", after: int | None = None
 ) -> dict[str, tuple[str, Position]]:
-    """Return the session and the position of the derived traces that have one of some values in a column."""
+    """Return the session and the position of the derived traces that have one of some values in a column.
+
+    Those that repeat another trace's calls are left out.
+    """
     wanted = sorted({value for value in values if value is not None})
     if not wanted:
         return {}
     rows = store.query(
-        "SELECT trace_id, session_id, start_ns, history, request, "  # noqa: S608 (our own text)
-        "(SELECT list(digest) FROM derived.digests WHERE digests.trace_id = traces.trace_id) "
-        f"FROM derived.traces SEMI JOIN wanted USING ({column}) WHERE request IS NOT NULL AND {where}",
+        f"{_POSITIONS} SEMI JOIN wanted USING ({column}) "
+        f"WHERE request IS NOT NULL AND leader IS NULL AND {where}",
         {} if after is None else {"after": after},
         wanted=arrow_column(column, wanted),
     )
     return {row[0]: (row[1], Position(row[2], row[3], row[4], frozenset(row[5] or ()))) for row in rows}
 
 
+def _position(store: Store, trace_id: str) -> Position:
+    """Return the position of a derived trace, which may repeat another one's calls."""
+    ((_, _, start_ns, history, request, digests),) = store.query(
+        f"{_POSITIONS} WHERE trace_id = $trace_id", {"trace_id": trace_id}
+    )
+    return Position(start_ns, history, request, frozenset(digests or ()))
+
+
 def _neighbours(
-    store: Store, new: Iterable[str], positions: Mapping[str, Position], pending: Iterable[str]
+    store: Store, known: Iterable[str], positions: Mapping[str, Position], pending: Iterable[str]
 ) -> tuple[dict[str, list[tuple[int, str, str]]], dict[str, set[str]]]:
     """Return by history the traces that end with it, as (start, trace, session), and the requests after it.
 
@@ -137,20 +201,23 @@ def _neighbours(
             traces.setdefault(digest, []).append((position.start_ns, trace_id, trace_id))
         if position.history in histories and position.history and position.request:
             requests.setdefault(position.history, set()).add(position.request)
-    known = arrow_column("trace_id", sorted({*new, *positions}))
+    others = arrow_column("trace_id", sorted({*known, *positions}))
     for digest, session_id, start_ns in store.query(
         "SELECT digest, session_id, min(start_ns) FROM derived.digests "
-        "SEMI JOIN wanted USING (digest) ANTI JOIN known USING (trace_id) GROUP BY digest, session_id "
+        "SEMI JOIN wanted USING (digest) ANTI JOIN known USING (trace_id) "
+        "ANTI JOIN (SELECT trace_id FROM derived.traces WHERE leader IS NOT NULL) USING (trace_id) "
+        "GROUP BY digest, session_id "
         "QUALIFY row_number() OVER (PARTITION BY digest ORDER BY min(start_ns)) <= 2",
         wanted=arrow_column("digest", sorted(histories)),
-        known=known,
+        known=others,
     ):
         traces.setdefault(digest, []).append((start_ns, "", session_id))
     for history, *two in store.query(
         "SELECT history, min(request), max(request) FROM derived.traces "
-        "SEMI JOIN wanted USING (history) ANTI JOIN known USING (trace_id) GROUP BY history",
+        "SEMI JOIN wanted USING (history) ANTI JOIN known USING (trace_id) WHERE leader IS NULL "
+        "GROUP BY history",
         wanted=arrow_column("history", sorted(histories)),
-        known=known,
+        known=others,
     ):
         requests.setdefault(history, set()).update(two)
     for entries in traces.values():

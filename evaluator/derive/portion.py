@@ -106,7 +106,7 @@ def portion_of(
                 trace_id,
                 session_by_trace[trace_id],
                 records[trace_id],
-                position_of(observations),
+                position_of(observations, _conversation_id(observations, session_by_trace[trace_id])),
                 counted(observations),
             )
             for trace_id, observations in by_trace.items()
@@ -118,6 +118,11 @@ def portion_of(
             if rows
         },
     )
+
+
+def _conversation_id(observations: Iterable[Observation], session_id: str) -> str | None:
+    """Return the id of a trace's session if the trace records it."""
+    return session_id if any(o.conversation_id for o in observations) else None
 
 
 def _observed(

@@ -34,12 +34,12 @@ class Tree:
         self._top: dict[Node, Observation] = {}
         self._agent_above: dict[Node, str | None] = {}
 
-    def _place(self, observation: Observation) -> tuple[int, int, int, str]:
+    def _place(self, observation: Observation) -> tuple[int, int, int, str, str]:
         """Return what an observation is sorted by; spans that are not an agent's work change no other's."""
         node = node_of(observation)
         is_other = observation.kind == "other"
         within = self._depth[node] - len(self._depth) if is_other else 0  # before what it holds
-        return observation.start_ns, self._work_depth[node], within, observation.span_id
+        return observation.start_ns, self._work_depth[node], within, observation.span_id, observation.trace_id
 
     def _measure_depth(self, node: Node) -> None:
         path: list[Node] = []

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import nanoarrow as na
 
-from spangrade.evaluator.derive.affected import affected_by
+from spangrade.evaluator.derive.affected import Affected, affected_by
 from spangrade.evaluator.derive.fingerprint import fingerprint
 from spangrade.evaluator.derive.portion import Place, Portion, Settings, portion_of, settings_of
 from spangrade.evaluator.derive.recorded import (
@@ -55,11 +55,23 @@ _OF_TRACES = {
         "start_ns": _INTEGER,
         "history": _TEXT,
         "request": _TEXT,
+        "conversation_id": _TEXT,
+        "leader": _TEXT,
+    },
+    "keyed_calls": {
+        "session_id": _TEXT,
+        "trace_id": _TEXT,
+        "call_key": _TEXT,
+        "scope": _TEXT,
+        "start_ns": _INTEGER,
+        "end_ns": _INTEGER,
+        "output_tokens": _INTEGER,
     },
     "digests": {"session_id": _TEXT, "trace_id": _TEXT, "start_ns": _INTEGER, "digest": _TEXT},
     "not_understood": {"session_id": _TEXT, "trace_id": _TEXT, "scope": _TEXT, "spans": _INTEGER},
 }
 _MOVED = {"trace_id": _TEXT, "session_id": _TEXT}
+_LEADERS = {"trace_id": _TEXT, "leader": _TEXT}
 _COLUMNS = {
     "progress": {"fingerprint": "VARCHAR", "seq": "BIGINT"},
     "read_again": {"session_id": "VARCHAR"},
@@ -248,7 +260,7 @@ def _keep(
     `places` are the traces that the portion has whole, `shared` the sessions that others belong to too.
     """
     affected = affected_by(store, places, shared)
-    rows_by_table = _trace_rows(places, affected.session_by_trace, pending)
+    rows_by_table = _trace_rows(places, affected, pending)
     known = [place.trace_id for place in places if pending[place.trace_id].is_known]
     with store.transaction():
         for table, rows in rows_by_table.items():
@@ -268,20 +280,30 @@ def _keep(
                     f"WHERE {table}.trace_id = moved.trace_id",
                     moved=arrow_rows(list(affected.moved.items()), _MOVED),
                 )
+        if regrouped := [
+            item for item in affected.leaders.items() if item[0] not in affected.session_by_trace
+        ]:
+            store.query(
+                "UPDATE derived.traces SET leader = regrouped.leader FROM regrouped "
+                "WHERE traces.trace_id = regrouped.trace_id",
+                regrouped=arrow_rows(regrouped, _LEADERS),
+            )
         _note(store, affected.read_again)
         _insert_sessions(store, portion, affected.read_again)
     return set(portion.session_ids) - affected.read_again
 
 
 def _trace_rows(
-    places: Iterable[Place], session_by_trace: Mapping[str, str], pending: Mapping[str, PendingTrace]
+    places: Iterable[Place], affected: Affected, pending: Mapping[str, PendingTrace]
 ) -> dict[str, list[Row]]:
     """Return the rows of traces, by table."""
     rows: dict[str, list[Row]] = {table: [] for table in _OF_TRACES}
     for trace_id, _, records, position, not_understood in places:
-        session_id = session_by_trace[trace_id]
+        session_id = affected.session_by_trace[trace_id]
         place = (session_id, position.start_ns, position.history, position.request)
-        rows["traces"].append((*pending[trace_id].range, records, *place))
+        named = (position.conversation_id, affected.leaders[trace_id])
+        rows["traces"].append((*pending[trace_id].range, records, *place, *named))
+        rows["keyed_calls"] += [(session_id, trace_id, *call) for call in sorted(position.calls, key=str)]
         rows["digests"] += [
             (session_id, trace_id, position.start_ns, digest) for digest in sorted(position.digests)
         ]

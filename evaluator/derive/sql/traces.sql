@@ -8,5 +8,7 @@ CREATE TABLE derived.traces (
     -- Its position in a conversation that records no id, as digests of messages; NULL if it has an id.
     start_ns    BIGINT,
     history     VARCHAR,          -- what its first model call continues, NULL where a conversation may begin
-    request     VARCHAR           -- that call's whole request
+    request     VARCHAR,          -- that call's whole request
+    conversation_id VARCHAR,      -- the id that it records, NULL if it has none
+    leader      VARCHAR           -- the trace whose model calls it repeats, by another instrumentation
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,14 @@ def says(role: str, content: str) -> dict[str, object]:
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
-def call(trace: str, start: int, *said: str, answer: str | None, conversation: str | None = None) -> Span:
+def call(
+    trace: str,
+    start: int,
+    *said: str,
+    answer: str | None,
+    conversation: str | None = None,
+    response_id: str | None = None,
+) -> Span:
     """One trace of one model call: user and model in turn, and what the model answered."""
     messages = [says("assistant" if i % 2 else "user", text) for i, text in enumerate(said)]
     attributes = {
@@ -36,6 +43,8 @@ def call(trace: str, start: int, *said: str, answer: str | None, conversation: s
         attributes["gen_ai.output.messages"] = json.dumps([says("assistant", answer)])
     if conversation is not None:
         attributes["gen_ai.conversation.id"] = conversation
+    if response_id is not None:
+        attributes["gen_ai.response.id"] = response_id
     return Span(
         trace.ljust(32, "0"),
         "1".zfill(16),
@@ -136,12 +145,82 @@ def test_a_conversation_id_that_arrives_late_takes_its_trace_out(tmp_path: Path)
     assert found == {"c1": ["a"], "b": ["b", "c"]}
 
 
+def again(span: Span, trace: str, *, conversation: str | None = None, messages: bool = True) -> Span:
+    """Return what a second instrumentation recorded of a call: another trace, a little within the first."""
+    attributes = {k: v for k, v in span.attributes.items() if messages or not k.endswith("messages")}
+    if conversation is not None:
+        attributes["gen_ai.conversation.id"] = conversation
+    return span._replace(
+        trace_id=trace.ljust(32, "0"),
+        start_ns=span.start_ns + 1,
+        end_ns=span.end_ns - 1,
+        attributes=attributes,
+        scope_name="another",
+    )
+
+
+ONE = call("a", 1, "hi", answer="hello", response_id="r1")
+TWO = call("b", 2, "hi", "hello", "a coat?", answer="which size?", response_id="r2")
+ONE_AGAIN, TWO_AGAIN = again(ONE, "y"), again(TWO, "z")
+
+
+@pytest.mark.parametrize("order", list(permutations((ONE, TWO, ONE_AGAIN, TWO_AGAIN))))
+def test_calls_that_two_instrumentations_recorded_in_traces_apart_are_one_session(
+    order: tuple[Span, ...], tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        for span in order:
+            store.add([span])
+            update(store)
+        (session,) = load(store)
+    assert session.session_id == ONE.trace_id
+    assert [(t.user_input, t.final_response) for t in session.turns] == [
+        ("hi", "hello"),
+        ("a coat?", "which size?"),
+    ]
+    assert session.usage.llm_calls == 2
+
+
+@pytest.mark.parametrize("portions", [1, 2, 4])
+def test_a_trace_that_repeats_calls_joins_the_conversation_with_an_id(portions: int, tmp_path: Path) -> None:
+    named = [again(ONE, "y", conversation="c1"), again(TWO, "z", conversation="c1")]
+    spans = [ONE, named[1], TWO, named[0]]
+    delivered = [spans[i::portions] for i in range(portions)]
+    assert sessions(delivered, tmp_path / "s.duckdb") == {"c1": ["a", "b"]}
+
+
+def test_the_trace_with_messages_places_one_without(tmp_path: Path) -> None:
+    bare = [again(ONE, "y", messages=False), again(TWO, "z", messages=False)]
+    outer = [s._replace(start_ns=s.start_ns - 10, end_ns=s.end_ns + 10) for s in bare]
+    assert sessions([outer, [ONE, TWO]], tmp_path / "s.duckdb") == {"a": ["y", "z"]}
+
+
+def test_a_response_id_alone_does_not_join_traces(tmp_path: Path) -> None:
+    """Some servers give the same few ids again and again."""
+    later = again(call("x", 5, "ho", answer="no", response_id="r1"), "y")
+    same_scope = ONE_AGAIN._replace(scope_name=ONE.scope_name)
+    other_tokens = [
+        span._replace(attributes={**span.attributes, "gen_ai.usage.output_tokens": tokens})
+        for span, tokens in ((ONE, 5), (ONE_AGAIN, 6))
+    ]
+    in_two = [again(ONE, "y", conversation="c1"), again(ONE, "z", conversation="c2")]
+    for number, (spans, found) in enumerate(
+        [
+            ([ONE, later], {"a": ["a"], "y": ["y"]}),
+            ([ONE, same_scope], {"a": ["a"], "y": ["y"]}),
+            (other_tokens, {"a": ["a"], "y": ["y"]}),
+            ([ONE, *in_two], {"a": ["a"], "c1": ["y"], "c2": ["z"]}),
+        ]
+    ):
+        assert sessions([spans], tmp_path / f"{number}.duckdb") == found
+
+
 WORDS = st.sampled_from(["yes", "no"])
 
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Span]:
-    """Calls of a few conversations that often say the same; some are lost."""
+    """Calls of a few conversations that often say the same; some are lost, some recorded twice."""
     spans: list[Span] = []
     for number in range(draw(st.integers(1, 4))):
         said = draw(st.lists(WORDS, min_size=2, max_size=6))
@@ -149,7 +228,11 @@ def conversations(draw: st.DrawFn) -> list[Span]:
             start = draw(st.integers(1, 30))
             if draw(st.integers(0, 5)):
                 name = f"{'abcd'[number]}{end}f"
-                spans.append(call(name, start, *said[: end - 1], answer=said[end - 1]))
+                made = call(name, start, *said[: end - 1], answer=said[end - 1], response_id=f"r{end}")
+                spans.append(made)
+                if draw(st.booleans()):
+                    named = draw(st.sampled_from([None, None, f"conversation {number}"]))
+                    spans.append(again(made, f"e{name}", conversation=named, messages=draw(st.booleans())))
     return spans
 
 
