@@ -48,6 +48,7 @@ from spangrade.evaluator.run_list import list_runs
 from spangrade.evaluator.score_methods import ScoreMethods
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.session_list import SessionSort, count_sessions, find_session_id, list_sessions
+from spangrade.evaluator.watch_methods import WatchMethods
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -107,7 +108,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     return Database(default_path() if path is None else Path(path), callbacks)
 
 
-class Database(ScoreMethods):
+class Database(ScoreMethods, WatchMethods):
     """A DuckDB file of spans, the sessions that are derived from them, and their scores.
 
     It keeps no file open between calls. Every method waits up to 5 s for another process that has the file

@@ -34,6 +34,11 @@ TOOL_DEFINITIONS = "gen_ai.tool.definitions"
 ERROR_TYPE = "error.type"
 USER_ID = "user.id"
 SERVICE_VERSION = "service.version"  # of the resource
+EVALUATION_RESULT = "gen_ai.evaluation.result"  # an event
+EVALUATION_NAME = "gen_ai.evaluation.name"
+EVALUATION_SCORE_VALUE = "gen_ai.evaluation.score.value"
+EVALUATION_SCORE_LABEL = "gen_ai.evaluation.score.label"
+EVALUATION_EXPLANATION = "gen_ai.evaluation.explanation"
 
 # gen_ai.operation.name
 INVOKE_AGENT = "invoke_agent"
@@ -50,5 +55,6 @@ TURN_INPUT = "spangrade.turn.input"  # the user's text
 TURN_OUTPUT = "spangrade.turn.output"  # the agent's text
 DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end time or later
 NOT_RECORDED = "spangrade.not_recorded"  # the last call of ours that failed, and where the agent made it
+SCOPE_OF_WATCH = "spangrade.watch"  # the instrumentation scope of what `spangrade watch` sends
 
 CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

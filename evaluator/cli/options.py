@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Annotated
 import typer
 
 from spangrade.tracer.errors import InputError
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class Format(StrEnum):
@@ -72,6 +76,25 @@ def tags_of(texts: Iterable[str]) -> dict[str, str]:
             both = f"{tags[key.strip()]} and {value}"
             raise InputError(f"--tag {key.strip()}: two values, {both}; expected one")
     return tags
+
+
+def seconds(option: str, text: str) -> float:
+    """Return a duration such as `30s`, `5m` or `1h` in seconds. Raises InputError for any other text."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise InputError(f"{option}: expected a duration such as 30s, 5m or 1h, found {text!r}")
+    return float(match[1]) * _UNITS_S[match[2]]
+
+
+def share(option: str, text: str) -> float:
+    """Return a share such as `5%` or `0.05` as a number. Raises InputError unless it is from 0 to 1."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise InputError(f"{option}: expected a share such as 5% or 0.05, found {text!r}")
+    return value
 
 
 JudgeModel = Annotated[

@@ -124,7 +124,7 @@ def _outcome_of_error(error: BaseException) -> Outcome:
     if isinstance(error, UnknownJudgeModel):
         raise error
     if isinstance(error, JudgeUnavailable | JudgeBudgetExceeded):
-        return Inconclusive(str(error))
+        return Inconclusive(str(error), over_budget=isinstance(error, JudgeBudgetExceeded))
     if isinstance(error, JudgeError):
         return Failure(str(error), by_judge=True)
     if isinstance(error, SpangradeError):

@@ -14,6 +14,7 @@ from spangrade.evaluator.derive import load, not_understood
 from spangrade.evaluator.maintenance import advice
 from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
 from spangrade.evaluator.session import Session, UnreadableSpan
+from spangrade.evaluator.watch.deliveries import given_up
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
@@ -79,6 +80,7 @@ _EXPORT = (
 _ADVICE = {
     "not_loaded": "they were damaged on disk: import the spans again from their source; delete the files, "
     "as `spangrade delete --before` does, if they are of no use",
+    "not_delivered": "repair the receiver; the verdicts themselves are in the tables `verdicts` and `scores`",
     "not_assembled": "report it, with the session's spans, to the authors of spangrade",
     "unreadable_spans": "report it, with the span's attributes, to the authors of the dialect",
     "missing_spans": _EXPORT,
@@ -127,6 +129,9 @@ def lint(store: Store, session_id: str | None = None) -> Iterator[Finding]:
     if session_id is None and (rejected := rejected_files(store.path)):
         what = f"files in {rejected[0].parent.name} that could not be loaded (first: {rejected[0].name})"
         yield Finding("not_loaded", None, what, len(rejected), (), _ADVICE["not_loaded"])
+    for kind, number, error in given_up(store) if session_id is None else ():
+        what = f"messages of `spangrade watch` ({kind}) that were given up (last: {error})"
+        yield Finding("not_delivered", None, what, number, (), _ADVICE["not_delivered"])
 
 
 def _unmeasured(session: Session, metrics: Mapping[str, Metric]) -> set[str]:

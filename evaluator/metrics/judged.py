@@ -165,9 +165,11 @@ async def _rated(session: Session, question: GoldenQuestion) -> Outcome:
     try:
         outcome: Outcome = await judge(session, question)
     except (JudgeUnavailable, JudgeBudgetExceeded) as error:
-        return _not_compared(f"the last reply differs, and {error}")
+        over_budget = isinstance(error, JudgeBudgetExceeded)
+        return _not_compared(f"the last reply differs, and {error}")._replace(over_budget=over_budget)
     if isinstance(outcome, Inconclusive):
-        return _not_compared(f"the last reply differs, and {outcome.reason}")
+        not_compared = _not_compared(f"the last reply differs, and {outcome.reason}")
+        return not_compared._replace(over_budget=outcome.over_budget)
     if not isinstance(outcome, Score):
         return outcome
     low, high = judge.bounds

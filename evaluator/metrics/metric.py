@@ -26,11 +26,12 @@ class Inconclusive(NamedTuple):
     """The spans or the reference do not determine a value.
 
     `best` is the best value that the known facts allow, None if nothing is known. If even `best` misses a
-    threshold, the metric fails.
+    threshold, the metric fails. With `over_budget` the judge was not asked because its budget is spent.
     """
 
     reason: str
     best: float | None = None
+    over_budget: bool = False
 
 
 class Failure(NamedTuple):

@@ -80,7 +80,7 @@ async def said_later(_: Session) -> Outcome:
     ("error", "outcome"),
     [
         (JudgeUnavailable("no key"), Inconclusive("no key")),
-        (JudgeBudgetExceeded("all spent"), Inconclusive("all spent")),
+        (JudgeBudgetExceeded("all spent"), Inconclusive("all spent", over_budget=True)),
         (JudgeError("it answered nonsense"), Failure("it answered nonsense", by_judge=True)),
     ],
 )

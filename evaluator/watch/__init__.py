@@ -1,0 +1,1 @@
+"""Grading sessions as they happen: `spangrade watch`."""

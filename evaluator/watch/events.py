@@ -1,0 +1,99 @@
+"""Outcomes as OpenTelemetry events, `gen_ai.evaluation.result`, each on the span that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.metrics import Failure, Inconclusive, Outcome, Score
+from spangrade.evaluator.session import Session
+from spangrade.tracer import semconv
+
+_LABELS = {True: "pass", False: "fail", None: None}
+
+
+class _Recorded(Protocol):
+    @property
+    def trace_id(self) -> str: ...
+    @property
+    def span_id(self) -> str | None: ...
+
+
+class Place(NamedTuple):
+    """A span, or with `span_id` None a trace."""
+
+    trace_id: str
+    span_id: str | None
+
+
+def events_of(session: Session, grade: Grade, names: Collection[str]) -> list[dict[str, Any]]:
+    """Return the events of the outcomes of some metrics, as JSON values.
+
+    `trace_id` and `span_id` are those of the first span of a score's evidence, else those of the agent's run
+    in the last turn.
+    """
+    places = {place.span_id: place for place in _places(session)}
+    default = _run_of_last_turn(session)
+    events = []
+    for name, outcome in grade.outcomes.items():
+        attributes = _attributes(name, outcome) if name in names else None
+        if attributes is None:
+            continue
+        evidence = outcome.evidence if isinstance(outcome, Score) else ()
+        place = next((places[span_id] for span_id in evidence if span_id in places), default)
+        common = {
+            semconv.CONVERSATION_ID: session.session_id,
+            "spangrade.verdict": grade.verdict.value,
+            **({} if grade.question_id is None else {semconv.QUESTION_ID: grade.question_id}),
+        }
+        events.append(
+            {"trace_id": place.trace_id, "span_id": place.span_id, "attributes": attributes | common}
+        )
+    return events
+
+
+def _attributes(name: str, outcome: Outcome) -> dict[str, Any] | None:
+    """Return the attributes of an outcome's event; None if there is no event for it."""
+    attributes: dict[str, Any] = {semconv.EVALUATION_NAME: name}
+    if isinstance(outcome, Score):
+        attributes[semconv.EVALUATION_SCORE_VALUE] = outcome.value
+        label, explanation = _LABELS[outcome.passed], outcome.reason
+    elif isinstance(outcome, Inconclusive):
+        label, explanation = "inconclusive", outcome.reason
+    elif isinstance(outcome, Failure):
+        label, explanation = "error", outcome.error
+        attributes[semconv.ERROR_TYPE] = "judge_failure" if outcome.by_judge else "metric_failure"
+    else:
+        return None
+    if label is not None:
+        attributes[semconv.EVALUATION_SCORE_LABEL] = label
+    if explanation:
+        attributes[semconv.EVALUATION_EXPLANATION] = explanation
+    return attributes
+
+
+def _places(session: Session) -> Iterator[Place]:
+    kinds: tuple[Iterable[_Recorded], ...] = (
+        session.trajectory,
+        session.tool_interactions,
+        session.requested_calls,
+        session.llm_calls,
+        session.errors,
+    )
+    for records in kinds:
+        for record in records:
+            yield Place(record.trace_id, record.span_id)
+
+
+def _run_of_last_turn(session: Session) -> Place:
+    if not session.turns:
+        return next(_places(session), Place("", None))
+    last = session.turns[-1]
+    runs = [step for step in session.trajectory if step.turn == last.turn and step.kind == "agent"]
+    calls = [call for call in session.llm_calls if call.turn == last.turn]
+    records: tuple[_Recorded, ...] = (*runs, *calls)
+    for record in records:
+        if record.span_id:
+            return Place(record.trace_id, record.span_id)
+    return Place(last.trace_ids[-1] if last.trace_ids else "", None)

@@ -1,0 +1,124 @@
+"""Which sessions are to be graded, and since when each of them has been idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from hashlib import blake2b
+from typing import NamedTuple
+
+from spangrade.evaluator.derive.sync import noted
+from spangrade.evaluator.session import Session
+from spangrade.evaluator.watch.tables import sql
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column
+
+
+class Waiting(NamedTuple):
+    """A session that is to be graded: its last arrival, and since when nothing has arrived for it."""
+
+    seq: int
+    idle_since_ns: int
+
+
+class Progress:
+    """The sessions that are to be graded by some gates.
+
+    A session waits until nothing has arrived for it for `idle_ns`. When something arrived is known to the
+    time between two calls of `look`; if the last call is longer ago than `idle_ns`, as after a restart, the
+    end of the session's last span counts. `includes(session_id, start_ns)` returns whether a session is
+    graded at all.
+    """
+
+    def __init__(self, gates: str, idle_ns: int, includes: Callable[[str, int | None], bool]) -> None:
+        self._gates = gates
+        self._idle_ns = idle_ns
+        self._includes = includes
+        self._waiting: dict[str, Waiting] = {}
+        self._seq: int | None = None  # arrivals up to here are in `_waiting`
+        self._last_look: tuple[int, int] | None = None  # the last arrival then, and the time
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def is_current(self, store: Store, now_ns: int) -> bool:
+        """Return whether nothing was derived since the last look, and look is not needed."""
+        if self._seq is None or self._seq != _derived_up_to(store):
+            return False
+        self._last_look = self._seq, now_ns
+        return True
+
+    def look(self, store: Store, now_ns: int) -> None:
+        """Take in the sessions for which something has arrived since the last look."""
+        derived = _derived_up_to(store)
+        last_seq, last_ns = self._last_look or self._look_before_restart(store)
+        arrived = [
+            (session_id, seq)
+            for session_id, seq, start_ns in store.query(
+                sql("arrived"), {"seq": self._seq or 0, "gates": self._gates}
+            )
+            if self._includes(session_id, start_ns)
+        ]
+        # Until they are read again, sessions in `unfinished` are not what their spans say.
+        unfinished = noted(store)
+        recent = last_ns is not None and now_ns - last_ns <= self._idle_ns
+        is_new = {session_id for session_id, seq in arrived if recent and seq > last_seq}
+        ends = _ends(store, (session_id for session_id, _ in arrived if session_id not in is_new))
+        for session_id, seq in arrived:
+            known = self._waiting.get(session_id)
+            if session_id in unfinished or (known is not None and known.seq >= seq):
+                continue
+            since = now_ns if session_id in is_new else min(now_ns, ends.get(session_id, now_ns))
+            self._waiting[session_id] = Waiting(seq, since)
+        for session_id in unfinished & self._waiting.keys():
+            del self._waiting[session_id]
+        if not unfinished:
+            self._seq = derived
+        self._last_look = derived, now_ns
+        if last_seq != derived:
+            store.query("DELETE FROM watch_progress WHERE gates = $gates", {"gates": self._gates})
+            store.query(
+                "INSERT INTO watch_progress VALUES ($gates, $seq, $now)",
+                {"gates": self._gates, "seq": derived, "now": now_ns},
+            )
+
+    def idle(self, now_ns: int, limit: int, without: Container[str] = ()) -> dict[str, Waiting]:
+        """Return at most so many sessions that are idle, those that became so first."""
+        ready = [
+            (waiting.idle_since_ns, session_id)
+            for session_id, waiting in self._waiting.items()
+            if now_ns - waiting.idle_since_ns >= self._idle_ns and session_id not in without
+        ]
+        return {session_id: self._waiting[session_id] for _, session_id in sorted(ready)[:limit]}
+
+    def finish(self, sessions: Mapping[str, Waiting]) -> None:
+        """Forget sessions that were graded, or that are gone, unless something has arrived since."""
+        for session_id, waiting in sessions.items():
+            if self._waiting.get(session_id) == waiting:
+                del self._waiting[session_id]
+
+    def _look_before_restart(self, store: Store) -> tuple[int, int | None]:
+        rows = store.query(
+            "SELECT seq, time_ns FROM watch_progress WHERE gates = $gates", {"gates": self._gates}
+        )
+        return (rows[0][0], rows[0][1]) if rows else (0, None)
+
+
+def content_of(session: Session) -> str:
+    """Return a digest of a session: the same as long as the same is known of it."""
+    return blake2b(repr(session).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def contents(store: Store, gates: str, session_ids: Iterable[str]) -> dict[str, str]:
+    """Return the digests with which sessions were graded last, by session."""
+    wanted = arrow_column("session_id", list(session_ids))
+    return dict(store.query(sql("contents"), {"gates": gates}, wanted=wanted))
+
+
+def _derived_up_to(store: Store) -> int:
+    rows = store.query("SELECT seq FROM derived.progress")
+    return int(rows[0][0]) if rows else 0
+
+
+def _ends(store: Store, session_ids: Iterable[str]) -> dict[str, int]:
+    wanted = arrow_column("session_id", list(session_ids))
+    return dict(store.query(sql("ends"), wanted=wanted))

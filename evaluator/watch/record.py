@@ -1,0 +1,144 @@
+"""Writing what `spangrade watch` graded: scores, progress, messages and totals in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import nanoarrow as na
+
+from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.policy import MetricPlan, Verdict
+from spangrade.evaluator.grading.run_details import RunDetails
+from spangrade.evaluator.metrics import Metric, load_metrics
+from spangrade.evaluator.pipeline import insert_run
+from spangrade.evaluator.run import JudgeUsage, Run
+from spangrade.evaluator.session import Session
+from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, add
+from spangrade.evaluator.watch.events import events_of
+from spangrade.evaluator.watch.gates import Gates
+from spangrade.evaluator.watch.progress import Waiting, contents
+from spangrade.evaluator.watch.totals import add_to_totals
+from spangrade.evaluator.watch.webhook import failed_session, message_id
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows
+
+_WATCHED = {
+    "session_id": na.string(),
+    "gates": na.string(),
+    "content": na.string(),
+    "seq": na.int64(),
+    "run_id": na.string(),
+    "verdict": na.string(),
+    "graded_ns": na.int64(),
+}
+
+
+class Graded(NamedTuple):
+    """A session that was graded: its content's digest and its last arrival when it was read."""
+
+    session: Session
+    content: str
+    seq: int
+    grade: Grade
+
+
+class Channels(NamedTuple):
+    """Where verdicts are sent."""
+
+    webhook: bool = False
+    otlp: bool = False
+
+
+def record(
+    store: Store,
+    gates: Gates,
+    run_id: str,
+    graded: Iterable[Graded],
+    judge: JudgeUsage | None,
+    channels: Channels,
+    now_ns: int,
+) -> Run:
+    """Write the grades of sessions as a run, all or none; return the run.
+
+    Left out are sessions that were deleted meanwhile, and those that another process has graded with the same
+    content.
+    """
+    plan = MetricPlan.of(gates.metrics, load_metrics(), gates.without, gates.judge.threshold)
+    metrics = {metric.name: metric for metric in (*plan.gates, *plan.requested)}
+    run = Run(run_id, gates.dataset, gates=(), thresholds=plan.thresholds)
+    run.judge = judge
+    with store.transaction():
+        new = _still_to_write(store, gates, list(graded))
+        for one in new:
+            run.add(one.grade)
+        if judge is not None and judge.spent.calls:
+            store.query(
+                "INSERT INTO watch_spending VALUES ($now, $calls, $cost)",
+                {"now": now_ns, "calls": judge.spent.calls, "cost": judge.spent.cost_usd},
+            )
+        if new:
+            answered = {one.grade.question_id for one in new}
+            questions = [q for q in gates.questions.golden_questions if q.id in answered]
+            details = RunDetails(tags={"watch": gates.key}, metrics=plan.metrics)
+            insert_run(store, run, gates.texts, questions, details)
+            _insert_progress(store, gates, run_id, new, now_ns)
+            add(store, _messages(new, gates, metrics, channels, run_id, now_ns), now_ns)
+            add_to_totals(store, [(one.session, one.grade) for one in new], metrics, now_ns)
+    return run
+
+
+def record_unchanged(store: Store, gates: str, sessions: Mapping[str, Waiting]) -> None:
+    """Note the last arrivals of sessions that these left as they were when they were graded."""
+    rows = [(session_id, waiting.seq) for session_id, waiting in sessions.items()]
+    if rows:
+        store.query(
+            "UPDATE watched SET seq = incoming.seq FROM incoming "
+            "WHERE watched.session_id = incoming.session_id AND watched.gates = $gates "
+            "AND watched.seq = (SELECT max(seq) FROM watched AS other "
+            "WHERE other.session_id = incoming.session_id AND other.gates = $gates)",
+            {"gates": gates},
+            incoming=arrow_rows(rows, {"session_id": na.string(), "seq": na.int64()}),
+        )
+
+
+def _still_to_write(store: Store, gates: Gates, graded: Sequence[Graded]) -> list[Graded]:
+    ids = [one.session.session_id for one in graded]
+    known = contents(store, gates.key, ids)
+    present = {
+        session_id
+        for (session_id,) in store.query(
+            "SELECT session_id FROM derived.sessions SEMI JOIN wanted USING (session_id)",
+            wanted=arrow_column("session_id", ids),
+        )
+    }
+    return [
+        one
+        for one in graded
+        if one.session.session_id in present and known.get(one.session.session_id) != one.content
+    ]
+
+
+def _insert_progress(store: Store, gates: Gates, run_id: str, graded: Sequence[Graded], now_ns: int) -> None:
+    rows = [
+        (one.session.session_id, gates.key, one.content, one.seq, run_id, one.grade.verdict.value, now_ns)
+        for one in graded
+    ]
+    store.query("INSERT INTO watched BY NAME FROM incoming", incoming=arrow_rows(rows, _WATCHED))
+
+
+def _messages(
+    graded: Sequence[Graded],
+    gates: Gates,
+    metrics: Mapping[str, Metric],
+    channels: Channels,
+    run_id: str,
+    now_ns: int,
+) -> Iterable[tuple[str, str, str, dict[str, object]]]:
+    for session, content, _, grade in graded:
+        name = message_id(session.session_id, content, gates.key)
+        if channels.webhook and grade.verdict is Verdict.FAILED:
+            body = failed_session(session, grade, metrics, run_id, now_ns)
+            yield name, WEBHOOK, session.session_id, body
+        if channels.otlp and (events := events_of(session, grade, metrics)):
+            yield name, OTLP, session.session_id, {"time_ns": now_ns, "events": events}

@@ -1,0 +1,44 @@
+-- The sessions that `watch` has graded: a row per grading. `scores` and `verdicts` of the same run are written in the
+-- same transaction.
+CREATE TABLE IF NOT EXISTS watched (
+    session_id  VARCHAR NOT NULL,
+    gates       VARCHAR NOT NULL,  -- digest of what the session was graded by
+    content     VARCHAR NOT NULL,  -- digest of the session as it was
+    seq         BIGINT NOT NULL,   -- its last arrival then
+    run_id      VARCHAR NOT NULL,
+    verdict     VARCHAR NOT NULL,
+    graded_ns   BIGINT NOT NULL
+);
+-- How far `watch` has looked for new arrivals, and when.
+CREATE TABLE IF NOT EXISTS watch_progress (
+    gates    VARCHAR NOT NULL,
+    seq      BIGINT NOT NULL,
+    time_ns  BIGINT NOT NULL
+);
+-- What is still to be sent: a row is deleted once the receiver has accepted it.
+CREATE TABLE IF NOT EXISTS deliveries (
+    id           VARCHAR NOT NULL,  -- the same for the same session, content and gates
+    kind         VARCHAR NOT NULL,  -- webhook or otlp
+    session_id   VARCHAR NOT NULL,
+    body         VARCHAR NOT NULL,  -- JSON
+    attempts     INTEGER NOT NULL,
+    next_ns      BIGINT,            -- the time of the next attempt; NULL: given up
+    last_error   VARCHAR
+);
+-- The metrics that `watch` exports, counted since the first session that it graded.
+CREATE TABLE IF NOT EXISTS watch_totals (
+    name        VARCHAR NOT NULL,
+    attributes  VARCHAR NOT NULL,  -- JSON
+    start_ns    BIGINT NOT NULL,
+    count       BIGINT NOT NULL,
+    sum         DOUBLE NOT NULL,
+    min         DOUBLE,            -- NULL: a counter
+    max         DOUBLE,
+    buckets     BIGINT[]
+);
+-- What the judge was asked and cost, a row per batch of sessions.
+CREATE TABLE IF NOT EXISTS watch_spending (
+    time_ns   BIGINT NOT NULL,
+    calls     BIGINT NOT NULL,
+    cost_usd  DOUBLE            -- NULL: unknown
+);

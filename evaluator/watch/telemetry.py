@@ -1,0 +1,194 @@
+"""Verdicts as OpenTelemetry, sent as the standard variables OTEL_EXPORTER_OTLP_* say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from spangrade.evaluator.watch.deliveries import Delivery, Outcome
+from spangrade.evaluator.watch.totals import INSTRUMENTS, Key, Total, attributes_of, bounds_of
+from spangrade.tracer import semconv
+from spangrade.tracer.errors import InputError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk._logs import ReadableLogRecord
+    from opentelemetry.sdk._logs.export import LogRecordExporter
+    from opentelemetry.sdk.metrics.export import Metric, MetricExporter
+    from opentelemetry.sdk.resources import Resource
+
+_TIMEOUT_MS = 10_000.0
+
+
+class Telemetry:
+    """Sends events and metrics over OTLP, by gRPC or HTTP.
+
+    The exporters repeat an attempt on their own, for at most OTEL_EXPORTER_OTLP_TIMEOUT (10 s). Raises
+    InputError for an unknown protocol.
+    """
+
+    def __init__(self) -> None:
+        self._logs = _log_exporter()
+        self._metrics = _metric_exporter()
+        self._resource = _resource()
+
+    def send_events(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
+        """Send the events of deliveries in one request; either all are accepted or none."""
+        from opentelemetry.sdk._logs.export import LogRecordExportResult
+
+        records = [record for delivery in deliveries for record in self._records(orjson.loads(delivery.body))]
+        accepted = self._logs.export(records) is LogRecordExportResult.SUCCESS
+        return [
+            Outcome(one, "" if accepted else "the OTLP endpoint refused the events") for one in deliveries
+        ]
+
+    def send_metrics(self, totals: Mapping[Key, Total], now_ns: int) -> bool:
+        """Send totals; return whether they were accepted. What was refused is in the next ones too."""
+        from opentelemetry.sdk.metrics.export import (
+            MetricExportResult,
+            MetricsData,
+            ResourceMetrics,
+            ScopeMetrics,
+        )
+
+        scope = ScopeMetrics(_scope(), metrics_of(totals, now_ns), "")
+        exported = self._metrics.export(
+            MetricsData([ResourceMetrics(self._resource, [scope], "")]), timeout_millis=_TIMEOUT_MS
+        )
+        return exported is MetricExportResult.SUCCESS
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._logs.shutdown()  # type: ignore[no-untyped-call]
+        self._metrics.shutdown()
+
+    def _records(self, body: Mapping[str, Any]) -> list[ReadableLogRecord]:
+        from opentelemetry._logs import LogRecord
+        from opentelemetry.sdk._logs import ReadableLogRecord
+
+        time_ns = body["time_ns"]
+        return [
+            ReadableLogRecord(
+                LogRecord(
+                    timestamp=time_ns,
+                    observed_timestamp=time_ns,
+                    context=_context(event["trace_id"], event["span_id"]),
+                    event_name=semconv.EVALUATION_RESULT,
+                    attributes=event["attributes"],
+                ),
+                self._resource,
+                _scope(),
+            )
+            for event in body["events"]
+        ]
+
+
+def metrics_of(totals: Mapping[Key, Total], now_ns: int) -> list[Metric]:
+    """Return totals as metrics: cumulative, since the first session that was graded."""
+    from opentelemetry.sdk.metrics.export import (
+        AggregationTemporality,
+        Histogram,
+        HistogramDataPoint,
+        Metric,
+        NumberDataPoint,
+        Sum,
+    )
+
+    metrics = []
+    for name, unit, description in INSTRUMENTS.values():
+        counters: list[NumberDataPoint] = []
+        histograms: list[HistogramDataPoint] = []
+        for key, total in totals.items():
+            if key[0] != name:
+                continue
+            attributes, times = attributes_of(key), (total.start_ns, now_ns)
+            if total.buckets is None:
+                counters.append(NumberDataPoint(attributes, *times, total.count))
+            else:
+                histograms.append(
+                    HistogramDataPoint(
+                        attributes,
+                        *times,
+                        total.count,
+                        total.sum,
+                        total.buckets,
+                        bounds_of(name, len(total.buckets)),
+                        total.min or 0.0,
+                        total.max or 0.0,
+                    )
+                )
+        cumulative = AggregationTemporality.CUMULATIVE
+        if counters:
+            metrics.append(Metric(name, description, unit, Sum(counters, cumulative, is_monotonic=True)))
+        if histograms:
+            metrics.append(Metric(name, description, unit, Histogram(histograms, cumulative)))
+    return metrics
+
+
+def _log_exporter() -> LogRecordExporter:
+    if _protocol("LOGS") == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as OverGRPC
+
+        return OverGRPC()
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as OverHTTP
+
+    return OverHTTP()
+
+
+def _metric_exporter() -> MetricExporter:
+    if _protocol("METRICS") == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as OverGRPC
+
+        return OverGRPC()
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as OverHTTP
+
+    return OverHTTP()
+
+
+def _protocol(signal: str) -> str:
+    names = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    name, protocol = next(((n, os.environ[n]) for n in names if os.environ.get(n)), ("", "http/protobuf"))
+    if protocol not in ("grpc", "http/protobuf"):
+        raise InputError(f"{name} is {protocol!r}: use grpc or http/protobuf")
+    return protocol
+
+
+def _resource() -> Resource:
+    """Return our resource: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence."""
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    return Resource({"service.name": "spangrade"}).merge(OTELResourceDetector().detect())
+
+
+def _scope() -> Any:
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    from spangrade import __version__
+
+    return InstrumentationScope(semconv.SCOPE_OF_WATCH, __version__)
+
+
+def _context(trace_id: str, span_id: str | None) -> Any:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+    return set_span_in_context(
+        NonRecordingSpan(
+            SpanContext(
+                _integer(trace_id),
+                _integer(span_id or ""),
+                is_remote=True,
+                trace_flags=TraceFlags.get_default(),
+            )
+        ),
+        Context(),
+    )
+
+
+def _integer(hex_id: str) -> int:
+    try:
+        return int(hex_id, 16)
+    except ValueError:  # empty, or an id that is not OpenTelemetry's
+        return 0

@@ -1,0 +1,326 @@
+"""Grading sessions as they become idle, beside the processes that write them.
+
+The database is open in short windows only: to derive, to read a batch of sessions, to write what they were
+graded. Nothing that matters is kept in memory alone, so that the process can be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+from spangrade.evaluator.derive import load_sessions, stale
+from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.judge.choice import use_judge_of_run
+from spangrade.evaluator.judge.options import judge_of_run
+from spangrade.evaluator.judge.run import Spent, spent_since
+from spangrade.evaluator.metrics import Inconclusive
+from spangrade.evaluator.pipeline import RUN_WAIT_S
+from spangrade.evaluator.run import JudgeUsage, Run
+from spangrade.evaluator.session import Session
+from spangrade.evaluator.watch import deliveries
+from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, Counts
+from spangrade.evaluator.watch.gates import Gates
+from spangrade.evaluator.watch.progress import Progress, content_of, contents
+from spangrade.evaluator.watch.record import Channels, Graded, record, record_unchanged
+from spangrade.evaluator.watch.tables import create_tables
+from spangrade.evaluator.watch.telemetry import Telemetry
+from spangrade.evaluator.watch.totals import read_totals
+from spangrade.evaluator.watch.webhook import Webhook
+from spangrade.evaluator.windows import derive_in_windows
+from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
+from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.spool import waiting
+
+BATCH = 200  # sessions that are read, graded and written at once
+# With a judge. Its use is saved with the scores: if the process is killed, that of one batch is not in the
+# day's budget. The answers are in the cache.
+JUDGED_BATCH = 20
+_MESSAGES = 100  # sent between two windows
+_EVENTS = 50  # deliveries of events in one request
+_DAY_NS = 86_400 * 10**9
+
+_log = logging.getLogger("spangrade")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to watch.
+
+    `idle_s` is for how long nothing has arrived for a session that is graded; every `every_s` seconds the
+    database is looked at. `since_ns` is when a session must have started at the earliest, `sample` the share
+    of the sessions that is graded, from 0 to 1.
+    """
+
+    db: Path
+    gates: Gates
+    idle_s: float = 300.0
+    every_s: float = 30.0
+    since_ns: int | None = None
+    sample: float = 1.0
+
+
+class Summary(NamedTuple):
+    """What was graded since the start, and what is waiting or was given up."""
+
+    verdicts: Mapping[str, int]
+    waiting: int
+    deferred: int
+    messages: Mapping[str, Counts]
+
+    def __str__(self) -> str:
+        """Return it in one line: `3 sessions graded: 2 passed, 1 failed; 1 waiting; webhook: 1 given up`."""
+        total = sum(self.verdicts.values())
+        counts = ", ".join(f"{number} {verdict}" for verdict, number in self.verdicts.items())
+        text = f"{total} {'session' if total == 1 else 'sessions'} graded{': ' if counts else ''}{counts}"
+        if self.waiting:
+            text += f"; {self.waiting} waiting until they are idle"
+        if self.deferred:
+            text += f"; {self.deferred} waiting for tomorrow's budget of the judge"
+        for kind, (unsent, given_up) in sorted(self.messages.items()):
+            parts = [f"{unsent} unsent"] * bool(unsent) + [f"{given_up} given up"] * bool(given_up)
+            text += f"; {kind}: {', '.join(parts)}" if parts else ""
+        return text
+
+
+class Watch:
+    """Grades the sessions of a database as they become idle, each once for its content.
+
+    `clock` returns the time in nanoseconds since the epoch. `on_problem` is called with what is odd about a
+    dataset's rows.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        webhook: Webhook | None = None,
+        telemetry: Telemetry | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        on_problem: Callable[[Problem], None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._webhook = webhook
+        self._telemetry = telemetry
+        self._clock = clock
+        self._on_problem = on_problem
+        self._channels = Channels(webhook is not None, telemetry is not None)
+        self._progress = Progress(settings.gates.key, int(settings.idle_s * 1e9), self._includes)
+        self._verdicts: Counter[str] = Counter()
+        self._deferred: set[str] = set()  # until the day ends
+        self._day = 0
+        self._totals_sent = False
+        self._has_tables = False
+
+    def run(self, stop: threading.Event, on_round: Callable[[Summary], None] = lambda _: None) -> None:
+        """Watch until `stop` is set; `on_round` is called after each look that graded a session.
+
+        If the database stays locked, or something cannot be read or written, the next look tries again.
+        """
+        while not stop.is_set():
+            before = self._verdicts.total()
+            try:
+                summary = self.round(stop)
+            except (SpangradeError, duckdb.Error, OSError) as error:
+                _log.warning("%s", str(error).splitlines()[0] if str(error) else type(error).__name__)
+            else:
+                if self._verdicts.total() > before:
+                    on_round(summary)
+            stop.wait(self._settings.every_s)
+
+    def round(self, stop: threading.Event | None = None) -> Summary:
+        """Grade all sessions that are idle, send what is to be sent, and return the summary.
+
+        With `stop` set it ends after the batch in progress. Raises StoreError if there is no database or it
+        cannot be used.
+        """
+        stop = stop or threading.Event()
+        self._look()
+        if self._day != (today := self._clock() // _DAY_NS):
+            self._deferred.clear()
+            self._day = today
+        while not stop.is_set() and self._grade_batch():
+            pass
+        self._send(stop)
+        return self.summary()
+
+    def summary(self) -> Summary:
+        """Return what was graded since the start, and what waits; empty if there is no database yet."""
+        counts: dict[str, Counts] = {}
+        if self._settings.db.exists():
+            with self._open() as store:
+                self._create_tables(store)
+                counts = deliveries.counts(store)
+        idle = len(self._progress) - len(self._deferred)
+        return Summary(dict(self._verdicts), idle, len(self._deferred), counts)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._telemetry is not None:
+            self._telemetry.close()
+
+    def _open(self) -> Store:
+        return Store.open(self._settings.db, wait_s=RUN_WAIT_S)
+
+    def _look(self) -> None:
+        """Load the spool, derive, and find the sessions for which something has arrived."""
+        db = self._settings.db
+        if not db.exists() and not waiting(db):
+            raise StoreError(f"{db}: no such database: start `spangrade collect`, or import spans first")
+        try:
+            with Store.open(db, read_only=True, wait_s=RUN_WAIT_S) as store:
+                if not (stale(store) or waiting(db)) and self._progress.is_current(store, self._clock()):
+                    return
+        except OldSchemaError:
+            pass
+        except StoreError:  # nothing but a spool is there yet
+            if db.exists():
+                raise
+        derive_in_windows(partial(Store.open, db, wait_s=RUN_WAIT_S), spool=True)
+        with self._open() as store:
+            self._create_tables(store)
+            self._progress.look(store, self._clock())
+
+    def _create_tables(self, store: Store) -> None:
+        if not self._has_tables:
+            create_tables(store)
+            self._has_tables = True
+
+    def _includes(self, session_id: str, start_ns: int | None) -> bool:
+        since_ns = self._settings.since_ns
+        if since_ns is not None and start_ns is not None and start_ns < since_ns:
+            return False
+        return is_sampled(session_id, self._settings.sample)
+
+    def _grade_batch(self) -> bool:
+        """Grade a batch of idle sessions; return whether there was any."""
+        gates = self._settings.gates
+        now_ns = self._clock()
+        size = JUDGED_BATCH if gates.asks_judge else BATCH
+        if not self._progress.idle(now_ns, 1, self._deferred):
+            return False
+        with self._open() as store:
+            self._progress.look(store, now_ns)
+            idle = self._progress.idle(now_ns, size, self._deferred)
+            sessions = {one.session_id: one for one in load_sessions(store, list(idle))}
+            known = contents(store, gates.key, idle)
+            spent = spent_since_day_began(store, now_ns)
+        digests = {name: content_of(session) for name, session in sessions.items()}
+        changed = [session for name, session in sessions.items() if known.get(name) != digests[name]]
+        if gates.queries:
+            with Store.open(self._settings.db, confined=True, wait_s=RUN_WAIT_S) as store:
+                for query in gates.queries:
+                    query.try_run(store)
+        grades, judge = self._grades(changed, spent)
+        deferred = {name for name, one in grades.items() if _lacks_budget(one)}
+        graded = [
+            Graded(sessions[name], digests[name], idle[name].seq, one)
+            for name, one in grades.items()
+            if name not in deferred
+        ]
+        unchanged = {name: idle[name] for name in sessions if known.get(name) == digests[name]}
+        with self._open() as store:
+            run = record(store, gates, uuid.uuid4().hex, graded, judge, self._channels, self._clock())
+            record_unchanged(store, gates.key, unchanged)
+        self._count(run)
+        self._deferred |= deferred
+        self._progress.finish({name: one for name, one in idle.items() if name not in deferred})
+        return bool(idle)
+
+    def _grades(self, sessions: list[Session], spent: Spent) -> tuple[dict[str, Grade], JudgeUsage]:
+        """Grade sessions with what is left of the judge's budget of the day."""
+        gates = self._settings.gates
+        options = gates.judge
+        if options.max_calls is not None:
+            options = replace(options, max_calls=max(0, options.max_calls - spent.calls))
+        if options.max_cost_usd is not None:  # of an unknown price nothing more may be spent
+            left = 0.0 if spent.cost_usd is None else max(0.0, options.max_cost_usd - spent.cost_usd)
+            options = replace(options, max_cost_usd=left)
+        judge = judge_of_run(options)
+        before = judge.spent
+        with use_judge_of_run(judge):
+            grades = gates.grades(sessions, self._on_problem)
+        return grades, JudgeUsage(judge.name, spent_since(before, judge.spent))
+
+    def _count(self, run: Run) -> None:
+        self._verdicts.update({verdict.value: number for verdict, number in run.verdicts.items() if number})
+        self._totals_sent &= not run.sessions
+
+    def _send(self, stop: threading.Event) -> None:
+        """Send the messages that are due, and the metrics if they changed."""
+        if self._webhook is not None:
+            self._send_messages(self._webhook, stop)
+        if self._telemetry is not None:
+            self._send_events(self._telemetry, stop)
+            self._send_metrics(self._telemetry)
+
+    def _send_messages(self, webhook: Webhook, stop: threading.Event) -> None:
+        accepted = True
+        while accepted and not stop.is_set():
+            with self._open() as store:
+                due = deliveries.due(store, WEBHOOK, self._clock(), _MESSAGES)
+            outcomes = []
+            for one in due:
+                outcomes.append(webhook.send(one, self._clock()))
+                accepted = not outcomes[-1].error or outcomes[-1].reached
+                if not accepted or stop.is_set():  # the others would wait for the same time-out
+                    break
+            self._record(outcomes)
+            accepted &= bool(due)
+
+    def _send_events(self, telemetry: Telemetry, stop: threading.Event) -> None:
+        accepted = True
+        while accepted and not stop.is_set():
+            with self._open() as store:
+                due = deliveries.due(store, OTLP, self._clock(), _EVENTS)
+            outcomes = telemetry.send_events(due) if due else []
+            self._record(outcomes)
+            accepted = bool(outcomes) and not outcomes[0].error
+
+    def _send_metrics(self, telemetry: Telemetry) -> None:
+        if self._totals_sent:
+            return
+        with self._open() as store:
+            totals = read_totals(store)
+        self._totals_sent = not totals or telemetry.send_metrics(totals, self._clock())
+
+    def _record(self, outcomes: list[deliveries.Outcome]) -> None:
+        if not outcomes:
+            return
+        with self._open() as store:
+            deliveries.record(store, outcomes, self._clock())
+        for error in sorted({outcome.error for outcome in outcomes if outcome.error}):
+            _log.warning("%s", error)
+
+
+def is_sampled(session_id: str, share: float) -> bool:
+    """Return whether a session is in a sample: the same ones each time, and more of them in a larger one."""
+    digest = blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+def _lacks_budget(grade: Grade) -> bool:
+    return any(isinstance(one, Inconclusive) and one.over_budget for one in grade.outcomes.values())
+
+
+def spent_since_day_began(store: Store, now_ns: int) -> Spent:
+    """Return the judge's calls and cost since the day (UTC) began; a cost that is unknown in part is None."""
+    rows = store.query(
+        "SELECT coalesce(sum(calls), 0)::BIGINT, "
+        "CASE WHEN count(*) = count(cost_usd) THEN coalesce(sum(cost_usd), 0)::DOUBLE END "
+        "FROM watch_spending WHERE time_ns >= $day",
+        {"day": now_ns - now_ns % _DAY_NS},
+    )
+    return Spent(calls=rows[0][0], cost_usd=rows[0][1])

@@ -1,0 +1,57 @@
+"""`spangrade watch` on the command line."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Spangrade
+from watching import BAD, GATE, OK, add, verdicts
+
+
+def test_once_grades_what_is_idle_and_exits_with_0(tmp_path: Path, spangrade: Spangrade) -> None:
+    db = tmp_path / "s.duckdb"
+    add(db, [("good", OK), ("bad", BAD)])
+    for printed in ("2 sessions graded: 1 passed, 1 failed", "0 sessions graded"):
+        done = spangrade("watch", "--db", db, "--metric", GATE, "--once")
+        assert (done.code, done.out, done.err) == (0, [printed], [])
+    assert verdicts(db) == [("bad", "failed"), ("good", "passed")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "nothing to grade by: expected a dataset, or a gate (--metric NAME>=T)"),
+        (("--idle", "soon"), "--idle: expected a duration such as 30s, 5m or 1h, found 'soon'"),
+        (("--sample", "150%"), "--sample: expected a share such as 5% or 0.05, found '150%'"),
+        (("--metric", GATE, "--once"), "s.duckdb: no such database: start `spangrade collect`, or import"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_exit_code_2(
+    tmp_path: Path,
+    spangrade: Spangrade,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = spangrade("watch", "--db", "s.duckdb", *options)
+    assert (done.code, done.out, len(done.err)) == (2, [], 1)
+    assert message in done.err[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_a_summary_and_exit_code_0(tmp_path: Path, number: signal.Signals) -> None:
+    db = tmp_path / "s.duckdb"
+    add(db, [("bad", BAD)])
+    command = [sys.executable, "-m", "spangrade", "watch", "--db", str(db), "--metric", GATE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        graded = process.stdout.readline()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert graded.endswith(" 1 session graded: 1 failed\n")
+    assert (process.returncode, out) == (0, "1 session graded: 1 failed\n")
+    assert err == f"watching {db}: sessions are graded when idle for 5m\n"
