@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from spangrade.converters.spans.flattened import numbered
-from spangrade.converters.spans.messages import message_of
+from spangrade.converters.spans.messages import is_of_system, message_of
 from spangrade.converters.spans.values import either, objects, parse_json, text
 from spangrade.tracer.canonical_json import canonical
 
@@ -64,8 +64,9 @@ def instructions(value: Any, messages: Any = None) -> str | None:
 def of_messages(messages: Any) -> str | None:
     """Return the text of the system messages that a list of messages begins with; None without any."""
     texts = []
-    for message in map(message_of, messages if isinstance(messages, list) else ()):
-        if message is None or message.role != "system":
+    for listed in messages if isinstance(messages, list) else ():
+        message = message_of(listed) if is_of_system(listed) else None
+        if message is None:
             break
         if message.text:
             texts.append(message.text)

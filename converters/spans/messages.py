@@ -15,6 +15,10 @@ _CALLS = frozenset({"tool_call", "tool_use", "function_call", "function"})
 _SERVER_CALLS = ("server_tool_call", "server_tool_use")
 _CODE_TOOLS = ("code_interpreter", "code_execution", "bash_code_execution")
 _RESULTS = frozenset({"tool_call_response", "tool_result", "function_call_output"})
+_ITEMS = _CALLS | _RESULTS  # of OpenAI's Responses, which have no role
+_NUMBERS = (bool, int, float)
+_ARGUMENT_KEYS = ("arguments", "input", "args")
+_RESULT_KEYS = ("response", "result", "output", "content")
 # Texts of role user that frameworks write: ADK about another agent's work, crewAI about a task.
 _INJECTED = ("For context:", "\nCurrent Task:")
 
@@ -46,22 +50,22 @@ class Exchange(NamedTuple):
 
 
 def message_of(message: Any) -> Message | None:
-    """Read one message; None if it is not a message.
+    """Read one message, unless it is read already; None if it is not a message.
 
     Its content is in `parts` (the conventions, Gemini), or in `content` (a text or blocks) and `tool_calls`.
     Reasoning is not part of its text.
     """
     if not isinstance(message, dict):
-        return None
+        return message if isinstance(message, Message) else None
     role = text(message.get("role"))
-    if role is None and text(message.get("type")) in _CALLS | _RESULTS:  # an item of OpenAI's Responses
+    if role is None and text(message.get("type")) in _ITEMS:
         item = _part(message)
         if isinstance(item, ToolCall):
             return Message("assistant", None, (item,))
         return Message("tool", None, (), (item,)) if isinstance(item, ToolResult) else None
     role = _ROLES.get(role, role) if role else None
     content = message["parts"] if "parts" in message else message.get("content")
-    if isinstance(content, bool | int | float):  # a reply that is a number is a text
+    if isinstance(content, _NUMBERS):  # a reply that is a number is a text
         content = canonical(content)
     parts = content if isinstance(content, list) else [] if content is None else [content]
     requested = message.get("tool_calls")
@@ -84,6 +88,14 @@ def message_of(message: Any) -> Message | None:
     return Message(role, joined, tuple(calls), tuple(results))
 
 
+def is_of_system(message: Any) -> bool:
+    """Return whether a message, read or not, is one of role system."""
+    if isinstance(message, Message):
+        return message.role == "system"
+    role = text(message.get("role")) if isinstance(message, dict) else None
+    return _ROLES.get(role, role) == "system" if role else False
+
+
 def _part(part: Any) -> str | ToolCall | ToolResult | None:
     if not isinstance(part, dict):
         return part if isinstance(part, str) else None
@@ -95,8 +107,7 @@ def _part(part: Any) -> str | ToolCall | ToolResult | None:
         return _call(inner, part.get("call_id") or part.get("id"))
     if kind in _RESULTS or (kind is None and "response" in part):
         call_id = part.get("tool_use_id") or part.get("call_id") or part.get("id")
-        result = next((part[key] for key in ("response", "result", "output", "content") if key in part), None)
-        return _result(part, call_id, result)
+        return _result(part, call_id, _first(part, _RESULT_KEYS))
     if kind is not None:
         return None
     # Gemini's and Bedrock's parts have no type, but a single key that names it.
@@ -117,8 +128,15 @@ def _text(part: dict[str, Any]) -> str | None:
 
 
 def _call(part: dict[str, Any], call_id: Any) -> ToolCall:
-    arguments = next((part[key] for key in ("arguments", "input", "args") if key in part), None)
-    return ToolCall(text(part.get("name")), text(call_id), json_text(arguments))
+    return ToolCall(text(part.get("name")), text(call_id), json_text(_first(part, _ARGUMENT_KEYS)))
+
+
+def _first(part: dict[str, Any], keys: Sequence[str]) -> Any:
+    """Return the value of the first of the keys that a part has."""
+    for key in keys:
+        if key in part:
+            return part[key]
+    return None
 
 
 def _result(part: dict[str, Any], call_id: Any, result: Any) -> ToolResult:
@@ -141,6 +159,8 @@ def code_executions(response: Any) -> int:
 
     These are Gemini's `executable_code` parts, and the conventions' server-side calls of a code tool.
     """
+    if response is None:
+        return 0
     messages = objects(response if isinstance(response, list) else [response])
     parts = [part for m in messages for part in objects(m.get("parts", m.get("content")))]
     return sum(map(_runs_code, parts))

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from spangrade.converters.spans.agent_spans import looks_like_an_agents
 from spangrade.converters.spans.checked import checked
+from spangrade.converters.spans.histories import forget_messages
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.signs import Signs
 from spangrade.tracer.canonical_json import json_value
@@ -156,6 +157,7 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
         observations.append(
             _with_sampling(observation, span.trace_state) if span.trace_state else observation
         )
+    forget_messages()
     return observations
 
 

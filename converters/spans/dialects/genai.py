@@ -13,7 +13,8 @@ from typing import Any
 from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.messages import Exchange, code_executions, read_exchange
+from spangrade.converters.spans.histories import messages_in
+from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
 from spangrade.converters.spans.values import count, json_text, parse_json, text, texts
 from spangrade.tracer import semconv
@@ -35,7 +36,7 @@ _OPERATIONS_IN_NAMES = frozenset({semconv.INVOKE_AGENT, semconv.INVOKE_WORKFLOW,
 # Names of tool spans that are not tools: ADK's summaries of a round of parallel calls.
 _NOT_TOOLS = frozenset({"(merged tools)", "(merged)"})
 _NOT_CALL_IDS = frozenset({"<not specified>"})
-_NO_EXCHANGE = Exchange()
+_PROMPTED = frozenset({"llm", "agent"})
 # Of a streamed call whose first output came; and exceptions that may end one after that.
 _FIRST_OUTPUTS = (
     "gen_ai.response.time_to_first_chunk",
@@ -54,6 +55,17 @@ _INTERRUPTED = re.compile(
 _CONVERSATION_IDS = (semconv.CONVERSATION_ID, "gen_ai.thread.id", "session.id")
 _PROVIDERS = (semconv.PROVIDER_NAME, "gen_ai.system")
 _MODELS = (semconv.RESPONSE_MODEL, semconv.REQUEST_MODEL)
+_TEXTS = (
+    ("question_id", (semconv.QUESTION_ID,)),
+    ("user_id", (semconv.USER_ID, "enduser.id")),
+    ("provider", _PROVIDERS),
+    ("model", _MODELS),
+    ("requested_model", (semconv.REQUEST_MODEL,)),
+    ("call_key", (semconv.RESPONSE_ID,)),
+    ("call_id", (semconv.TOOL_CALL_ID,)),
+)
+_TURN_TEXTS = (("user_input", semconv.TURN_INPUT), ("response", semconv.TURN_OUTPUT))
+_JSON_TEXTS = (("arguments", semconv.TOOL_CALL_ARGUMENTS), ("result", semconv.TOOL_CALL_RESULT))
 _INPUTS = (semconv.INPUT_MESSAGES, "gen_ai.prompt")
 _OUTPUTS = (semconv.OUTPUT_MESSAGES, "gen_ai.completion")
 _TOKENS = (
@@ -107,17 +119,25 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
 def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
     """Read a span by the conventions, given its attributes (and what its events add to them)."""
     kind, tool, agent = _kind_and_names(span, attributes)
-    is_prompted = kind in {"llm", "agent"}
-    failed, error = failure(span, attributes)
-    if kind == "tool" and not failed and span.events and semconv.TOOL_CALL_RESULT not in attributes:
-        error = _cancelled(span)
-        failed = error is not None
-    inputs, outputs = _messages(attributes) if is_prompted else (None, None)
-    exchange = _NO_EXCHANGE if inputs is None and outputs is None else read_exchange(inputs, outputs)
+    fields: dict[str, Any] = {field: text(_first(attributes, names)) for field, names in _TEXTS}
     # The spans of a web server may carry a `session.id` of another kind.
     ids = _CONVERSATION_IDS[:1] if kind == "other" else _CONVERSATION_IDS
     conversation_id = text(_first(attributes, ids))
-    call_id = text(attributes.get(semconv.TOOL_CALL_ID))
+    if fields["call_id"] in _NOT_CALL_IDS:
+        fields["call_id"] = None
+    if span.status != "UNSET" or span.events or semconv.ERROR_TYPE in attributes:
+        fields |= _failure(span, attributes, kind)
+    if kind in _PROMPTED:
+        fields |= _exchange(span, attributes, kind, conversation_id)
+    if kind != "tool" and not _TOKEN_NAMES.isdisjoint(attributes):
+        fields |= {name: count(_first(attributes, names)) for name, names in _TOKENS}
+    for field, name in _JSON_TEXTS:
+        if name in attributes:
+            fields[field] = json_text(attributes[name])
+    # What a turn records of itself comes before the messages.
+    for field, name in _TURN_TEXTS:
+        if own := text(attributes.get(name)):
+            fields[field] = own
     return Observation(
         kind,
         span.trace_id,
@@ -129,41 +149,32 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         agent=agent,
         agent_version=text(attributes.get(semconv.AGENT_VERSION))
         or text(span.resource.get(semconv.SERVICE_VERSION)),
-        user_id=text(_first(attributes, (semconv.USER_ID, "enduser.id"))),
         tags=tuple(texts(attributes.get(semconv.TAGS))),
         conversation_id=conversation_id,
-        question_id=text(attributes.get(semconv.QUESTION_ID)),
-        user_input=text(attributes.get(semconv.TURN_INPUT)) or exchange.user_input,
-        response=text(attributes.get(semconv.TURN_OUTPUT)) or exchange.response,
-        continues=exchange.continues,
-        provider=text(_first(attributes, _PROVIDERS)),
-        model=text(_first(attributes, _MODELS)),
-        call_key=text(attributes.get(semconv.RESPONSE_ID)),
-        arguments=json_text(attributes.get(semconv.TOOL_CALL_ARGUMENTS)),
-        result=json_text(attributes.get(semconv.TOOL_CALL_RESULT)),
-        call_id=None if call_id in _NOT_CALL_IDS else call_id,
-        # Older instrumentations leave such parts out, so that none recorded does not mean that none ran.
-        code_executions=code_executions(outputs) or None,
-        failed=failed,
-        error=error,
-        raised=failed and any(event.get("name") == "exception" for event in span.events),
         span_name=text(span.name),
         scope=span.scope_name,
-        repeated_calls=exchange.repeated_calls,
-        previous_reply=exchange.previous_reply,
-        requested_model=text(attributes.get(semconv.REQUEST_MODEL)),
-        cut_off=failed and _is_cut_off(span, attributes),
-        tool_declarations=declared_tools(attributes.get(semconv.TOOL_DEFINITIONS)) if is_prompted else None,
-        system_instructions=instructions(attributes.get(semconv.SYSTEM_INSTRUCTIONS), inputs)
-        if is_prompted
-        else None,
-        tool_calls=exchange.tool_calls,
-        tool_results=exchange.tool_results,
         state=_state(span, attributes),
         timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
-        digests=conversation_digests(inputs, outputs) if kind == "llm" and conversation_id is None else None,
-        **({} if kind == "tool" else _usage(attributes)),
+        **fields,
     )
+
+
+def _exchange(
+    span: Span, attributes: Mapping[str, Any], kind: Kind, conversation_id: str | None
+) -> dict[str, Any]:
+    """Return what a call of a model or of an agent records of messages, tools and instructions."""
+    inputs, outputs = _messages(attributes, conversation_id or span.trace_id)
+    fields: dict[str, Any] = {
+        "tool_declarations": declared_tools(attributes.get(semconv.TOOL_DEFINITIONS)),
+        "system_instructions": instructions(attributes.get(semconv.SYSTEM_INSTRUCTIONS), inputs),
+    }
+    if inputs is not None or outputs is not None:
+        fields |= read_exchange(inputs, outputs)._asdict()
+        # Older instrumentations leave such parts out, so that none recorded does not mean that none ran.
+        fields["code_executions"] = code_executions(outputs) or None
+    if kind == "llm" and conversation_id is None:
+        fields["digests"] = conversation_digests(inputs, outputs)
+    return fields
 
 
 def _kind_and_names(span: Span, attributes: Mapping[str, Any]) -> tuple[Kind, str | None, str | None]:
@@ -187,13 +198,6 @@ def _name_after(span: Span, operation: str) -> str | None:
     return text(span.name[len(operation) + 1 :]) if span.name.startswith(f"{operation} ") else None
 
 
-def _usage(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokens of a model call, or those of all calls of an agent."""
-    if _TOKEN_NAMES.isdisjoint(attributes):
-        return {}
-    return {name: count(_first(attributes, names)) for name, names in _TOKENS}
-
-
 def _first(attributes: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     """Return the value of the first of the names that is present."""
     for name in names:
@@ -213,6 +217,22 @@ def _state(span: Span, attributes: Mapping[str, Any]) -> tuple[tuple[int, Mappin
     ]
     values = [(time_ns, parse_json(value)) for time_ns, value in writes]
     return tuple((time_ns, value) for time_ns, value in values if isinstance(value, dict))
+
+
+def _failure(span: Span, attributes: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    """Return the fields of a span's failure."""
+    failed, error = failure(span, attributes)
+    if not failed and kind == "tool" and semconv.TOOL_CALL_RESULT not in attributes:
+        error = _cancelled(span)
+        failed = error is not None
+    if not failed:
+        return {}
+    return {
+        "failed": True,
+        "error": error,
+        "raised": any(event.get("name") == "exception" for event in span.events),
+        "cut_off": _is_cut_off(span, attributes),
+    }
 
 
 def failure(span: Span, attributes: Mapping[str, Any]) -> tuple[bool, str | None]:
@@ -253,9 +273,11 @@ def _is_cut_off(span: Span, attributes: Mapping[str, Any]) -> bool:
     )
 
 
-def _messages(attributes: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the input messages and the output messages; both None if neither is recorded."""
-    inputs, outputs = parse_json(_first(attributes, _INPUTS)), parse_json(_first(attributes, _OUTPUTS))
+def _messages(attributes: Mapping[str, Any], conversation: str) -> tuple[Any, Any]:
+    """Return the input messages, which may be read already, and the output messages; None for none."""
+    inputs, outputs = _first(attributes, _INPUTS), parse_json(_first(attributes, _OUTPUTS))
+    if isinstance(inputs, str):
+        inputs = messages_in(inputs, conversation) or parse_json(inputs)
     if isinstance(inputs, str):
         inputs = [{"role": "user", "content": inputs}]
     if isinstance(outputs, str):
