@@ -233,7 +233,7 @@ class Database(ScoreMethods, WatchMethods):
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none.
         """
-        return pipeline.grade_dataset(
+        graded = pipeline.grade_dataset(
             self.path,
             Path(dataset),
             spans=_paths(spans),
@@ -261,6 +261,12 @@ class Database(ScoreMethods, WatchMethods):
             out=None if out is None else Path(out),
             callbacks=self._callbacks,
         )
+        if out is not None:
+            from spangrade.evaluator.view.report import write_report  # jinja2 takes 50 ms to import
+
+            opened = partial(Store.open, self.path, read_only=True, wait_s=pipeline.RUN_WAIT_S)
+            write_report(opened, graded.run_id, Path(out) / "report.html")
+        return graded
 
     def sessions(self, *, failed: bool = False) -> Iterator[Session]:
         """Yield the sessions in the order in which they were derived, read in batches.

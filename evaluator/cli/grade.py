@@ -92,7 +92,7 @@ def grade(
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="List all sessions that did not pass.")] = False,  # noqa: A002
     out: Annotated[
-        Path | None, typer.Option(help="A folder for the reports (JSON, CSV, JUnit, Markdown).")
+        Path | None, typer.Option(help="A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
     ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:

@@ -262,9 +262,14 @@ def _advice(gap: _Gap, spans: Mapping[tuple[str, str | None], Span]) -> str | No
 
 def _span_counts(store: Store, session_id: str | None) -> Mapping[str, _SpanCounts]:
     """Return the faults among the spans of all sessions, or of one, by session."""
+    ((first, last),) = store.query(
+        "SELECT min(first_seq), max(last_seq) FROM derived.traces "
+        "WHERE $session IS NULL OR session_id = $session",
+        {"session": session_id},
+    )
     rows = store.query(
         statement("lint_spans", "spangrade.evaluator.maintenance"),
-        {"session": session_id, "tolerance_ns": CLOCK_TOLERANCE_NS},
+        {"session": session_id, "tolerance_ns": CLOCK_TOLERANCE_NS, "first": first, "last": last},
     )
     return {session_id: _SpanCounts(*counts) for session_id, *counts in rows}
 

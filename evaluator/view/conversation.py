@@ -10,13 +10,10 @@ from spangrade.evaluator.reports.session_items import Item as Started
 from spangrade.evaluator.reports.session_items import TurnItems, session_items
 from spangrade.evaluator.session import Error, LLMCall, RequestedCall, Session, Step, Turn
 from spangrade.evaluator.view.session_source import StateChange
-from spangrade.evaluator.view.texts import LONGEST, Place, Text, text
+from spangrade.evaluator.view.texts import LONGEST, Limits, Place, Text, text
 
 Kind = Literal["agent", "model", "tool", "hand-off", "state", "requested", "error"]
 Status = Literal["ok", "failed", "unknown"]
-
-# Items of a turn that a page shows at once; the others are loaded on demand.
-MOST_ITEMS = 200
 
 
 class Problem(NamedTuple):
@@ -88,7 +85,7 @@ def conversation(
     changes: Sequence[StateChange] = (),
     *,
     longest: int = LONGEST,
-    most_items: int = MOST_ITEMS,
+    most_items: int = Limits().items,
     skip: int = 0,
 ) -> Conversation:
     """Return a session as a conversation.

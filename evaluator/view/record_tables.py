@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.derive.schema import RECORDS, TABLES
 from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.view.texts import LONGEST, Place, Text, text
-
-MOST_ROWS = 200  # that a page shows at once
+from spangrade.evaluator.view.texts import LONGEST, Limits, Place, Text, text
 
 _STATE = "state_variables"
 
@@ -42,7 +41,7 @@ def table_names(session: Session) -> Iterator[tuple[str, int]]:
 
 
 def record_table(
-    session: Session, name: str, skip: int = 0, most_rows: int = MOST_ROWS, longest: int = LONGEST
+    session: Session, name: str, skip: int = 0, most_rows: int = Limits().rows, longest: int = LONGEST
 ) -> RecordTable | None:
     """Return a table of a session from the row `skip` on; None if there is no such table."""
     values = session_json(session)
@@ -69,7 +68,7 @@ def record_table(
     return RecordTable(
         name,
         description,
-        f"SELECT * FROM {name} WHERE session_id = {_quoted(session.session_id)}{order};",  # noqa: S608 (it is shown)
+        f"SELECT * FROM {name} WHERE {_is_session(session.session_id)}{order};",  # noqa: S608 (it is shown)
         tuple(rows[0]) if rows else (),
         tuple(
             tuple(
@@ -100,5 +99,8 @@ def value_at(session: Session, place: Place) -> Any:
     raise KeyError(place.number)
 
 
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+def _is_session(session_id: str) -> str:
+    """Return a condition in SQL; one on the hash for an id that a page cannot show as it is."""
+    if session_id.isprintable():
+        return "session_id = '" + session_id.replace("'", "''") + "'"
+    return f"sha256(session_id) = '{sha256(session_id.encode()).hexdigest()}'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -9,10 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from spangrade.evaluator.view.links import Links, element_id
 
 FOLDER = Path(__file__).parent
+
+# What HTML cannot hold, or would act on the text around it: controls but for tabs and ends of lines,
+# embeddings and overrides of the direction, half a surrogate pair, code points that are not characters.
+_NOT_SHOWN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000))
+    + "]"
+)
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 UNKNOWN = "–"
 
 
@@ -25,6 +36,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     made.filters |= {
         "count": count,
@@ -37,13 +49,19 @@ def environment() -> jinja2.Environment:
     return made
 
 
+def _shown(value: Any) -> Any:
+    """Return a value with U+FFFD for what a page cannot show."""
+    if isinstance(value, str) and not isinstance(value, Markup) and not value.isprintable():
+        return _NOT_SHOWN.sub(_REPLACEMENT, value)
+    return value
+
+
 def render(template: str, values: Mapping[str, Any], links: Links) -> str:
-    """Return a template as HTML. A lone surrogate, which UTF-8 cannot hold, becomes "?".
+    """Return a template as HTML. What a page cannot show, such as a control character, becomes U+FFFD.
 
     `prefix`, empty unless given, begins the ids of elements: a file of several sessions has one for each.
     """
-    text = environment().get_template(template).render({"prefix": "", **values, "links": links})
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return environment().get_template(template).render({"prefix": "", **values, "links": links})
 
 
 def time(value: datetime | int | None) -> str:

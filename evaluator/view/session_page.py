@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from spangrade.evaluator.maintenance.lint import Finding
@@ -10,7 +10,7 @@ from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.alignment import Alignment, alignment
-from spangrade.evaluator.view.conversation import MOST_ITEMS, Conversation, conversation
+from spangrade.evaluator.view.conversation import Conversation, conversation
 from spangrade.evaluator.view.record_tables import RecordTable, record_table, table_names, value_at
 from spangrade.evaluator.view.session_source import (
     GradeOfRun,
@@ -19,11 +19,12 @@ from spangrade.evaluator.view.session_source import (
     session_source,
     span_record,
 )
-from spangrade.evaluator.view.texts import CHUNK, LONGEST, Place, Text, chunk, text
+from spangrade.evaluator.view.texts import CHUNK, LONGEST, Limits, Place, Text, chunk, text
 from spangrade.evaluator.view.waterfall import Waterfall, waterfall
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
+from spangrade.tracer.terminal import printable_json
 
 State = Literal["passed", "failed", "inconclusive", "broken", "not applicable", "measured"]
 
@@ -68,8 +69,8 @@ class SessionPage(NamedTuple):
     """What the page of a session shows.
 
     `waterfall` is None where it is loaded on demand, `alignment` where there is nothing to compare with.
-    `tables` are the names of the derived tables with their number of rows, `records` those that are part of
-    the page.
+    `tables` are the names of the derived tables with their number of rows, `records` the tables themselves
+    where they are not loaded on demand.
     """
 
     session: Session
@@ -85,10 +86,10 @@ class SessionPage(NamedTuple):
     records: tuple[RecordTable, ...] = ()
 
 
-def page_of(source: SessionSource, *, complete: bool = False) -> SessionPage:
-    """Return the page of a session. If it has to be `complete`, nothing is left to be loaded on demand."""
+def page_of(source: SessionSource, limits: Limits = Limits()) -> SessionPage:  # noqa: B008 (a value)
+    """Return the page of a session. Of a large one the server loads turns and spans on demand."""
     session, grade = source.session, source.grade
-    read = source.agent_spans is not None
+    later = limits.on_demand and source.agent_spans is None
     evidence = frozenset(span for score in (grade.scores if grade else ()) for span in score.evidence)
     tables = tuple(table_names(session))
     return SessionPage(
@@ -96,21 +97,28 @@ def page_of(source: SessionSource, *, complete: bool = False) -> SessionPage:
         grade,
         outcomes(grade),
         source.findings,
-        conversation(session, source.state_changes or (), most_items=MOST_ITEMS if read else 0),
-        waterfall(session, source.spans, source.agent_spans or (), always=evidence)
-        if read or complete
-        else None,
+        conversation(
+            session,
+            source.state_changes or (),
+            longest=limits.longest,
+            most_items=0 if later else limits.items,
+        ),
+        None
+        if later
+        else waterfall(
+            session, source.spans, source.agent_spans or (), most_bars=limits.bars, always=evidence
+        ),
         len(source.spans),
         None if source.question is None else alignment(session, source.question),
-        golden(session, longest=CHUNK if complete else LONGEST),
+        golden(session, longest=CHUNK),
         tables,
-        tuple(_tables(session, tables)) if complete and read else (),
+        () if limits.on_demand else tuple(_tables(session, tables, limits)),
     )
 
 
-def _tables(session: Session, names: Iterable[tuple[str, int]]) -> Iterable[RecordTable]:
+def _tables(session: Session, names: Iterable[tuple[str, int]], limits: Limits) -> Iterator[RecordTable]:
     for name, _ in names:
-        table = record_table(session, name)
+        table = record_table(session, name, most_rows=limits.rows, longest=limits.longest)
         if table is not None:
             yield table
 
@@ -148,13 +156,13 @@ def _outcome(score: ScoreOfMetric, grade: GradeOfRun) -> Outcome:
     )
 
 
-def golden(session: Session, longest: int = LONGEST) -> Golden:
+def golden(session: Session, longest: int = CHUNK) -> Golden:
     """Return a session as a golden question; one longer than `longest` is not loaded."""
     try:
         question, _ = question_of(session, session.question_id or session.session_id)
     except InputError as error:
         return Golden(problem=str(error))
-    written = dumps(question, indent=True)
+    written = printable_json(dumps(question, indent=True))
     return Golden(written) if len(written) <= longest else Golden(loaded=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from spangrade.evaluator.derive.recorded import (
 from spangrade.evaluator.grading.stored_questions import stored_question
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
@@ -101,7 +102,8 @@ def session_source(
 ) -> SessionSource:
     """Return what the page of a session needs: with the grade of a run, else of the latest one.
 
-    A large session is read with the attributes of its spans only if `whole`.
+    A large session is read with the attributes of its spans only if `whole`. Raises InputError if there is no
+    such session.
     """
     grade = grade_of(store, session_id, run_id)
     question = None
@@ -109,7 +111,9 @@ def session_source(
         question = stored_question(store, grade.run_id, grade.question_id)
     spans = spans_of_session(store, session_id)
     agents, changes = _observed(store, session_id) if whole or len(spans) <= LARGE else (None, None)
-    session = next(load(store, session_id))
+    session = next(load(store, session_id), None)
+    if session is None:
+        raise InputError(f"{store.path}: no session {session_id!r}: it may have been deleted")
     return SessionSource(session, spans, agents, changes, grade, question, tuple(lint(store, session_id)))
 
 
@@ -122,11 +126,14 @@ def spans_of_session(store: Store, session_id: str) -> tuple[SpanRow, ...]:
 
 def span_record(store: Store, session_id: str, span_id: str) -> dict[str, Any] | None:
     """Return all that is stored of a span, as JSON values; None if the session has no such span."""
+    records = span_records(store, session_id)
+    return next((record for record in records if record["span_id"] == span_id), None)
+
+
+def span_records(store: Store, session_id: str) -> Iterator[dict[str, Any]]:
+    """Yield all that is stored of the spans of a session, as JSON values."""
     for rows in stored_rows(store, _traces(store, session_id)).spans:
-        found = next((row for row in rows if row[1] == span_id), None)
-        if found is not None:
-            return _json_record(found)
-    return None
+        yield from map(_json_record, rows)
 
 
 def grade_of(store: Store, session_id: str, run_id: str | None = None) -> GradeOfRun | None:

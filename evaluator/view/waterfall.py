@@ -12,11 +12,11 @@ from typing import Literal, NamedTuple
 from spangrade.evaluator.session import LLMCall, Session
 from spangrade.evaluator.view.conversation import origin_of
 from spangrade.evaluator.view.session_source import SpanRow
+from spangrade.evaluator.view.texts import Limits
 
 Kind = Literal["agent", "model", "tool", "hand-off", "other"]
 Node = tuple[str, str]  # trace id, span id
 
-MOST_BARS = 500  # that a page shows at once
 AXIS = 1_000  # units of the axis, of `left` and `width`
 _CUT_FROM_NS = 1_000_000_000  # idle times of this length are cut out
 _DEEPEST = 10  # levels that are indented
@@ -67,7 +67,7 @@ def waterfall(
     agent_spans: Collection[Node] = (),
     *,
     skip: int = 0,
-    most_bars: int = MOST_BARS,
+    most_bars: int = Limits().bars,
     always: Collection[str] = (),
 ) -> Waterfall:
     """Return the bars of a session's spans: `most_bars` from `skip` on, and always some (span ids)."""

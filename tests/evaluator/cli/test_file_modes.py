@@ -57,7 +57,7 @@ def everything(folder: Path, *options: str, **environment: str) -> dict[str, str
 
 
 def expected(file: str, folder: str) -> dict[str, str]:
-    reports = ("results.json", "sessions.jsonl", "junit.xml", "summary.md")
+    reports = ("results.json", "sessions.jsonl", "junit.xml", "summary.md", "report.html")
     reports += ("eval_summary.json", "evaluation_results.csv")
     files = ("s.duckdb", "g.json", *(f"results/{name}" for name in reports))
     return dict.fromkeys(files, file) | {"results": folder}

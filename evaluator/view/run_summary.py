@@ -1,0 +1,97 @@
+"""A run in short, as the files show it: its verdicts, its metrics and its sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+import orjson
+
+from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.sql import statement
+
+_PACKAGE = "spangrade.evaluator.view"
+_GRAVEST_FIRST = [*map(str, PRECEDENCE), str(Verdict.UNMATCHED), str(Verdict.PASSED)]
+
+
+class SessionRow(NamedTuple):
+    """A session of a run, or (`session_id` None) a golden question that no session answers."""
+
+    session_id: str | None
+    question_id: str | None
+    verdict: str
+    reason: str
+    start_ns: int | None = None
+    total_s: float | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
+    turns: int | None = None
+    errors: int | None = None
+
+
+class MetricRow(NamedTuple):
+    """A metric over the sessions of a run; mean and percentiles are None without a score."""
+
+    metric: str
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    passed: int
+    failed: int
+    inconclusive: int
+    broken: int
+    threshold: str = ""
+
+
+class RunSummary(NamedTuple):
+    """A run; `rows` are its sessions, the gravest first, and may be fewer than `total`."""
+
+    run_id: str
+    graded_at: datetime
+    dataset: str
+    verdicts: Mapping[str, int]
+    metrics: tuple[MetricRow, ...]
+    rows: tuple[SessionRow, ...]
+    total: int
+
+
+def run_summary(store: Store, run_id: str | None, most_rows: int) -> RunSummary:
+    """Return a run, without an id the latest; the beginning of an id is enough.
+
+    Raises InputError if there is no such run, or more than one.
+    """
+    runs = store.query(
+        "SELECT run_id, graded_at, dataset, thresholds FROM runs "
+        "WHERE starts_with(run_id, $run_id) ORDER BY graded_at DESC, run_id LIMIT 2",
+        {"run_id": run_id or ""},
+    )
+    if not runs:
+        which = "no run" if run_id is None else f'no run "{run_id}"'
+        raise InputError(f"{store.path}: {which}: `spangrade grade` makes one")
+    if run_id is not None and len(runs) > 1:
+        raise InputError(f'"{run_id}" may be {runs[0][0]}, {runs[1][0]} or others: give more of the id')
+    found, graded_at, dataset, thresholds = runs[0]
+    gates = {} if thresholds is None else orjson.loads(thresholds)
+    counts = store.query(
+        "SELECT verdict, count(*) FROM verdicts WHERE run_id = $run_id AND session_id IS NOT NULL "
+        "GROUP BY verdict ORDER BY list_position($order, verdict) NULLS LAST",
+        {"run_id": found, "order": _GRAVEST_FIRST},
+    )
+    ((total,),) = store.query("SELECT count(*) FROM verdicts WHERE run_id = $run_id", {"run_id": found})
+    metrics = store.query(statement("run_metrics", _PACKAGE), {"run_id": found})
+    rows = store.query(
+        statement("run_sessions", _PACKAGE),
+        {"run_id": found, "gravest_first": _GRAVEST_FIRST, "most": most_rows},
+    )
+    return RunSummary(
+        found,
+        graded_at,
+        dataset,
+        dict(counts),
+        tuple(MetricRow._make((*metric, gates.get(metric[0], ""))) for metric in metrics),
+        tuple(SessionRow(*row) for row in rows),
+        total,
+    )
