@@ -17,7 +17,7 @@ from spangrade.converters.datasets.formats import read_dataset
 from spangrade.converters.datasets.golden import append
 from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, not_understood
-from spangrade.evaluator.derive.session_from import set_session_from
+from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.grading.metadata import Where, parse_where
 from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.grading.run_details import check_name
@@ -28,9 +28,8 @@ from spangrade.evaluator.intake import (
     Callbacks,
     Imported,
     check_files,
-    import_parts,
+    import_files,
     log_problem,
-    start_import,
 )
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance import delete as deletion
@@ -47,9 +46,10 @@ from spangrade.evaluator.run import Run
 from spangrade.evaluator.run_list import list_runs
 from spangrade.evaluator.score_methods import ScoreMethods
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.session_list import SessionSort, count_sessions, find_session_id, list_sessions
+from spangrade.evaluator.session_list import SessionSort, find_session_id, list_sessions
 from spangrade.evaluator.watch_methods import WatchMethods
 from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.settings import load_settings
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 
@@ -89,7 +89,7 @@ class GoldenAddition(NamedTuple):
 
 def default_path() -> Path:
     """Return the path of the database that is used where none is named."""
-    return Path(os.environ.get("SPANGRADE_DB") or "spangrade.duckdb")
+    return Path(load_settings().settings.database)
 
 
 def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
@@ -98,14 +98,18 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     on_problem: Callable[[Problem], None] = log_problem,
     on_progress: Callable[[str], None] | None = None,
 ) -> Database:
-    """Return the database at a path, without one that of $SPANGRADE_DB, else `spangrade.duckdb`.
+    """Return the database at a path, without one that of $SPANGRADE_DB, else of the settings.
 
     Nothing is opened yet, and the file is created by the first import or grade. `on_problem` is called with
     each part of an input that cannot be used or is odd; by default a warning is logged. `on_progress` is
-    called with the name of each step that may take a while.
+    called with the name of each step that may take a while. The prices and ignored scopes of the settings
+    apply (docs/configuration.md); raises InputError if these cannot be used.
     """
-    callbacks = Callbacks(on_problem) if on_progress is None else Callbacks(on_problem, on_progress)
-    return Database(default_path() if path is None else Path(path), callbacks)
+    settings = load_settings().settings
+    callbacks = Callbacks(on_problem, configured=Configured.of(settings))
+    if on_progress is not None:
+        callbacks = callbacks._replace(on_progress=on_progress)
+    return Database(Path(settings.database if path is None else path), callbacks)
 
 
 class Database(ScoreMethods, WatchMethods):
@@ -141,30 +145,15 @@ class Database(ScoreMethods, WatchMethods):
         So many `workers` (processes) read the files; None is one per CPU, up to 4, from about 20,000 spans
         on. A script that has workers must do its work under `if __name__ == "__main__":`.
         """
+        callbacks = self._callbacks
+        if ignore_scopes is not None:
+            configured = callbacks.configured._replace(ignored_scopes=frozenset(ignore_scopes))
+            callbacks = callbacks._replace(configured=configured)
         files = _paths(paths)
         if strict:
-            check_files(files, self._callbacks)
-        intake, parts = start_import(self.path, files, self._callbacks, workers)
+            check_files(files, callbacks)
         opened = partial(Store.open, self.path, wait_s=pipeline.WAIT_S)
-        with opened() as store:
-            before = count_sessions(store)
-            if session_from is not None:
-                set_session_from(store, session_from)
-            if ignore_scopes is not None:
-                not_understood.set_ignored_scopes(store, ignore_scopes)
-        import_parts(opened, intake, parts, self._callbacks)
-        with opened() as store:
-            sessions = count_sessions(store)
-            scopes = not_understood.by_scope(store)
-        return Imported(
-            str(self.path),
-            *intake.added,
-            sessions=sessions,
-            new_sessions=sessions - before,
-            records_lost=intake.records_lost,
-            files_lost=intake.files_lost,
-            not_understood=scopes,
-        )
+        return import_files(self.path, opened, files, callbacks, session_from, workers)
 
     def derive(self, *, all: bool = False, workers: int | None = 1) -> int:  # noqa: A002 (`spangrade derive --all`)
         """Derive the sessions that are new or out of date, or all of them again; return how many.
@@ -174,7 +163,7 @@ class Database(ScoreMethods, WatchMethods):
         if not self.path.exists():
             raise StoreError(f"{self.path}: no such database: import spans first")
         self._callbacks.on_progress("deriving sessions")
-        return pipeline.derive(self.path, again=all, workers=workers)
+        return pipeline.derive(self.path, again=all, workers=workers, configured=self._callbacks.configured)
 
     def grade(
         self,

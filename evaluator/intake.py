@@ -12,9 +12,19 @@ from typing import NamedTuple
 
 import nanoarrow as na
 
-from spangrade.evaluator.derive.portion import NO_SETTINGS, Settings, settings_of
+from spangrade.evaluator.derive.not_understood import by_scope
+from spangrade.evaluator.derive.session_from import set_session_from
+from spangrade.evaluator.derive.settings import (
+    NO_SETTINGS,
+    NOT_CONFIGURED,
+    Configured,
+    Settings,
+    apply,
+    settings_of,
+)
 from spangrade.evaluator.derive.sync import derive_new, noted
 from spangrade.evaluator.parts import ReadPart, grouped, part_groups, read_parts, read_parts_at_once
+from spangrade.evaluator.session_list import count_sessions
 from spangrade.evaluator.windows import OpenStore, derive_in_windows
 from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
 from spangrade.tracer.errors import ExitCode, InputError
@@ -38,10 +48,14 @@ def _ignore(step: str) -> None:
 
 
 class Callbacks(NamedTuple):
-    """What is called with input that cannot be used, and with the name of a step that begins."""
+    """What is called with input that cannot be used, and with the name of a step that begins.
+
+    `configured` are the project's settings, which are applied before sessions are derived.
+    """
 
     on_problem: Callable[[Problem], None] = log_problem
     on_progress: Callable[[str], None] = _ignore
+    configured: Configured = NOT_CONFIGURED
 
 
 DEFAULT = Callbacks()
@@ -135,6 +149,7 @@ def import_parts(
 ) -> None:
     """Store what was read of files, and derive their sessions. The database is open in short windows."""
     with open_store() as store:
+        apply(store, callbacks.configured)
         intake.settings = settings_of(store)
     with few_collections():
         for group in grouped(parts, lambda part: part.rows, WRITE):
@@ -192,3 +207,36 @@ class Imported(NamedTuple):
     def exit_code(self) -> ExitCode:
         """What `spangrade import` exits with: 2 if anything could not be read."""
         return ExitCode.BAD_INPUT if self.records_lost or self.files_lost else ExitCode.PASSED
+
+
+def import_files(
+    db: Path,
+    open_store: OpenStore,
+    files: Sequence[Path],
+    callbacks: Callbacks = DEFAULT,
+    session_from: Sequence[str] | None = None,
+    workers: int | None = 1,
+) -> Imported:
+    """Import recorded files into a database and derive their sessions; `open_store` opens it.
+
+    The attributes `session_from` hold a session's id from then on; None leaves them as they are. Raises
+    InputError as `start_import` does.
+    """
+    intake, parts = start_import(db, files, callbacks, workers)
+    with open_store() as store:
+        before = count_sessions(store)
+        if session_from is not None:
+            set_session_from(store, session_from)
+    import_parts(open_store, intake, parts, callbacks)
+    with open_store() as store:
+        sessions = count_sessions(store)
+        scopes = by_scope(store)
+    return Imported(
+        str(db),
+        *intake.added,
+        sessions=sessions,
+        new_sessions=sessions - before,
+        records_lost=intake.records_lost,
+        files_lost=intake.files_lost,
+        not_understood=scopes,
+    )

@@ -7,7 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from spangrade.evaluator.derive.portion import Portion, Settings, portion_of
+from spangrade.evaluator.derive.portion import Portion, portion_of
+from spangrade.evaluator.derive.settings import Settings
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span

@@ -20,6 +20,7 @@ import duckdb
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive import load_batches, load_sessions, stale
+from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured, apply, differs
 from spangrade.evaluator.derive.sync import forget, pending_spans
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import grade, may_ask_judge
@@ -72,16 +73,22 @@ def up_to_date(
     StoreLockedError if another process has it open for longer than `wait_s`.
     """
     with _open_to_read(db, confined, wait_s) as store:
-        if not (stale(store) or waiting(db)):
+        configure = differs(store, callbacks.configured)
+        if not (configure or stale(store) or waiting(db)):
             yield store
             return
     callbacks.on_progress("deriving sessions")
+    if configure:
+        with Store.open(db, wait_s=wait_s) as store:
+            apply(store, callbacks.configured)
     derive_in_windows(partial(Store.open, db, wait_s=wait_s), spool=True)
     with Store.open(db, read_only=True, confined=confined, wait_s=wait_s) as store:
         yield store
 
 
-def derive(db: Path, *, again: bool = False, workers: int | None = 1) -> int:
+def derive(
+    db: Path, *, again: bool = False, workers: int | None = 1, configured: Configured = NOT_CONFIGURED
+) -> int:
     """Derive the sessions that are out of date, or all of them again; return how many.
 
     So many processes read spans; None is as many as are worth it. The database is open in short windows.
@@ -89,6 +96,7 @@ def derive(db: Path, *, again: bool = False, workers: int | None = 1) -> int:
     """
     with Store.open(db, wait_s=WAIT_S) as store:
         drain(store)
+        apply(store, configured)
         if again:
             forget(store)
         workers = workers or default_workers(pending_spans(store))
@@ -249,7 +257,7 @@ def grade_dataset(
     )
     callbacks.on_progress("grading")
     with SessionFacts() as facts, use_judge_of_run(judge), few_collections():
-        read = with_rows(sessions.read(callbacks), golden.rows, callbacks.on_problem)
+        read = with_rows(run.noted(sessions.read(callbacks)), golden.rows, callbacks.on_problem)
         grades = grade(
             read if out is None else facts.noted(read),
             golden.questions,
@@ -374,6 +382,7 @@ def insert_run(
             "dataset": run.dataset,
             "metrics": list(metrics),
             "thresholds": dumps(dict(run.thresholds)),
+            "price_overrides": run.price_overrides or None,
             "judge": judge,
             "judge_failures": run.judge_failures,
             **asdict(spent),

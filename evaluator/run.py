@@ -19,6 +19,7 @@ from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.rows import Rows
+from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.store.arrow import arrow_rows
@@ -165,6 +166,7 @@ class Run:
         self.thresholds = thresholds
         self.judge: JudgeUsage | None = None
         self.sessions: list[SessionVerdict] = []
+        self._price_overrides: set[str] = set()
         self._gates = tuple(gates)
         self._metrics: dict[str, MetricTotals] = {}
         self._counts: Counter[Verdict] = Counter()
@@ -191,6 +193,18 @@ class Run:
         self._rows += score_rows(grade)
         if len(self._rows) >= CHUNK:
             self._pack()
+
+    def noted(self, sessions: Iterable[Session]) -> Iterator[Session]:
+        """Yield sessions, and note which of their models the project's settings price."""
+        for session in sessions:
+            priced = (call.model for call in session.llm_calls if call.cost_configured)
+            self._price_overrides.update(model or "" for model in priced)
+            yield session
+
+    @property
+    def price_overrides(self) -> Sequence[str]:
+        """The models that the project's settings priced in the sessions of the run."""
+        return sorted(self._price_overrides)
 
     def _pack(self) -> None:
         if self._rows:
@@ -277,6 +291,7 @@ class Run:
             "unapplied_gates": list(self.unapplied_gates),
             "exit_code": int(self.exit_code),
             **self.groups_json(),
+            **({"price_overrides": self.price_overrides} if self.price_overrides else {}),
             "judge": self.judge_json,
             "metrics": {name: totals.to_json() for name, totals in self.metrics.items()},
         }

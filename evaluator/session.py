@@ -133,6 +133,7 @@ class LLMCall(NamedTuple):
     cost_estimated: Annotated[
         bool, Column("whether the price is that of the model's name without its date or revision")
     ] = False
+    cost_configured: Annotated[bool, Column("whether the price is one of the project's settings")] = False
 
 
 class Error(NamedTuple):
@@ -255,6 +256,9 @@ class Session:
     cost_estimated: Annotated[
         str | None, Column("the models that are priced by their name without its date or revision")
     ] = None
+    cost_configured: Annotated[str | None, Column("the models that are priced by the project's settings")] = (
+        None
+    )
     tool_declarations: Annotated[
         Any, Column("the tools that the models could call, in Gemini's form; unknown if none is recorded")
     ] = None

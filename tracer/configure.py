@@ -37,23 +37,24 @@ def configure(
 ) -> TracerProvider:
     """Send spans to `db`, to the OTLP `endpoint`, or to both, and return the tracer provider.
 
-    `db` defaults to $SPANGRADE_DB, `endpoint` to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
-    OTEL_EXPORTER_OTLP_ENDPOINT; with neither, spans go to `spangrade.duckdb`. `endpoint` is a base URL:
-    `/v1/traces` is added over HTTP. OTEL_EXPORTER_OTLP_PROTOCOL selects grpc or http/protobuf.
+    `db` defaults to $SPANGRADE_DB, else to that of the settings (`spangrade.toml`, docs/configuration.md);
+    `endpoint` to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT; with neither, spans go to
+    `spangrade.duckdb`. `endpoint` is a base URL: `/v1/traces` is added over HTTP. OTEL_EXPORTER_OTLP_PROTOCOL
+    selects grpc or http/protobuf.
 
     A provider that the application has set is extended and keeps its resource; otherwise one is created, set,
     and flushed at exit. Calling it again adds only new destinations. With OTEL_SDK_DISABLED nothing is sent.
     `capture_content` overrides OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. `redact` ("off", "mask",
-    "hash", or a Redaction; by default $SPANGRADE_REDACT) applies to the database: redact the spans of an
-    endpoint in its receiver.
+    "hash", or a Redaction; by default $SPANGRADE_REDACT, else that of the settings) applies to the database:
+    redact the spans of an endpoint in its receiver.
 
     `sample` is the share of the conversations to record, from 0 to 1: whole conversations, chosen by a hash
     of their ids, for all exporters of the provider. It takes precedence over OTEL_TRACES_SAMPLER. A sampler
     that the application has set stays in force; what it drops is written in the tracestate of the spans, and
     grading takes their sessions for incomplete.
 
-    Raises InputError for an unknown protocol or redaction, a `sample` outside its range, or a provider that
-    cannot be extended.
+    Raises InputError for settings that cannot be used, an unknown protocol or redaction, a `sample` outside
+    its range, or a provider that cannot be extended.
     """
     if sample is not None and not (isinstance(sample, int | float) and 0 <= sample <= 1):
         raise InputError(f"sample is {sample!r}: expected a share of the conversations, from 0 to 1")
@@ -76,7 +77,7 @@ def _exporters(
 ) -> list[SpanExporter]:
     from spangrade.tracer.exporter import DuckDBSpanExporter
 
-    db = db or os.environ.get(DB_VARIABLE)
+    db, redact = _configured(db or os.environ.get(DB_VARIABLE), redact)
     to_collector = bool(endpoint or any(map(os.environ.get, _ENDPOINT_VARIABLES)))
     collector = [_otlp_exporter(endpoint)] if to_collector else []
     if to_collector and redact not in (None, "off"):
@@ -84,6 +85,29 @@ def _exporters(
     if to_collector and not db:
         return collector
     return [DuckDBSpanExporter(db or DEFAULT_DB, redact=redact), *collector]
+
+
+def _configured(
+    db: str | Path | None, redact: str | Redaction | None
+) -> tuple[str | Path | None, str | Redaction | None]:
+    """Return the database and the redaction, from the file with settings where they are unset."""
+    from spangrade.tracer.redaction import VARIABLE
+    from spangrade.tracer.settings_file import find_settings
+
+    is_redaction_set = redact is not None or bool(os.environ.get(VARIABLE))
+    if db and is_redaction_set:
+        return db, redact
+    file, values = find_settings()
+    if file is None or not values:
+        return db, redact
+    from spangrade.tracer.settings import load_settings
+
+    loaded = load_settings(file)
+    if "database" in loaded.sources:
+        db = db or loaded.settings.database
+    if not is_redaction_set:
+        redact = loaded.settings.redaction.text
+    return db, redact
 
 
 def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:

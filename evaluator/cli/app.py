@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from spangrade.evaluator.cli.collect import collect
+from spangrade.evaluator.cli.config import config
 from spangrade.evaluator.cli.convert import app as convert
 from spangrade.evaluator.cli.delete import delete
 from spangrade.evaluator.cli.derive import derive
@@ -18,6 +19,7 @@ from spangrade.evaluator.cli.runs import runs
 from spangrade.evaluator.cli.schema import schema
 from spangrade.evaluator.cli.score import label, score
 from spangrade.evaluator.cli.sessions import sessions
+from spangrade.evaluator.cli.settings import with_config
 from spangrade.evaluator.cli.show import show
 from spangrade.evaluator.cli.sql import sql
 from spangrade.evaluator.cli.view import view
@@ -59,7 +61,7 @@ def _options(
     set_umask(umask)
 
 
-app.command("import")(import_)
+app.command("import")(with_config(import_))
 for command in (
     grade,
     sessions,
@@ -76,6 +78,7 @@ for command in (
     schema,
     delete,
     metrics,
+    config,
 ):
-    app.command()(command)
+    app.command()(with_config(command))
 app.add_typer(convert, name="convert")

@@ -11,6 +11,7 @@ from spangrade.converters import convert_adk_history_to_dataset, convert_test_to
 from spangrade.converters.script import report
 from spangrade.evaluator.cli.options import Db, SessionId
 from spangrade.evaluator.cli.output import database
+from spangrade.evaluator.cli.settings import with_config
 from spangrade.tracer.terminal import warn
 
 app = typer.Typer(
@@ -44,6 +45,7 @@ def evalset(
 
 
 @app.command()
+@with_config
 def session(
     session_id: SessionId,
     output: Annotated[

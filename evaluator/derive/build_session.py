@@ -8,12 +8,13 @@ from typing import Any, Literal
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import error_line
 from spangrade.evaluator.derive.completeness import missing_spans
-from spangrade.evaluator.derive.cost import estimated_models, price, total_cost
+from spangrade.evaluator.derive.cost import estimated_models, own_priced_models, price, total_cost
 from spangrade.evaluator.derive.declared import system_instruction, tool_declarations
 from spangrade.evaluator.derive.duplicates import merge_duplicates
 from spangrade.evaluator.derive.errors import errors, without_copies
 from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
+from spangrade.evaluator.derive.price_overrides import OwnPrice
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import latency, seconds
 from spangrade.evaluator.derive.tokens import agents_with_tokens, with_sound_tokens
@@ -29,10 +30,12 @@ def build_session(
     session_id_source: Literal["conversation", "trace"],
     observations: Iterable[Observation],
     logged_state: Iterable[tuple[int, Mapping[str, Any]]] = (),
+    prices: Sequence[OwnPrice] = (),
 ) -> Session:
     """Return the session that observations record.
 
     `logged_state` are the state variables of session logs, each set of them with its time in nanoseconds.
+    `prices` come before those of `genai-prices`.
     """
     tree = merge_duplicates(Tree(without_copies(with_sound_tokens(observations))))
     groups = turn_groups(tree)
@@ -46,7 +49,7 @@ def build_session(
         for position, (turn, o) in enumerate(tools, 1)
     )
     llm_calls = tuple(
-        _llm_call(position, turn, o, tree)
+        _llm_call(position, turn, o, tree, prices)
         for position, (turn, o) in enumerate(_in_start_order(groups, "llm"), 1)
     )
     cost_usd, cost_unknown = total_cost(llm_calls)
@@ -70,6 +73,7 @@ def build_session(
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
         cost_estimated=estimated_models(llm_calls),
+        cost_configured=own_priced_models(llm_calls),
         tool_declarations=tool_declarations(tree),
         system_instruction=system_instruction(tree),
         latency=latency(tree, turns, groups[0].calls if groups else (), llm_calls, tool_interactions),
@@ -96,10 +100,11 @@ def session_of(
     session_id_source: Literal["conversation", "trace"],
     observations: Sequence[Observation],
     logged_state: Iterable[tuple[int, Mapping[str, Any]]] = (),
+    prices: Sequence[OwnPrice] = (),
 ) -> Session:
     """Return the session that observations record or, if that fails, one that records only why."""
     try:
-        return build_session(session_id, session_id_source, observations, logged_state)
+        return build_session(session_id, session_id_source, observations, logged_state, prices)
     except Exception as error:  # noqa: BLE001 (what third-party dialects read, and genai-prices)
         return Session(
             session_id=session_id,
@@ -180,11 +185,13 @@ def _trajectory(
     return tuple(steps)
 
 
-def _llm_call(position: int, turn: int, observation: Observation, tree: Tree) -> LLMCall:
+def _llm_call(
+    position: int, turn: int, observation: Observation, tree: Tree, prices: Sequence[OwnPrice]
+) -> LLMCall:
     start_ns, end_ns = observation.start_ns, observation.end_ns
     if observation.model is None:
         observation = observation._replace(model=tree.agent_model(observation))
-    priced = price(observation)
+    priced = price(observation, prices)
     return LLMCall(
         position=position,
         turn=turn,
@@ -205,6 +212,7 @@ def _llm_call(position: int, turn: int, observation: Observation, tree: Tree) ->
         span_id=observation.span_id,
         unanswered=_is_unanswered(observation),
         cost_estimated=priced is not None and priced.estimated,
+        cost_configured=priced is not None and priced.own,
     )
 
 

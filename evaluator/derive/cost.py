@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.price_overrides import OwnPrice, own_cost
 from spangrade.evaluator.session import LLMCall
 
 if TYPE_CHECKING:
@@ -42,20 +43,29 @@ class _Rates(NamedTuple):
 
 
 class Price(NamedTuple):
-    """A call's cost in US dollars; `estimated` if its model is priced without its date or revision."""
+    """A call's cost in US dollars.
+
+    `estimated` if its model is priced without its date or revision, `own` if by a price of the project's own.
+    """
 
     cost_usd: float
     estimated: bool
+    own: bool = False
 
 
-def price(call: Observation) -> Price | None:
-    """Return a call's price at the time of the call; None if its model or usage is unknown."""
+def price(call: Observation, prices: Iterable[OwnPrice] = ()) -> Price | None:
+    """Return a call's price at the time of the call; None if its model or usage is unknown.
+
+    The project's own `prices` come before those of the library.
+    """
     if call.input_tokens is None or call.output_tokens is None:
         return None
     cached, written = call.cached_input_tokens or 0, call.cache_write_tokens or 0
     fresh = call.input_tokens - cached - written
     if fresh < 0:
         return None  # counts that contradict each other
+    if (own := own_cost(call, fresh, prices)) is not None:
+        return Price(own, estimated=False, own=True)
     priced = _priced_model(call.model, call.requested_model, call.provider, call.start_ns // _DAY_NS)
     if priced is None:
         return None
@@ -95,6 +105,11 @@ def total_cost(llm_calls: Iterable[LLMCall]) -> tuple[float | None, str | None]:
 def estimated_models(llm_calls: Iterable[LLMCall]) -> str | None:
     """Return the models whose price is an estimate, None without any."""
     return ", ".join(sorted({call.model or "" for call in llm_calls if call.cost_estimated})) or None
+
+
+def own_priced_models(llm_calls: Iterable[LLMCall]) -> str | None:
+    """Return the models that were priced by the project's own prices, None without any."""
+    return ", ".join(sorted({call.model or "" for call in llm_calls if call.cost_configured})) or None
 
 
 @lru_cache(maxsize=4096)

@@ -13,13 +13,13 @@ from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import session_of
 from spangrade.evaluator.derive.link_traces import Position, position_of
-from spangrade.evaluator.derive.not_understood import counted, ignored_scopes
+from spangrade.evaluator.derive.not_understood import counted
 from spangrade.evaluator.derive.schema import TABLES
-from spangrade.evaluator.derive.session_from import session_from, session_id_of, with_session_ids
+from spangrade.evaluator.derive.session_from import session_id_of, with_session_ids
 from spangrade.evaluator.derive.session_rows import rows_of
+from spangrade.evaluator.derive.settings import NO_SETTINGS, Settings
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows, to_ipc
 
 State = Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
@@ -36,25 +36,6 @@ class Place(NamedTuple):
     records: int
     position: Position
     not_understood: tuple[tuple[str, int], ...]
-
-
-class Settings(NamedTuple):
-    """The settings of a database that decide how spans are read.
-
-    `session_from` are the attributes that hold a session's id; spans that were not understood are not counted
-    in the `ignored_scopes`.
-    """
-
-    session_from: tuple[str, ...] = ()
-    ignored_scopes: frozenset[str] = frozenset()
-
-
-NO_SETTINGS = Settings()
-
-
-def settings_of(store: Store) -> Settings:
-    """Return the settings of a database."""
-    return Settings(session_from(store), ignored_scopes(store))
 
 
 class Portion(NamedTuple):
@@ -95,6 +76,7 @@ def portion_of(
             "trace" if one in by_trace else "conversation",
             observations,
             state.get(one, ()) if state else (),
+            settings.prices,
         )
         for one, observations in by_session.items()
         # A trace without an agent's work (a web server's, the creation of an agent) is not a session.
@@ -137,7 +119,7 @@ def _observed(
             records[log.trace_id] += 1
             if log.span_id:
                 by_span.setdefault((log.trace_id, log.span_id), []).append(log)
-    attributes, ignored = settings
+    attributes, ignored, _ = settings
     session_ids: dict[str, dict[str, str]] = {}
     for batch in spans:
         for observation in observe(batch, by_span):

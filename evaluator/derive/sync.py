@@ -20,7 +20,7 @@ import nanoarrow as na
 
 from spangrade.evaluator.derive.affected import Affected, affected_by
 from spangrade.evaluator.derive.fingerprint import fingerprint
-from spangrade.evaluator.derive.portion import Place, Portion, Settings, portion_of, settings_of
+from spangrade.evaluator.derive.portion import Place, Portion, portion_of
 from spangrade.evaluator.derive.recorded import (
     StoredRows,
     TraceRange,
@@ -32,6 +32,7 @@ from spangrade.evaluator.derive.recorded import (
 )
 from spangrade.evaluator.derive.schema import TABLES, comment_statements, create_statements
 from spangrade.evaluator.derive.session_rows import Row
+from spangrade.evaluator.derive.settings import Settings, settings_of
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows, from_ipc, sql_types
 from spangrade.tracer.store.sql import statement

@@ -1,8 +1,8 @@
 INSERT INTO runs (
     run_id, name, tags, dataset, dataset_digest, metrics, thresholds, git_commit, git_dirty, git_branch, prices_version,
-    judge, judge_calls, judge_cache_hits, judge_failures, judge_input_tokens, judge_output_tokens, judge_cost_usd
+    price_overrides, judge, judge_calls, judge_cache_hits, judge_failures, judge_input_tokens, judge_output_tokens, judge_cost_usd
 )
 VALUES (
     $run_id, $name, $tags, $dataset, $dataset_digest, $metrics, $thresholds, $git_commit, $git_dirty, $git_branch, $prices_version,
-    $judge, $calls, $cache_hits, $judge_failures, $input_tokens, $output_tokens, $cost_usd
+    $price_overrides, $judge, $calls, $cache_hits, $judge_failures, $input_tokens, $output_tokens, $cost_usd
 )

@@ -74,6 +74,8 @@ def run_tables(run: Run, *, every: bool = False) -> RenderableType:
         parts.append(_metrics_table(run))
     if run.judge_line:
         parts.append(cell(run.judge_line))
+    if run.price_overrides:
+        parts.append(cell(f"priced by the settings: {', '.join(run.price_overrides)}"))
     return Group(*parts, cell(str(run)))
 
 

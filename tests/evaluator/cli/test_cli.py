@@ -131,10 +131,12 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "not_understood",
         "requested_calls",
         "cost_estimated",
+        "cost_configured",
         "tool_declarations",
         "system_instruction",
         "assembly_error",
         "grade",
+        "external_scores",
     ]
     assert list(shown["turns"][0]) == [
         "index",

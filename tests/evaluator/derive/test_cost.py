@@ -89,7 +89,9 @@ def test_the_price_is_that_of_the_first_name_that_has_one(
     )
     found = price(named)
     assert (
-        found is None if expected is None else found == (pytest.approx(expected.cost_usd), expected.estimated)
+        found is None
+        if expected is None
+        else found == (pytest.approx(expected.cost_usd), expected.estimated, False)
     )
 
 

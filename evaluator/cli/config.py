@@ -1,0 +1,41 @@
+"""`spangrade config`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from spangrade.evaluator.cli.options import Db, Format, OutputFormat
+from spangrade.evaluator.cli.output import print_json, print_table
+from spangrade.evaluator.cli.settings import loaded_settings
+from spangrade.tracer.canonical_json import dumps
+
+
+def config(
+    context: typer.Context,
+    db: Db = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Show each setting in force and its source: command line, environment variable, file or default.
+
+    See docs/configuration.md.
+    """
+    loaded = loaded_settings(context)
+    source = context.get_parameter_source("db")
+    rows = [
+        {"setting": name, "value": value, "source": where}
+        if name != "database" or source is None or source.name != "COMMANDLINE"
+        else {"setting": name, "value": str(db), "source": "--db"}
+        for name, value, where in loaded.rows()
+    ]
+    if format is Format.JSON:
+        file = None if loaded.file is None else str(loaded.file)
+        print_json({"file": file, "settings": {row.pop("setting"): row for row in rows}})
+    else:
+        texts = [{**row, "value": _text(row["value"])} for row in rows]
+        print_table(texts, ("setting", "value", "source"))
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else dumps(value)

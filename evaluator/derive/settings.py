@@ -1,0 +1,80 @@
+"""The settings of a database that decide how its spans are read, and those that a project configures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+from spangrade.evaluator.derive.not_understood import ignored_scopes, set_ignored_scopes
+from spangrade.evaluator.derive.price_overrides import OwnPrice, own_prices, set_own_prices
+from spangrade.evaluator.derive.session_from import session_from
+from spangrade.tracer import settings as project
+from spangrade.tracer.store import Store
+
+
+class Settings(NamedTuple):
+    """The settings of a database that decide how spans are read.
+
+    `session_from` are the attributes that hold a session's id; spans that were not understood are not counted
+    in the `ignored_scopes`; `prices` come before those of `genai-prices`.
+    """
+
+    session_from: tuple[str, ...] = ()
+    ignored_scopes: frozenset[str] = frozenset()
+    prices: tuple[OwnPrice, ...] = ()
+
+
+NO_SETTINGS = Settings()
+
+
+class Configured(NamedTuple):
+    """What a project configures of these settings; the database keeps its own where it is None."""
+
+    ignored_scopes: frozenset[str] | None = None
+    prices: tuple[OwnPrice, ...] | None = None
+
+    @classmethod
+    def of(cls, settings: project.Settings) -> Self:
+        """Return what the settings of a project configure."""
+        scopes, prices = settings.ignore_scopes, settings.prices
+        return cls(
+            None if scopes is None else frozenset(scopes),
+            None if prices is None else tuple(map(_own_price, prices)),
+        )
+
+
+NOT_CONFIGURED = Configured()
+
+
+def _own_price(price: project.PriceOverride) -> OwnPrice:
+    per_input = price.input_per_million
+    cached, written = price.cached_input_per_million, price.cache_write_per_million
+    return OwnPrice(
+        price.model,
+        per_input,
+        price.output_per_million,
+        per_input if cached is None else cached,
+        per_input if written is None else written,
+    )
+
+
+def settings_of(store: Store) -> Settings:
+    """Return the settings of a database."""
+    return Settings(session_from(store), ignored_scopes(store), own_prices(store))
+
+
+def differs(store: Store, configured: Configured) -> bool:
+    """Return whether a database has other settings than those configured."""
+    if configured == NOT_CONFIGURED:
+        return False
+    scopes, prices = configured
+    return (scopes is not None and scopes != ignored_scopes(store)) or (
+        prices is not None and prices != own_prices(store)
+    )
+
+
+def apply(store: Store, configured: Configured) -> None:
+    """Give a database the settings configured; if they change, all is derived again."""
+    if configured.ignored_scopes is not None:
+        set_ignored_scopes(store, configured.ignored_scopes)
+    if configured.prices is not None:
+        set_own_prices(store, configured.prices)

@@ -1,0 +1,67 @@
+"""Prices of the project's own: which calls they price, what records it, when sessions are derived again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import observation
+from paths import SAMPLE
+
+import spangrade as public
+from spangrade.evaluator.derive.build_session import build_session
+from spangrade.evaluator.derive.price_overrides import OwnPrice
+
+ACME = OwnPrice("acme-*", 2.0, 10.0, 0.5, 3.0)
+CALL = observation(
+    "llm",
+    "call",
+    model="Acme-Large",
+    input_tokens=1_000_000,
+    output_tokens=200_000,
+    cached_input_tokens=400_000,
+    cache_write_tokens=100_000,
+)
+
+
+def test_the_first_price_of_the_model_counts_each_kind_of_token() -> None:
+    session = build_session("s", "conversation", [CALL], prices=[OwnPrice("other", 9, 9, 9, 9), ACME, ACME])
+    assert session.cost_usd == pytest.approx(0.5 * 2 + 0.4 * 0.5 + 0.1 * 3 + 0.2 * 10)
+    assert (session.cost_unknown, session.cost_configured) == (None, "Acme-Large")
+    assert [call.cost_configured for call in session.llm_calls] == [True]
+
+
+@pytest.mark.parametrize(
+    "call", [CALL._replace(input_tokens=None), CALL._replace(model="other-model"), CALL._replace(model=None)]
+)
+def test_what_has_no_price_or_no_usage_stays_unknown(call: object) -> None:
+    session = build_session("s", "conversation", [call], prices=[ACME])  # type: ignore[list-item]
+    assert (session.cost_usd, session.cost_configured) == (None, None)
+
+
+def test_a_change_of_the_settings_derives_again_and_the_run_names_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "spangrade.toml"
+    monkeypatch.setenv("SPANGRADE_CONFIG", str(file))
+    costs = []
+    for text in ("", _prices(1), _prices(2), "# the database remembers\n", "prices = []"):
+        file.write_text(text)
+        run = public.open(tmp_path / "s.duckdb").grade(SAMPLE)
+        rows = public.open(tmp_path / "s.duckdb").sql("SELECT sum(cost_usd) AS usd FROM sessions").rows()
+        costs.append((round(rows[0]["usd"], 9), list(run.price_overrides)))
+    library, once, twice, remembered, removed = costs
+    assert once[1] == twice[1] == remembered[1] == ["gemini-2.5-flash"]
+    assert twice == (pytest.approx(2 * once[0]), once[1])
+    assert remembered == twice
+    assert removed == library == (pytest.approx(0.0007743), [])
+    saved = public.open(tmp_path / "s.duckdb").sql("SELECT price_overrides FROM runs ORDER BY graded_at")
+    assert [row["price_overrides"] for row in saved.rows()] == [
+        None,
+        *[["gemini-2.5-flash"]] * 3,
+        None,
+    ]
+
+
+def _prices(usd: int) -> str:
+    return f"[[prices]]\nmodel = 'GEMINI-*'\ninput_per_million = {usd}\noutput_per_million = {usd}\n"
