@@ -3,65 +3,58 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, cast
 
 import orjson
 
+from spangrade.tracer import framed, tables
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.json_text import BadItem, NextLines, NotJSONError, has_items, parse, portions
 from spangrade.tracer.otlp import json as otlp_json
-from spangrade.tracer.plugins import load_plugins
-from spangrade.tracer.span import LogRecord, Problem, Span
+from spangrade.tracer.readers import Records, expected, listed, placed, records_in, refusal
+from spangrade.tracer.span import Problem
 
 _OTLP_KEYS = frozenset({"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"})
 _BOM = b"\xef\xbb\xbf"
 _WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\x00{0,3}[\[{]\x00|\x00{1,3}(\xfe\xff|[\[{])")
 # A protobuf message may begin with a line feed, and "{" may be a length; but it does not continue like JSON.
 _JSON = re.compile(rb'(?!\n)\s*[\[{]|\n\s*(\{\s*("[^\x00-\x1f]|\}|$)|\[\s*([\[{\]"]|$))')
-_JSON_LIST = re.compile(rb"\s*\[")
-_CONTROL = re.compile(rb"[\x00-\x08]")
-_MAX_MESSAGE = 2**31 - 1  # protobuf's own limit, in bytes
-_BROKEN_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
+_GZIP = b"\x1f\x8b"
+_MAX_LINE = 1 << 20  # bytes of the names of a CSV file's columns
+_WHOLE = 1 << 23  # bytes of a JSON document that is read at once; a longer one is read in portions
+_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, framed.BROKEN_ZSTD)
 
 
-@runtime_checkable
-class Reader(Protocol):
-    """A format of recorded spans, registered as an entry point of the group `spangrade.readers`."""
-
-    def __call__(self, document: Any, /) -> Iterator[Span | LogRecord | Problem] | None:
-        """Return a document's records, or None if it is of another format.
-
-        The document is a JSON value (a whole file, or one line of JSON Lines), or the bytes of a file that is
-        not JSON. A Problem's `where` is the position in the document.
-        """
-
-
-def read(path: Path) -> Iterator[Span | LogRecord | Problem]:
+def read(path: Path) -> Records:
     """Yield the records of a file, and a Problem for each part that cannot be read or is implausible.
 
-    JSON Lines are read one by one; a single JSON document and protobuf are loaded whole. Raises InputError,
-    on the first iteration, if the file cannot be used at all. A Problem's `where` is `path:line position` in
-    JSON Lines, `path position` in a document.
+    JSON Lines, messages and rows are read one by one, a long list in portions; another JSON document and a
+    single protobuf message are loaded whole. Raises InputError, on the first iteration, if the file cannot be
+    used at all. A Problem's `where` is `path:line position` in JSON Lines, `path position` in a document.
     """
     try:
         with path.open("rb") as raw:
-            zipped = raw.peek(2)[:2] == b"\x1f\x8b"
-            yield from _read(gzip.GzipFile(fileobj=raw) if zipped else raw, path)
+            head = raw.peek(512)
+            if tables.is_parquet(head):
+                yield from _tables(tables.read_parquet(path), path, "a Parquet file")
+            elif tables.is_duckdb(head):
+                yield from _tables(tables.read_duckdb(path), path, "a DuckDB database")
+            else:
+                yield from _read(_uncompressed(raw), path)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise InputError(f"{path}: a directory; expected a file of recorded spans") from None
-    except _BROKEN_GZIP as error:
-        raise InputError(f"{path}: a broken gzip file ({error}); expected a complete one") from error
+    except _BROKEN as error:
+        raise InputError(f"{path}: {_broken(error)}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot read: {error.strerror or error}") from error
 
@@ -99,18 +92,19 @@ def parts(path: Path, size: int) -> Iterator[Part]:
         yield Part(path, 0)
 
 
-def read_part(part: Part) -> Iterator[Span | LogRecord | Problem]:
+def read_part(part: Part) -> Records:
     """Yield the records of a part, as `read` those of a file."""
     if part.lines is None:
         return read(part.path)
     return _lines(BytesIO(part.lines), part.path, part.first)
 
 
-def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
+def read_otlp(document: Any, not_utf_8: str | None = None) -> Records | None:
     """Read OTLP: an export request for spans or logs, as JSON or as the bytes of its protobuf message.
 
     A trace as the API of Tempo or Jaeger returns it is one, too: under the key `trace` in version 2 of
-    Tempo's, under `result` in version 3 of Jaeger's.
+    Tempo's, under `result` in version 3 of Jaeger's. A record with the character `not_utf_8`, given by
+    `otlp.json.loads`, cannot be read.
     """
     if isinstance(document, bytes):
         from spangrade.tracer.otlp import lenient
@@ -123,65 +117,192 @@ def read_otlp(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
     if isinstance(document, dict):
         for request in (document, document.get("trace"), document.get("result")):
             if isinstance(request, dict) and not _OTLP_KEYS.isdisjoint(request):
-                return otlp_json.decode(request)
+                return otlp_json.decode(request, not_utf_8)
     return None
 
 
-@cache
-def _readers() -> dict[str, Reader]:
-    return load_plugins("spangrade.readers", Reader)
+def _records_of(text: bytes) -> tuple[Any, Records | None]:
+    """Return the document that a text is, and its records. Raises NotJSONError.
+
+    In an OTLP request, bytes that are not UTF-8 lose only their record.
+    """
+    try:
+        document = parse(text)
+    except NotJSONError:
+        with suppress(orjson.JSONDecodeError):
+            document, mark = otlp_json.loads(text)
+            if mark is not None and (records := read_otlp(document, mark)) is not None:
+                kept = list(records)
+                if not all(isinstance(record, Problem) for record in kept):
+                    return document, iter(kept)
+        raise
+    return document, records_in(document)
 
 
-def _expected() -> str:
-    return f"expected one of the formats {', '.join(_readers())}"
+def _uncompressed(file: BufferedReader) -> BufferedReader:
+    head = file.peek(4)
+    if head.startswith(_GZIP):
+        return cast("BufferedReader", gzip.GzipFile(fileobj=file))
+    return cast("BufferedReader", framed.open_zstd(file)) if head.startswith(framed.ZSTD) else file
 
 
-def _records(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
-    return next((found for reader in _readers().values() if (found := reader(document)) is not None), None)
+def _broken(error: Exception) -> str:
+    kind = "zstd" if isinstance(error, framed.BROKEN_ZSTD) else "gzip"
+    return f"a broken {kind} file ({error}); expected a complete one"
 
 
-def _read(stream: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[Span | LogRecord | Problem]:
+def _read(stream: BufferedReader, path: Path) -> Records:
     head = stream.peek(512)
     if head.startswith(_BOM):
         head = head[len(stream.read(len(_BOM))) :]
     if not head:
-        raise InputError(f"{path}: an empty file; {_expected()}")
+        raise InputError(f"{path}: an empty file; {expected()}")
+    if framed.is_framed(head):
+        return _messages(stream, path)
     if _WIDE.match(head):
         raise InputError(f"{path}: UTF-16 or UTF-32 text; expected UTF-8")
-    if not _JSON.match(head):
-        yield from _whole(stream.read(_MAX_MESSAGE), path)
-        return
+    return _json(stream, path) if _JSON.match(head) else _not_json(stream, path)
+
+
+def _json(stream: BufferedReader, path: Path) -> Records:
     opening = list(_opening(stream))
     filled = _filled(opening)
     if _lines_follow(filled):
         yield from _lines(chain(opening, stream), path)
         return
-    text = b"".join(opening) + stream.read()
+    text = b"".join(opening)
+    text += stream.read(max(_WHOLE - len(text), 0))
+    if len(text) >= _WHOLE and has_items(text):
+        yield from _portions(text, stream, path)
+        return
+    text += stream.read()
     try:
-        document = _parse(text)
-    except _NotJSONError as error:
-        if len(filled) == 1 or error.offset > sum(map(len, opening[:-1])):
-            raise InputError(f"{path}: {error}; expected a whole JSON document, or one per line") from None
-        yield from _lines(BytesIO(text), path)  # only line 1 is broken: the others may be valid
-    else:
-        yield from _whole(document, path)
-
-
-def _whole(document: Any, path: Path) -> Iterator[Span | LogRecord | Problem]:
-    records = _records(document)
-    if records is None:
-        raise InputError(f"{path}: {_described(document)}; {_expected()}")
-    yield from _placed(records, str(path))
-
-
-def _opening(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines up to and including the second that is not blank."""
-    filled = 0
-    for line in lines:
-        yield line
-        filled += not line.isspace()
-        if filled == 2:
+        document, records = _records_of(text)
+    except NotJSONError as error:
+        if len(filled) > 1 and error.offset <= sum(map(len, opening[:-1])):
+            yield from _lines(BytesIO(text), path)  # only line 1 is broken: the others may be valid
             return
+        wrong = InputError(f"{path}: {error}; expected a whole JSON document, or one per line")
+        yield from _unless_empty(_portions(text, stream, path), wrong)
+    else:
+        yield from _whole(document, records, path)
+
+
+def _unless_empty(records: Records, wrong: InputError) -> Records:
+    """Yield what can be read of a document that is not JSON; raise the error if that is nothing."""
+    kept: list[Problem] = []
+    with suppress(InputError):
+        for record in records:
+            if not isinstance(record, Problem):
+                yield from (*kept, record)
+                yield from records
+                return
+            kept.append(record)
+    raise wrong
+
+
+def _portions(text: bytes, stream: BufferedReader, path: Path) -> Records:
+    """Yield the records of a document that begins with this text, in portions of its items."""
+    buffered = BytesIO(text)
+    started = False
+    for portion in portions(lambda size: buffered.read(size) or stream.read(size)):
+        if isinstance(portion, NextLines):
+            beginning = portion.text + buffered.read() + stream.readline()
+            yield from _lines(chain(BytesIO(beginning), stream), path, 2)
+            continue
+        if isinstance(portion, BadItem):
+            yield Problem(f"{path} {portion.where}".rstrip(), portion.reason)
+            continue
+        records = records_in(portion.document)
+        if records is not None:
+            started = True
+            yield from placed(records, str(path), portion.first or 0)
+        elif portion.first is None:
+            continue  # such as the number of traces
+        elif started:
+            yield Problem(f"{path} [{portion.first}]", refusal(portion.document))
+        else:
+            raise InputError(f"{path}: {refusal(portion.document)}")
+
+
+def _messages(stream: BufferedReader, path: Path) -> Records:
+    """Yield the records of the Collector's messages, which are protobuf or JSON."""
+    for number, message in enumerate(framed.messages(stream.read), 1):
+        where = f"{path} message {number}"
+        if isinstance(message, framed.TornMessageError):
+            yield Problem(where, str(message))
+            continue
+        document: Any = message
+        try:
+            if _JSON.match(message):
+                document, records = _records_of(message)
+            else:
+                records = records_in(message)
+        except NotJSONError as error:
+            yield Problem(where, str(error))
+            continue
+        if records is not None:
+            yield from placed(records, where)
+        elif message:  # spans of no resource are an empty message
+            yield Problem(where, refusal(document))
+
+
+def _not_json(stream: BufferedReader, path: Path) -> Records:
+    """Yield the records of CSV, or of a whole protobuf message."""
+    line = stream.readline(_MAX_LINE)
+    names = tables.columns_of_csv(line)
+    if names is not None and records_in([names]) is not None:
+        yield from _rows(tables.read_csv(chain([line], stream)), str(path))
+        return
+    content = line + stream.read(framed.MAX_MESSAGE)
+    yield from _whole(content, records_in(content), path)
+
+
+def _tables(read_tables: Iterator[tables.Table], path: Path, kind: str) -> Records:
+    """Yield the records of those tables of a file that hold spans or logs."""
+    columns: list[str] = []
+    known = False
+    for name, rows in read_tables:
+        first = next(rows, None)
+        if first is None or records_in(first) is None:
+            columns += list(first[0]) if first else []
+            continue
+        known = True
+        yield from _rows(chain([first], rows), f"{path} {name}".rstrip())
+    if not known:
+        found = f"; its columns are {listed(columns)}" if columns else ""
+        raise InputError(f"{path}: {kind} without a table of spans{found}; {expected()}")
+
+
+def _rows(row_portions: Iterable[tables.Rows | BadItem], where: str) -> Records:
+    first = 0
+    for rows in row_portions:
+        if isinstance(rows, BadItem):
+            yield Problem(f"{where} {rows.where}", rows.reason)
+            first += 1
+            continue
+        records = records_in(rows)
+        if records is not None:
+            yield from placed(records, where, first)
+        elif rows:
+            yield Problem(f"{where} [{first}]", refusal(rows))
+        first += len(rows)
+
+
+def _whole(document: Any, records: Records | None, path: Path) -> Records:
+    if records is None:
+        raise InputError(f"{path}: {refusal(document)}")
+    yield from placed(records, str(path))
+
+
+def _opening(stream: BufferedReader | BytesIO) -> Iterator[bytes]:
+    """Yield the lines up to and including the second that is not blank; of a very long first line, a part."""
+    filled = 0
+    while filled < 2 and (line := stream.readline(-1 if filled else _WHOLE)):
+        yield line
+        if len(line) == _WHOLE and not line.endswith(b"\n"):
+            return
+        filled += not line.isspace()
 
 
 def _filled(lines: Iterable[bytes]) -> list[bytes]:
@@ -193,16 +314,16 @@ def _lines_follow(opening: Sequence[bytes]) -> bool:
     if len(opening) < 2:
         return False
     try:
-        _parse(opening[0])
-    except _NotJSONError:
+        parse(opening[0])
+    except NotJSONError:
         try:
-            return _records(_parse(opening[1])) is not None
-        except _NotJSONError:
+            return records_in(parse(opening[1])) is not None
+        except NotJSONError:
             return False
     return True
 
 
-def _lines(lines: Iterable[bytes], path: Path, first: int = 1) -> Iterator[Span | LogRecord | Problem]:
+def _lines(lines: Iterable[bytes], path: Path, first: int = 1) -> Records:
     number = first - 1
     try:
         for number, line in enumerate(lines, first):
@@ -210,79 +331,13 @@ def _lines(lines: Iterable[bytes], path: Path, first: int = 1) -> Iterator[Span 
                 continue
             where = f"{path}:{number}"
             try:
-                document = _parse(line)
-            except _NotJSONError as error:
+                document, records = _records_of(line)
+            except NotJSONError as error:
                 yield Problem(where, f"{error}; expected one JSON document per line")
                 continue
-            records = _records(document)
             if records is None:
-                yield Problem(where, f"{_described(document)}; {_expected()}")
+                yield Problem(where, refusal(document))
             else:
-                yield from _placed(records, where)
-    except _BROKEN_GZIP as error:
-        yield Problem(f"{path}:{number + 1}", f"a broken gzip file ({error}); expected a complete one")
-
-
-def _placed(
-    records: Iterator[Span | LogRecord | Problem], where: str
-) -> Iterator[Span | LogRecord | Problem]:
-    for record in records:
-        if isinstance(record, Problem):
-            yield record._replace(where=f"{where} {record.where}".rstrip())
-        else:
-            yield record
-
-
-class _NotJSONError(ValueError):
-    """Text that is not JSON: the reason, and the byte where it stops being JSON."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.offset = offset
-
-
-def _parse(text: bytes) -> Any:
-    # orjson reads integers beyond 64 bits, such as the trace ids in ADK's lists of spans, as floats; and it
-    # rejects NaN and half surrogate pairs, which Python's json reads because it writes them.
-    if not _JSON_LIST.match(text):
-        with suppress(orjson.JSONDecodeError):
-            return orjson.loads(text)
-    try:
-        return json.loads(text.decode())
-    except UnicodeDecodeError as error:
-        raise _NotJSONError(f"not UTF-8 at byte {error.start}", error.start) from None
-    except json.JSONDecodeError as error:
-        offset = len(error.doc[: error.pos].encode())
-        if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
-            raise _NotJSONError(f"JSON cut short at byte {len(text)}", len(text)) from None
-        reason = error.msg.lower().removesuffix(" at").rstrip(": ")
-        raise _NotJSONError(f"not JSON at byte {offset}: {reason}", offset) from None
-    except RecursionError:
-        raise _NotJSONError("JSON nested too deeply", len(text)) from None
-    except ValueError as error:  # an integer of thousands of digits
-        raise _NotJSONError(f"JSON with a number that is too long: {error}", len(text)) from None
-
-
-def _described(document: Any) -> str:
-    """Return a description of a document, for the message that rejects it."""
-    match document:
-        case dict():
-            keys = ", ".join(ascii(key[:40])[1:-1] for key in list(document)[:4])
-            return f"a JSON object with the keys {keys}" if document else "an empty JSON object"
-        case [dict() as first, *_]:
-            return f"a JSON list; its first item is {_described(first)}"
-        case list():
-            return "a JSON list of something else" if document else "an empty JSON list"
-        case bytes():
-            return _described_bytes(document)
-        case _:
-            return "a single JSON value"
-
-
-def _described_bytes(content: bytes) -> str:
-    if content[8:12] == b"DUCK":
-        return "a DuckDB database"
-    with suppress(UnicodeDecodeError):
-        if not _CONTROL.search(content[:512]) and content.decode():
-            return "text without a JSON object or list"
-    return "binary content of another kind"
+                yield from placed(records, where)
+    except _BROKEN as error:
+        yield Problem(f"{path}:{number + 1}", _broken(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,30 +12,39 @@ from spangrade.evaluator.cli.output import database, print_json, warn_not_unders
 from spangrade.tracer.terminal import print_line, warn
 
 
+def _remembered(metavar: str, text: str) -> Any:
+    """Return an option whose values the database remembers."""
+    return typer.Option(metavar=metavar, help=f'{text} The database remembers it; "" forgets it.')
+
+
+SessionFrom = Annotated[
+    list[str] | None,
+    _remembered("ATTRIBUTE", "A span or resource attribute that holds the session's id, before any other."),
+]
+IgnoreScope = Annotated[
+    list[str] | None,
+    _remembered("SCOPE", "Do not report spans of this instrumentation scope as not understood."),
+]
+
+
 def import_(
-    paths: Annotated[list[Path], typer.Argument(help="Recorded spans, logs, or sessions; .gz too.")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Recorded spans, logs or sessions, in any of the formats above.")
+    ],
     db: Db = None,
     strict: Annotated[bool, typer.Option(help="Import nothing if anything cannot be read.")] = False,
-    session_from: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ATTRIBUTE",
-            help="A span or resource attribute that holds the session's id, before any other. The database "
-            'remembers it; "" forgets it.',
-        ),
-    ] = None,
-    ignore_scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SCOPE",
-            help="Do not report spans of this instrumentation scope as not understood. The database "
-            'remembers it; "" forgets it.',
-        ),
-    ] = None,
+    session_from: SessionFrom = None,
+    ignore_scope: IgnoreScope = None,
     workers: Workers = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Import recorded spans and logs, and derive sessions from them.
+
+    The format is recognized by the content, gzip or zstd too:
+    OTLP as JSON, JSON Lines or protobuf, and the Collector's files;
+    traces of Tempo, Jaeger and Zipkin; exports of Langfuse and Phoenix;
+    rows of spans in Parquet, CSV or another DuckDB file;
+    debug traces and sessions of ADK.
 
     What can be read is kept, what cannot is listed, and the exit code is then 2.
     """

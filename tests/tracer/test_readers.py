@@ -246,7 +246,6 @@ def test_half_a_surrogate_pair_is_replaced(file: Callable[[bytes], Path]) -> Non
         (gzip.compress(b"", mtime=0), f"an empty file; {FORMATS}"),
         (bytes(range(256)), f"binary content of another kind; {FORMATS}"),
         (b"\n\x05hello", f"binary content of another kind; {FORMATS}"),
-        (b"\0" * 8 + b"DUCK" + b"\0" * 8, f"a DuckDB database; {FORMATS}"),
         (b"time,level\n1,info\n", f"text without a JSON object or list; {FORMATS}"),
         (b"  \n ", f"text without a JSON object or list; {FORMATS}"),
         ('{"resourceSpans":[]}'.encode("utf-16"), "UTF-16 or UTF-32 text; expected UTF-8"),

@@ -80,6 +80,17 @@ def connect(path: Path, *, read_only: bool = False, confined: bool = False) -> d
     return connection
 
 
+def connect_to_read(path: Path) -> duckdb.DuckDBPyConnection:
+    """Return a connection without a database that can open this one file, which is not a database."""
+    connection = _connection()
+    connection.execute(f"SET allowed_paths = [{_quoted(str(path))}]")
+    connection.execute("SET temp_directory = ''")
+    for setting in _SETTINGS:
+        connection.execute(f"SET {setting}")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
 def remember_checked(path: Path) -> None:
     """Let `connect` trust the names in a file that it has checked, until another process changes the file.
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import re
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import orjson
+import pyarrow.parquet
 import pytest
 from paths import FIXTURES
 from recordings import records, sessions
@@ -18,6 +23,10 @@ from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 
 RECORDINGS = FIXTURES / "recordings"
+LANGFUSE_TEXTS = (
+    *("id", "trace_id", "type", "name", "parent_observation_id", "level", "status_message"),
+    *("session_id", "user_id", "input", "output", "provided_model_name"),
+)
 
 
 def facts(session: Session) -> dict[str, Any]:
@@ -48,6 +57,7 @@ def read_whole(path: Path) -> list[Span | LogRecord]:
     [
         ("zipkin.json.gz", "pydantic_ai"),
         ("phoenix_dataframe.jsonl.gz", "langgraph_openinference"),
+        ("phoenix_dataframe.parquet", "openai_agents_openinference"),
         ("phoenix_api.json.gz", "langgraph_openinference"),
         ("langfuse_observations.json.gz", "langfuse_js"),
     ],
@@ -141,6 +151,43 @@ def as_lines(rows: list[dict[str, Any]]) -> bytes:
     return b"\n".join(orjson.dumps(blob_row(row)) for row in rows)
 
 
+def as_csv(rows: list[dict[str, Any]]) -> bytes:
+    out = io.StringIO()
+    blob_rows = [blob_row(row) for row in rows]
+    writer = csv.DictWriter(out, fieldnames=list(blob_rows[0]))
+    writer.writeheader()
+    for row in blob_rows:
+        objects = {key: orjson.dumps(value).decode() for key, value in row.items() if isinstance(value, dict)}
+        writer.writerow({**row, **objects})
+    return out.getvalue().encode()
+
+
+def as_parquet(rows: list[dict[str, Any]]) -> bytes:
+    """Return observations in Parquet, with times as timestamps and counts as a map."""
+    table = pyarrow.Table.from_pylist(
+        [
+            {
+                **blob_row(row),
+                "start_time": datetime.fromisoformat(row["startTime"]),
+                "end_time": datetime.fromisoformat(row["endTime"]),
+                "usage_details": list((row["usageDetails"] or {}).items()),
+            }
+            for row in rows
+        ],
+        schema=pyarrow.schema(
+            [
+                *((name, pyarrow.string()) for name in LANGFUSE_TEXTS),
+                ("start_time", pyarrow.timestamp("ms", "UTC")),
+                ("end_time", pyarrow.timestamp("us")),
+                ("usage_details", pyarrow.map_(pyarrow.string(), pyarrow.int64())),
+            ]
+        ),
+    )
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(table, out)
+    return out.getvalue()
+
+
 def as_list(rows: list[dict[str, Any]]) -> bytes:
     return orjson.dumps([blob_row(row) for row in rows])
 
@@ -155,7 +202,7 @@ def as_traces(rows: list[dict[str, Any]]) -> bytes:
     return orjson.dumps(list(traces.values()))
 
 
-@pytest.mark.parametrize("form", [as_lines, as_list, as_traces])
+@pytest.mark.parametrize("form", [as_lines, as_list, as_traces, as_csv, as_parquet])
 def test_langfuse_s_other_exports_make_the_same_session(
     form: Callable[[list[dict[str, Any]]], bytes], tmp_path: Path
 ) -> None:
@@ -165,3 +212,17 @@ def test_langfuse_s_other_exports_make_the_same_session(
     (expected,) = sessions(records("langfuse_js"), tmp_path / "original.duckdb")
     (session,) = sessions(read_whole(path), tmp_path / "export.duckdb")
     assert facts(session) == facts(expected)
+
+
+def test_spans_in_parquet_and_in_another_database_make_the_same_session(tmp_path: Path) -> None:
+    original = records("adk")
+    db = tmp_path / "original.duckdb"
+    (expected,) = sessions(original, db)
+    spans, logs = tmp_path / "spans.parquet", tmp_path / "logs.parquet"
+    with duckdb.connect(str(db)) as connection:
+        connection.execute(f"COPY spans TO '{spans}'; COPY logs TO '{logs}'")
+    for number, paths in enumerate(([db], [spans, logs])):
+        found = [record for path in paths for record in read_whole(path)]
+        assert sorted(found, key=repr) == sorted(original, key=repr)
+        (session,) = sessions(found, tmp_path / f"{number}.duckdb")
+        assert facts(session) == facts(expected)

@@ -1,0 +1,298 @@
+"""Files that hold more than one document: the Collector's messages, tables, and lists too long for memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import pytest
+from backports import zstd
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from paths import FIXTURES
+
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.files import read
+from spangrade.tracer.json_text import BadItem, Portion, portions
+from spangrade.tracer.span import Problem, Span
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+READERS = FIXTURES / "readers"
+
+
+def record(number: int, **changes: Any) -> dict[str, Any]:
+    times = {"startTimeUnixNano": "10", "endTimeUnixNano": "20"}
+    return {"traceId": TRACE, "spanId": f"{number:016x}", "name": "n", **times} | changes
+
+
+def request(*numbers: int, **changes: Any) -> dict[str, Any]:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [record(n, **changes) for n in numbers]}]}]}
+
+
+def stored(number: int, **changes: Any) -> Span:
+    return Span(TRACE, f"{number:016x}", None, "n", "INTERNAL", 10, 20)._replace(**changes)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[bytes], Path]:
+    def write(content: bytes) -> Path:
+        path = tmp_path / "recording"
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+def message(*numbers: int) -> bytes:
+    whole = ExportTraceServiceRequest()
+    spans = whole.resource_spans.add().scope_spans.add().spans
+    for number in numbers:
+        identity = {"trace_id": bytes.fromhex(TRACE), "span_id": number.to_bytes(8, "big"), "name": "n"}
+        spans.add(**identity, start_time_unix_nano=10, end_time_unix_nano=20)
+    return whole.SerializeToString()
+
+
+def framed(messages: Iterable[bytes]) -> bytes:
+    """Return messages as the Collector's file exporter writes them with `format: proto`."""
+    return b"".join(len(each).to_bytes(4, "big") + each for each in messages)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        framed([message(1, 2), message(3)]),
+        framed([zstd.compress(message(1, 2)), zstd.compress(message(3))]),
+        framed([zstd.compress(orjson.dumps(request(1, 2))), zstd.compress(orjson.dumps(request(3)))]),
+        zstd.compress(orjson.dumps(request(1, 2)) + b"\n" + orjson.dumps(request(3))),
+        zstd.compress(message(1, 2, 3)),
+    ],
+    ids=[
+        "protobuf",
+        "compressed protobuf",
+        "compressed JSON",
+        "JSON lines in one zstd",
+        "protobuf in one zstd",
+    ],
+)
+def test_files_of_the_collector_are_read(content: bytes, file: Callable[[bytes], Path]) -> None:
+    assert list(read(file(content))) == [stored(1), stored(2), stored(3)]
+
+
+def test_a_message_of_123_bytes_is_not_taken_for_utf_32(file: Callable[[bytes], Path]) -> None:
+    long = ExportTraceServiceRequest.FromString(message(1))
+    long.resource_spans[0].scope_spans[0].scope.name = "s" * (123 - len(message(1)) - 4)
+    content = framed([long.SerializeToString()])
+    assert content.startswith(b"\0\0\0{\n")
+    assert [found.span_id for found in read(file(content)) if isinstance(found, Span)] == [f"{1:016x}"]
+
+
+def test_a_message_that_is_broken_is_lost_alone(file: Callable[[bytes], Path]) -> None:
+    compressed = zstd.compress(message(2) * 50)
+    content = framed([message(1), b"\n\xff" + b"x" * 20, compressed[:-9], b"", message(3)])
+    path = file(content + framed([message(4)])[:-5])
+    found = list(read(path))
+    assert [each for each in found if isinstance(each, Span)] == [stored(1), stored(3)]
+    where, reasons = zip(
+        *((each.where, each.message) for each in found if isinstance(each, Problem)), strict=True
+    )
+    assert where == tuple(f"{path} message {number}" for number in (2, 3, 6))
+    assert reasons[0].startswith("binary content of another kind; expected one of the formats")
+    assert reasons[1] == "broken zstd (not complete, or more than 2147483647 bytes)"
+    assert reasons[2] == f"cut short: expected {len(message(4))} bytes, found {len(message(4)) - 5}"
+
+
+def test_a_zstd_file_that_is_broken_is_refused(file: Callable[[bytes], Path]) -> None:
+    path = file(zstd.compress(orjson.dumps(request(1), option=orjson.OPT_INDENT_2))[:-9])
+    with pytest.raises(InputError, match=r": a broken (gzip|zstd) file \("):
+        list(read(path))
+
+
+def test_bytes_that_are_not_utf_8_lose_their_span_alone(file: Callable[[bytes], Path]) -> None:
+    line = orjson.dumps(request(1, 2, 3)).replace(b'"n"', b'"\xff\xfe"', 1)
+    reason = "not valid JSON (a string that is not UTF-8)"
+    where = "resourceSpans[0].scopeSpans[0].spans[0]"
+    path = file(line + b"\n" + orjson.dumps(request(4)))
+    assert list(read(path)) == [Problem(f"{path}:1 {where}", reason), stored(2), stored(3), stored(4)]
+    path = file(line)
+    assert list(read(path)) == [Problem(f"{path} {where}", reason), stored(2), stored(3)]
+
+
+def zipkin(number: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "traceId": TRACE,
+        "id": f"{number:016x}",
+        "name": "n",
+        "timestamp": 1,
+        "duration": 1,
+        "tags": {},
+    } | changes
+
+
+def from_zipkin(number: int) -> Span:
+    return stored(number, start_ns=1000, end_ns=2000)
+
+
+def test_an_item_that_is_not_json_is_lost_alone(file: Callable[[bytes], Path]) -> None:
+    items = [json.dumps(zipkin(number)).encode() for number in range(1, 6)]
+    items[1], items[3] = b'{"traceId": \xff}', b"[" * 5000 + b"]" * 5000
+    path = file(b"[" + b",\n ".join(items) + b"]")
+    assert list(read(path)) == [
+        from_zipkin(1),
+        Problem(f"{path} [1]", "not UTF-8 at byte 14"),
+        from_zipkin(3),
+        Problem(f"{path} [3]", "JSON nested too deeply"),
+        from_zipkin(5),
+    ]
+
+
+def test_a_list_that_is_cut_short_gives_the_items_before(file: Callable[[bytes], Path]) -> None:
+    path = file(json.dumps([zipkin(1), zipkin(2)])[:-30].encode())
+    assert list(read(path)) == [from_zipkin(1), Problem(f"{path} [1]", "JSON cut short")]
+
+
+def long_list(make: Callable[[int], Any], count: int) -> bytes:
+    return b"[" + b",".join(orjson.dumps(make(number)) for number in range(1, count + 1)) + b"]"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        long_list(lambda number: zipkin(number, tags={"a": ']}\\"' * 2000}), 3000),
+        b'{"batches":'
+        + long_list(
+            lambda number: request(number, attributes=[])["resourceSpans"][0] | {"x": '\\"[' * 2000}, 3000
+        )
+        + b', "more": [1]}',
+    ],
+    ids=["a list", "a document that begins with a list"],
+)
+def test_a_long_list_is_read_in_portions(content: bytes, file: Callable[[bytes], Path]) -> None:
+    path = file(content)
+    assert len(content) > 20_000_000
+    tracemalloc.start()
+    found = [type(record) for record in read(path)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [Span] * 3000
+    assert peak < 3 * 2**23  # the beginning that is looked at, twice, and a portion
+
+
+def test_a_problem_in_a_later_portion_is_named_by_its_place_in_the_whole() -> None:
+    text = long_list(lambda number: {"n": "x" * 300_000, "number": number}, 9).replace(
+        b'"number":7', b'"number":?'
+    )
+    found = list(portions(io.BytesIO(text).read))
+    places = [(each.first, len(each.document)) if isinstance(each, Portion) else each.where for each in found]
+    assert places == [(0, 4), (4, 2), "[6]", (7, 2)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
+def test_portions_are_the_same_however_the_text_arrives(size: int) -> None:
+    document = {"data": [{"a": 'x"],\\'}, [1, {"b": "[{"}], "]", 5, None, {}], "total": {"n": [1]}}
+    text = json.dumps(document, indent=1).encode()
+    stream = io.BytesIO(text)
+    assert list(portions(lambda _: stream.read(size))) == [
+        Portion({"data": document["data"]}, 0),
+        Portion({"total": {"n": [1]}}, None),
+    ]
+
+
+def test_what_follows_a_list_is_not_ignored() -> None:
+    assert list(portions(io.BytesIO(b"[1] 2").read)) == [
+        Portion([1], 0),
+        BadItem("after the list", "not JSON at byte 3: extra data"),
+    ]
+    assert list(portions(io.BytesIO(b'{"data": [1], "x"').read)) == [
+        Portion({"data": [1]}, 0),
+        BadItem("after data", "JSON cut short at byte 5"),
+    ]
+
+
+def test_json_lines_with_a_long_first_line_are_read(file: Callable[[bytes], Path]) -> None:
+    long = request(1) | {"x": "y" * 2**23}
+    path = file(orjson.dumps(long) + b"\n" + orjson.dumps(request(2)) + b"\n{}\n" + orjson.dumps(request(3)))
+    *found, last = read(path)
+    assert found[0:2] == [stored(1), stored(2)]
+    assert isinstance(found[2], Problem)
+    assert (found[2].where, last) == (f"{path}:3", stored(3))
+
+
+def database(path: Path, *statements: str) -> Path:
+    with duckdb.connect(str(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    return path
+
+
+SPANS = (
+    "CREATE TABLE otlp_traces (start_time_unix_nano TIMESTAMP_NS, duration_time_unix_nano BIGINT, "
+    "trace_id VARCHAR, span_id VARCHAR, parent_span_id VARCHAR, name VARCHAR, kind INTEGER, "
+    "status_code INTEGER, resource_attributes VARCHAR, span_attributes VARCHAR, events_json VARCHAR, "
+    "links_json VARCHAR)"
+)
+INSERT = (
+    f"INSERT INTO otlp_traces SELECT make_timestamp_ns(10), 10, '{TRACE}', printf('%016x', n), NULL, 'n', 1, "
+    "0, '{}', '{}', '[]', '[]' FROM range(1, 2501) AS t(n)"
+)
+
+
+def test_a_table_of_spans_in_another_database_is_read(tmp_path: Path) -> None:
+    path = database(tmp_path / "other", "CREATE TABLE notes (a INTEGER, b VARCHAR)", SPANS, INSERT)
+    assert list(read(path)) == [stored(number) for number in range(1, 2501)]
+
+
+def test_a_bad_row_is_named_by_its_number(tmp_path: Path) -> None:
+    bad = "UPDATE otlp_traces SET trace_id = NULL WHERE span_id = printf('%016x', 2001)"
+    path = database(tmp_path / "other", SPANS, INSERT, bad)
+    (problem,) = (found for found in read(path) if isinstance(found, Problem))
+    reason = "no trace id; expected a text or an integer that is not zero"
+    assert problem == Problem(f"{path} otlp_traces [2000]", reason)
+
+
+def test_a_database_is_read_without_running_what_it_defines(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("trace_id\n1\n")
+    view = f"CREATE VIEW spans AS FROM read_csv('{secret}')"
+    assert next(read(database(tmp_path / "other", SPANS, INSERT, view))) == stored(1)
+    hiding = database(tmp_path / "hiding", SPANS, "CREATE MACRO epoch_ns(x) AS 5")
+    with pytest.raises(InputError, match=r'it defines a function "epoch_ns"'):
+        list(read(hiding))
+
+
+@pytest.mark.parametrize("statement", ["SELECT 1", "CREATE TABLE notes (a INTEGER, b VARCHAR)"])
+def test_a_database_without_spans_is_refused_in_one_line(statement: str, tmp_path: Path) -> None:
+    path = database(tmp_path / "other", statement)
+    with pytest.raises(InputError) as caught:
+        list(read(path))
+    assert str(caught.value).startswith(f"{path}: a DuckDB database without a table of spans")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"\0" * 8 + b"DUCK" + b"\0" * 8, b"PAR1" + b"\0" * 40])
+def test_a_broken_table_is_refused_in_one_line(content: bytes, file: Callable[[bytes], Path]) -> None:
+    with pytest.raises(InputError) as caught:
+        list(read(file(content)))
+    assert "\n" not in str(caught.value)
+    assert ": a " in str(caught.value)
+
+
+def test_parquet_of_another_kind_is_refused_with_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    duckdb.execute(f"COPY (SELECT 1 AS a, 'x' AS b) TO '{path}'")
+    with pytest.raises(
+        InputError, match="a Parquet file without a table of spans; its columns are a, b; expected"
+    ):
+        list(read(path))
+
+
+def test_csv_of_rows_is_read(file: Callable[[bytes], Path]) -> None:
+    head = b"trace_id,span_id,name,start_ns,end_ns,attributes\n"
+    rows = [f'{TRACE},{number:016x},n,10,20,"{{}}"\n'.encode() for number in range(1, 4)]
+    rows[1] = rows[1].replace(b",n,", b",\xff,")
+    path = file(head + b"".join(rows))
+    assert list(read(path)) == [stored(1), Problem(f"{path} [1]", "not UTF-8"), stored(3)]

@@ -1,0 +1,188 @@
+"""Read JSON text: a document, or the items of a long list one by one, each of which may be broken."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import orjson
+
+_LIST = re.compile(rb"\s*\[")
+# The lists that documents consist of: an item of them is a document by itself.
+_MEMBERS = rb"data|resourceSpans|resource_spans|resourceLogs|resource_logs|batches"
+_LIST_OF_ITEMS = re.compile(rb'\s*(?:\{\s*"(' + _MEMBERS + rb')"\s*:\s*)?\[')
+# A string, or a sign; a quotation mark alone begins a string that is not here yet.
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]', re.DOTALL)
+_CHUNK = 1 << 20
+_OPENING = 512  # bytes in which a list of items begins
+_PORTION = 1 << 20  # bytes of items that make a portion
+
+
+class NotJSONError(ValueError):
+    """Text that is not JSON: the reason, and the byte where it stops being JSON."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class Portion(NamedTuple):
+    """A document of some items of a list, and the number of its first item in that list.
+
+    Of the members that follow the list in the document, `first` is None.
+    """
+
+    document: Any
+    first: int | None
+
+
+class NextLines(NamedTuple):
+    """The beginning of what follows a document, which is the first of JSON Lines then."""
+
+    text: bytes
+
+
+class BadItem(NamedTuple):
+    """An item of a list that is not JSON: where it is, and the reason."""
+
+    where: str
+    reason: str
+
+
+def parse(text: bytes) -> Any:
+    """Return a document's value. Raises NotJSONError."""
+    # orjson reads integers beyond 64 bits, such as the trace ids in ADK's lists of spans, as floats; and it
+    # rejects NaN and half surrogate pairs, which Python's json reads because it writes them.
+    if not _LIST.match(text):
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(text)
+    try:
+        return json.loads(text.decode())
+    except UnicodeDecodeError as error:
+        raise NotJSONError(f"not UTF-8 at byte {error.start}", error.start) from None
+    except json.JSONDecodeError as error:
+        offset = len(error.doc[: error.pos].encode())
+        if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
+            raise NotJSONError(f"JSON cut short at byte {len(text)}", len(text)) from None
+        reason = error.msg.lower().removesuffix(" at").rstrip(": ")
+        raise NotJSONError(f"not JSON at byte {offset}: {reason}", offset) from None
+    except RecursionError:
+        raise NotJSONError("JSON nested too deeply", len(text)) from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise NotJSONError(f"JSON with a number that is too long: {error}", len(text)) from None
+
+
+def has_items(text: bytes) -> bool:
+    """Return whether a document that begins like this can be read in portions."""
+    return _LIST_OF_ITEMS.match(text) is not None
+
+
+def portions(read: Callable[[int], bytes]) -> Iterator[Portion | BadItem | NextLines]:
+    """Yield a document that is a list, or that begins with one, in portions of about a megabyte.
+
+    `read` returns up to so many bytes of it, none at its end. What follows the list is a portion of its own;
+    after it, the beginning of what follows the document's line. A document of another form yields nothing.
+    """
+    head = _read_at_least(read, _OPENING)
+    opening = _LIST_OF_ITEMS.match(head)
+    if opening is None:
+        return
+    key = opening[1].decode() if opening[1] else None
+    number, first, size = 0, 0, 0
+    items: list[Any] = []
+
+    def portion() -> Portion:
+        return Portion(items if key is None else {key: items}, first)
+
+    rest = head[opening.end() :]
+    for text in _items(rest, read):
+        if isinstance(text, _Rest):
+            if items:
+                yield portion()
+            yield from _after(text, read, key)
+            return
+        try:
+            items.append(parse(text))
+            size += len(text)
+        except NotJSONError as error:
+            if items:
+                yield portion()
+            yield BadItem(f"{key or ''}[{number}]", str(error))
+            items, first, size = [], number + 1, 0
+        number += 1
+        if size >= _PORTION:
+            yield portion()
+            items, first, size = [], number, 0
+    if items:
+        yield portion()
+    yield BadItem(f"{key or ''}[{number}]", "JSON cut short")
+
+
+class _Rest(bytes):
+    """What follows a list's end."""
+
+
+def _read_at_least(read: Callable[[int], bytes], size: int) -> bytes:
+    text = b""
+    while len(text) < size and (more := read(_CHUNK)):
+        text += more
+    return text
+
+
+def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
+    """Yield the texts of a list's items after its bracket, then what follows the list as a `_Rest`."""
+    start = position = depth = 0
+    while True:
+        for token in _TOKEN.finditer(text, position):
+            match token[0]:
+                case b'"':
+                    break
+                case b"[" | b"{":
+                    depth += 1
+                case b"]" | b"}" if depth:
+                    depth -= 1
+                case b"]" | b"}" | b"," if not depth:
+                    item = text[start : token.start()]
+                    start = token.end()
+                    if item.strip() or token[0] == b",":
+                        yield item
+                    if token[0] != b",":
+                        yield _Rest(text[start:])
+                        return
+            position = token.end()
+        more = read(max(_CHUNK, len(text) - start))  # a long string is looked through again, but seldom
+        if not more:
+            return
+        text, position, start = text[start:] + more, position - start, 0
+
+
+def _after(
+    rest: bytes, read: Callable[[int], bytes], key: str | None
+) -> Iterator[Portion | BadItem | NextLines]:
+    """Yield the other members of a document after its list of items, as a document."""
+    while b"\n" not in rest and (more := read(_CHUNK)):
+        rest += more
+    line, _, further = rest.partition(b"\n")
+    try:
+        document = _members(line, key)
+    except NotJSONError:  # a document of several lines
+        while more := read(_CHUNK):
+            rest += more
+        further = b""
+        try:
+            document = _members(rest, key)
+        except NotJSONError as error:
+            yield BadItem(f"after {key or 'the list'}", str(error))
+            return
+    if document:
+        yield Portion(document, None)
+    if further:
+        yield NextLines(further)
+
+
+def _members(text: bytes, key: str | None) -> Any:
+    """Return what follows a list of items in a document, as a document. Raises NotJSONError."""
+    return parse(b"[]" + text if key is None else b"{" + text.strip().removeprefix(b","))

@@ -1,0 +1,89 @@
+"""The formats of recorded spans: which reader takes a document, and what is said of one that none takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from spangrade.tracer.plugins import load_plugins
+from spangrade.tracer.span import LogRecord, Problem, Span
+
+Records: TypeAlias = Iterator[Span | LogRecord | Problem]
+
+_CONTROL = re.compile(rb"[\x00-\x08]")
+_ITEM = re.compile(r"(\w*)\[(\d+)\]")
+_MAX_COLUMNS = 8  # that a message lists
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """A format of recorded spans, registered as an entry point of the group `spangrade.readers`."""
+
+    def __call__(self, document: Any, /) -> Records | None:
+        """Return a document's records, or None if it is of another format.
+
+        The document is a JSON value: a whole file, one line of JSON Lines, or a list of rows of a table. Or
+        it is the bytes of a file that is not JSON. A long document that is a list, or begins with one, comes
+        in several documents of some of its items. A Problem's `where` is the position in the document; in a
+        list it begins with the item's number: `[3]`, `data[3]`.
+        """
+
+
+@cache
+def _readers() -> dict[str, Reader]:
+    return load_plugins("spangrade.readers", Reader)
+
+
+def records_in(document: Any) -> Records | None:
+    """Return a document's records by the first reader that takes it, None if no reader does."""
+    return next((found for reader in _readers().values() if (found := reader(document)) is not None), None)
+
+
+def placed(records: Records, where: str, first: int = 0) -> Records:
+    """Yield records with the places of problems in the file.
+
+    `first` is the number of the document's first item in a list that comes in several documents.
+    """
+    for record in records:
+        if isinstance(record, Problem):
+            place = _ITEM.sub(lambda item: f"{item[1]}[{int(item[2]) + first}]", record.where, count=1)
+            yield record._replace(where=f"{where} {place if first else record.where}".rstrip())
+        else:
+            yield record
+
+
+def refusal(document: Any) -> str:
+    """Return the message that rejects a document that no reader takes."""
+    return f"{_described(document)}; {expected()}"
+
+
+def expected() -> str:
+    """Return the end of such a message: the formats that there are."""
+    return f"expected one of the formats {', '.join(_readers())}"
+
+
+def listed(names: list[str]) -> str:
+    """Return the first names of keys or columns, for a message."""
+    shown = ", ".join(ascii(name[:40])[1:-1] for name in names[:_MAX_COLUMNS])
+    return f"{shown}, …" if len(names) > _MAX_COLUMNS else shown
+
+
+def _described(document: Any) -> str:
+    match document:
+        case dict():
+            keys = listed(list(document)[:4])
+            return f"a JSON object with the keys {keys}" if document else "an empty JSON object"
+        case [dict() as first, *_]:
+            return f"a JSON list; its first item is {_described(first)}"
+        case list():
+            return "a JSON list of something else" if document else "an empty JSON list"
+        case bytes():
+            with suppress(UnicodeDecodeError):
+                if not _CONTROL.search(document[:512]) and document.decode():
+                    return "text without a JSON object or list"
+            return "binary content of another kind"
+        case _:
+            return "a single JSON value"
