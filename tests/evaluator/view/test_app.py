@@ -23,6 +23,7 @@ from spangrade.evaluator.view.database import ViewedDatabase
 from spangrade.evaluator.view.server import listen
 from spangrade.tracer.files import read_otlp
 from spangrade.tracer.store import Store
+from spangrade.tracer.terminal import printable
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,7 @@ def test_a_session_with_any_id_has_an_address(tmp_path: Path, session_id: str) -
         assert re.fullmatch(r"/session/[A-Za-z0-9_~.:-]{1,1500}", address)
         page = served.get(address)
         title = html.unescape(re.search(r"<title>(.*?) · spangrade</title>", page.text, re.DOTALL)[1])
-        assert (page.status, title[:200]) == (200, session_id[:200])
+        assert (page.status, title[:200]) == (200, printable(session_id)[:200])
 
 
 def test_pages_are_read_while_another_process_writes(tmp_path: Path) -> None:
