@@ -41,7 +41,8 @@ def _lines(run: Run) -> Iterator[str]:
     yield ""
     yield _code(str(run), MAX_REASON)
     yield ""
-    yield f"Dataset {_code(run.dataset)}, run {_code(run.run_id)}, exit code {int(run.exit_code)}."
+    dataset = f"Dataset {_code(run.dataset)}" if run.dataset else "No dataset"
+    yield f"{dataset}, run {_code(run.run_id)}, exit code {int(run.exit_code)}."
     if run.judge_line:
         yield ""
         yield _code(run.judge_line, MAX_REASON)
