@@ -1,84 +1,62 @@
-"""How to fix a recording: the settings that make each family of instrumentations record more.
-
-Each is documented by its instrumentation, or stands in its source: docs/dialects.md has the links.
-"""
+"""How to fix what a recording lacks, or what is wrong with it."""
 
 from __future__ import annotations
 
-from spangrade.converters.spans.registry import FALLBACK, dialects
-from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
+from spangrade.evaluator.maintenance.stacks import Lack, setting
 from spangrade.tracer.span import Span
 
-_GENAI = (
-    f"set {CAPTURE_CONTENT_VARIABLE}=SPAN_AND_EVENT and "
-    "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental (older instrumentations: "
-    f"{CAPTURE_CONTENT_VARIABLE}=true, and import the logs too)"
+_EXPORT = (
+    "export all spans of a trace to one place, wait for them (flush at the end of the process), "
+    "and sample whole traces"
 )
-# By dialect, or by the beginning of the scope's name where several instrumentations share a dialect.
-_CONTENT = {
-    "adk": f"set {CAPTURE_CONTENT_VARIABLE}=SPAN_AND_EVENT, and do not set "
-    "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=false",
-    "openai-agents": f"set {CAPTURE_CONTENT_VARIABLE}=span_and_event, and do not set "
-    "OPENAI_AGENTS_TRACE_INCLUDE_SENSITIVE_DATA=0",
-    "openinference": "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and the like",
-    "pydantic-ai": "set InstrumentationSettings(include_content=True)",
-    "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",
-    "agent_framework": "set ENABLE_SENSITIVE_DATA=true",
-    "autogen": "unset AUTOGEN_DISABLE_RUNTIME_TRACING",
-    "claude-code": "set OTEL_LOG_USER_PROMPTS=1, OTEL_LOG_TOOL_DETAILS=1 and OTEL_LOG_TOOL_CONTENT=1, "
-    "and import the logs too",
-    "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
-    "langfuse": "set input and output on the observations, and do not set "
-    "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=false",
-    "langsmith": "unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS",
-    "litellm": "do not set litellm.turn_off_message_logging, nor message_logging=False",
-    "mastra": "do not remove inputs and outputs in a span output processor or by hideInput and hideOutput",
-    "mlflow": "record with mlflow.autolog() or @mlflow.trace, which keep inputs and outputs",
-    "pipecat": "set enable_tracing=True on the pipeline task",
-    "vercel": "do not set recordInputs or recordOutputs to false in experimental_telemetry",
-    "spangrade": f"unset {CAPTURE_CONTENT_VARIABLE}=NO_CONTENT",
+# By the code of a finding.
+_FIXES = {
+    "not_loaded": "they were damaged on disk: import the spans again from their source; delete the files, "
+    "as `spangrade delete --before` does, if they are of no use",
+    "not_delivered": "repair the receiver; the verdicts themselves are in the tables `verdicts` and `scores`",
+    "not_assembled": "report it, with the session's spans, to the authors of spangrade",
+    "unreadable_spans": "report it, with the span's attributes, to the authors of the dialect",
+    "missing_spans": _EXPORT,
+    "orphans": _EXPORT,
+    "no_root": "export the caller's spans too; if the caller is not part of the agent, nothing is wrong",
+    "unfinished": "end every span, and shut the tracer provider down before the process ends",
+    "clock_skew": "synchronise the clocks of the recording machines (NTP)",
+    "not_recorded": "correct the call that the spans' attribute spangrade.not_recorded names; "
+    'the logger "spangrade" gives the reason',
+    "sampled": "sample whole conversations, by configure(sample=RATIO), instead of traces",
+    "unknown_price": "record gen_ai.response.model as the provider names it, or update genai-prices",
+    "no_duration": "record the end of the span that stands for a turn",
 }
-_CONVERSATION = {
-    "openinference": "wrap the agent in using_session(session_id=…)",
-    "langfuse": "set the session with propagate_attributes(session_id=…), or update_trace(session_id=…)",
-    "langsmith": "put thread_id or session_id into the metadata of the run's config",
-    "mastra": "pass memory: { thread, resource } to the agent, or tracingOptions.metadata.sessionId",
-    "pipecat": "pass conversation_id to the pipeline task",
-    "vercel": "pass the id as experimental_telemetry.metadata.sessionId",
-    "strands": 'give the agent trace_attributes={"session.id": …}',
+# What a stack's setting records, by the code of a finding.
+LACKS: dict[str, Lack] = {
+    "no_user_input": "content",
+    "no_response": "content",
+    "no_tool_arguments": "content",
+    "no_tool_result": "content",
+    "no_conversation_id": "conversation",
+    "no_agents": "agents",
+    "no_tool_span": "tools",
+    "no_model_calls": "model_calls",
+    "no_tokens": "tokens",
+    "no_state": "state",
 }
 
 
-def content(span: Span | None) -> str:
-    """Return how to make the instrumentation of a span record messages, arguments and results."""
-    return _by_origin(_CONTENT, span) or _GENAI
-
-
-def conversation(span: Span | None) -> str:
-    """Return how to get a conversation id onto the spans of an instrumentation."""
-    own = _by_origin(_CONVERSATION, span)
-    return (
-        f"{own or 'put gen_ai.conversation.id on the spans'}, or name the attribute that holds the "
-        "conversation's id: spangrade import --session-from ATTRIBUTE"
-    )
+def advice(code: str, span: Span | None = None) -> str | None:
+    """Return how to fix a finding, by the stack of a span of the session; None if no way is known."""
+    lack = LACKS.get(code)
+    if lack is None:
+        return _FIXES.get(code)
+    help_ = setting(span, lack)
+    if lack == "conversation":
+        return (
+            f"{help_}; or name the attribute that holds the conversation's id: "
+            "spangrade import --session-from ATTRIBUTE"
+        )
+    return help_
 
 
 def not_understood(scope: str) -> str:
     """Return what to do about spans of a scope that no dialect understood."""
     ours = "if an agent recorded them: update spangrade, or write a dialect for them (docs/dialects.md)"
     return f"{ours}; if not: spangrade import --ignore-scope {scope}" if scope else ours
-
-
-def dialect_of(span: Span) -> str:
-    """Return the name of the dialect that reads a span."""
-    return next((name for name, dialect in dialects().items() if dialect.claims(span)), FALLBACK)
-
-
-def _by_origin(advice: dict[str, str], span: Span | None) -> str | None:
-    """Return the advice for the dialect of a span, or else for the beginning of its scope's name."""
-    if span is None:
-        return None
-    scope = span.scope_name or ""
-    return advice.get(dialect_of(span)) or next(
-        (text for name, text in advice.items() if scope.startswith(name)), None
-    )

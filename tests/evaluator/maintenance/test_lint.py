@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recordings
 from paths import RECORDED
 
+from spangrade.converters.spans.registry import ORDER
 from spangrade.evaluator.derive import load, update
-from spangrade.evaluator.maintenance import advice
+from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.lint import Finding, lint
+from spangrade.evaluator.maintenance.stacks import ANY, STACKS, stack_of
 from spangrade.evaluator.metrics import Inconclusive, load_metrics
 from spangrade.tracer.files import read
+from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store import Store
 
@@ -171,9 +175,10 @@ def test_every_metric_that_a_recording_makes_inconclusive_is_explained_and_no_ot
             assert named & set(metrics) == inconclusive
 
 
-def test_the_advice_is_that_of_the_framework_that_wrote_the_spans(tmp_path: Path) -> None:
+def test_the_advice_is_that_of_the_framework_that_wrote_the_spans() -> None:
     def content(scope: str, **attributes: str) -> str:
-        return advice.content(span(1, None, "chat", 0, 1, scope_name=scope, attributes=attributes))
+        recorded = span(1, None, "chat", 0, 1, scope_name=scope, attributes=attributes)
+        return advice("no_user_input", recorded) or ""
 
     assert "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS" in content("gcp.vertex.agent")
     assert "include_content" in content("pydantic-ai")
@@ -181,8 +186,64 @@ def test_the_advice_is_that_of_the_framework_that_wrote_the_spans(tmp_path: Path
     assert "TRACELOOP_TRACE_CONTENT" in content("any", **{"traceloop.span.kind": "tool"})
     assert "ENABLE_SENSITIVE_DATA" in content("agent_framework")
     assert "OTEL_SEMCONV_STABILITY_OPT_IN" in content("opentelemetry.instrumentation.genai.openai")
-    assert advice.content(None) == content("unknown")
-    assert "--session-from" in advice.conversation(None)
+    assert advice("no_user_input") == content("unknown")
+    assert "--session-from" in (advice("no_conversation_id") or "")
+
+
+def test_every_dialect_has_its_settings() -> None:
+    assert set(ORDER) - set(STACKS) == set()
+    for stack in STACKS.values():
+        assert any(stack[1:]), stack.name
+
+
+def test_a_scope_completes_the_settings_of_its_dialect() -> None:
+    crew = stack_of(
+        span(
+            1,
+            None,
+            "Crew.kickoff",
+            0,
+            1,
+            scope_name="openinference.instrumentation.crewai",
+            attributes={"openinference.span.kind": "CHAIN"},
+        )
+    )
+    assert crew == STACKS["openinference"]._replace(
+        name="crewAI by OpenInference", model_calls=STACKS["openinference.instrumentation.crewai"].model_calls
+    )
+
+
+@pytest.mark.parametrize("name", recordings.NAMES)
+def test_what_a_recording_lacks_is_answered_by_a_setting_of_its_own_stack(name: str, tmp_path: Path) -> None:
+    recorded = recordings.records(name)
+    stacks = {stack_of(record).name: stack_of(record) for record in recorded if isinstance(record, Span)}
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(recorded)
+        update(store)
+        findings = [finding for finding in lint(store) if finding.code in LACKS]
+    for finding in findings:
+        lack = LACKS[finding.code]
+        (own,) = (
+            each
+            for called, each in stacks.items()
+            if str(finding.advice).startswith((f"{called}:", f"{called} has"))
+        )
+        setting = getattr(own, lack)
+        if lack == "state" and setting is None:  # state has no place in most frameworks
+            assert finding.advice == f"{own.name} has no setting for it: {ANY.state}"
+        else:
+            assert setting is not None, (own.name, lack)
+            assert str(finding.advice).startswith(f"{own.name}: {setting}")
+
+
+@pytest.mark.parametrize("name", recordings.NAMES)
+def test_no_stack_is_given_the_variable_of_another(name: str) -> None:
+    for record in recordings.records(name):
+        if isinstance(record, Span) and (stack := stack_of(record)) is not ANY:
+            help_ = advice("no_user_input", record)
+            assert (CAPTURE_CONTENT_VARIABLE in str(help_)) == (
+                CAPTURE_CONTENT_VARIABLE in str(stack.content)
+            )
 
 
 def spangrade(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -70,7 +70,7 @@ def test_what_a_grade_would_find_inconclusive_is_named_with_how_to_supply_it(spa
     }
     assert "low, high" in found["ambiguous", "either"][0]
     assert found["not_compared", "stateless"][1] == (
-        "record it: spangrade.set_state(), or a spangrade.state event on any span; "
+        "call spangrade.set_state(), or record a spangrade.state event on any span; "
         "or do not compare it (grade --no-reference reference_state_variables)"
     )
     assert "grade --question SESSION=ID" in found["ambiguous", "either"][1]

@@ -1,0 +1,181 @@
+"""What a session's recording lacks: a table of checks, each of one kind of fact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction
+
+_TRAJECTORY = tuple(
+    f"trajectory_{name}"
+    for name in ("exact_match", "in_order_match", "any_order_match", "precision", "recall", "accuracy")
+)
+_TOOLS = tuple(
+    f"tool_{name}"
+    for name in ("exact_match", "in_order_match", "any_order_match", "precision", "recall", "usage_accuracy")
+)
+OF_TOKENS = ("token_usage", "cost", "output_density", "context_saturation")
+OF_CALLS = (*OF_TOKENS, "cache_efficiency", "thinking_metrics", "grounding_utilization", "sandbox_usage")
+
+Place = tuple[str, str | None]  # the (trace id, span id) of a span
+
+
+class Gap(NamedTuple):
+    """What a finding is made of; `at` is a span of the stack that should have recorded more."""
+
+    code: str
+    what: str
+    number: int
+    metrics: tuple[str, ...] = ()
+    at: Place | None = None
+
+
+class _Check(NamedTuple):
+    """One kind of fact: what is reported, and what of a session lacks it, in the order of its spans.
+
+    Calls and tools that lack it are given, so that the advice is that of their stack. `of_calls` is true for
+    what only sessions with model calls can lack.
+    """
+
+    code: str
+    what: str
+    metrics: tuple[str, ...]
+    lacking: Callable[[Session], Sequence[object]]
+    of_calls: bool = False
+
+
+def session_gaps(s: Session) -> Iterator[Gap]:
+    """Yield what a session lacks."""
+    for check in _CHECKS:
+        if check.of_calls and not s.llm_calls:
+            continue
+        if lacking := check.lacking(s):
+            what = check.what.format(models=_models(lacking))
+            yield Gap(check.code, what, len(lacking), check.metrics, _place(lacking[0], s))
+
+
+def _place(first: object, s: Session) -> Place | None:
+    """Return the span of a call or tool; of anything else, that of the first model call or step."""
+    if isinstance(first, LLMCall | ToolInteraction) and first.span_id:
+        return first.trace_id, first.span_id
+    steps: tuple[LLMCall | Step, ...] = (*s.llm_calls, *s.trajectory)
+    return next(((step.trace_id, step.span_id) for step in steps if step.span_id), None)
+
+
+def _models(lacking: Sequence[object]) -> str:
+    calls = [call for call in lacking if isinstance(call, LLMCall)]
+    return ", ".join(sorted({call.model or "a model without a name" for call in calls}))
+
+
+def _if(lacking: bool) -> Sequence[object]:
+    """Return one thing that a session lacks as a whole, or nothing."""
+    return (None,) if lacking else ()
+
+
+def _tools(s: Session) -> list[ToolInteraction]:
+    return [tool for tool in s.tool_interactions if not tool.handoff]
+
+
+def _answered(s: Session) -> list[LLMCall]:
+    return [call for call in s.llm_calls if not call.unanswered]
+
+
+def _counted(call: LLMCall) -> bool:
+    return None not in (call.input_tokens, call.output_tokens)
+
+
+_CHECKS = (
+    _Check(
+        "no_conversation_id",
+        "no conversation id: one session per trace",
+        (),
+        lambda s: _if(s.session_id_source == "trace"),
+    ),
+    _Check(
+        "no_user_input",
+        "turns without the user's message: only spangrade.question_id can name their golden question",
+        (),
+        lambda s: [turn for turn in s.turns if turn.user_input is None],
+    ),
+    _Check(
+        "no_response",
+        "turns without the agent's answer",
+        (),
+        # A run that broke gives none.
+        lambda s: [] if s.errors else [turn for turn in s.turns if turn.final_response is None],
+    ),
+    _Check(
+        "no_agents",
+        "no agent is named",
+        (*_TRAJECTORY, "agent_routing", "agent_handoffs"),
+        lambda s: _if(s.agents is None),
+    ),
+    _Check(
+        "no_tool_arguments",
+        "tool calls without their arguments",
+        _TOOLS,
+        lambda s: [tool for tool in _tools(s) if not tool.arguments_known],
+    ),
+    _Check(
+        "no_tool_result",
+        "tool calls without a recorded result or failure",
+        ("tool_success_rate",),
+        lambda s: [tool for tool in _tools(s) if tool.ok is None and not tool.output_known],
+    ),
+    _Check(
+        "no_tool_span",
+        "tool calls recorded only in messages: their text may be an answer or a failure",
+        ("tool_success_rate",),
+        lambda s: [tool for tool in _tools(s) if tool.ok is None and tool.output_known],
+    ),
+    _Check(
+        "no_state",
+        "no state is recorded",
+        ("state_management_fidelity",),
+        lambda s: _if(s.state_variables is None),
+    ),
+    _Check("no_model_calls", "no model call is recorded", OF_CALLS, lambda s: _if(not s.llm_calls)),
+    _Check(
+        "no_tokens",
+        "model calls without their tokens",
+        OF_TOKENS,
+        lambda s: [call for call in _answered(s) if not _counted(call)],
+        of_calls=True,
+    ),
+    _Check(
+        "no_cached_tokens",
+        "no model call records cached tokens",
+        ("cache_efficiency",),
+        lambda s: _if(s.usage.cached_input_tokens is None),
+        of_calls=True,
+    ),
+    _Check(
+        "no_reasoning_tokens",
+        "no model call records reasoning tokens",
+        ("thinking_metrics",),
+        lambda s: _if(s.usage.reasoning_tokens is None),
+        of_calls=True,
+    ),
+    _Check(
+        "unknown_price",
+        "model calls without a known price: {models}",
+        ("cost", "context_saturation"),
+        lambda s: [call for call in _answered(s) if _counted(call) and call.cost_usd is None],
+        of_calls=True,
+    ),
+    _Check(
+        "no_grounding",
+        "model calls that do not record whether sources grounded the answer",
+        ("grounding_utilization",),
+        lambda s: [call for call in s.llm_calls if call.grounding_chunks is None],
+        of_calls=True,
+    ),
+    _Check(
+        "no_code_executions",
+        "model calls that do not record whether code ran in the model's sandbox",
+        ("sandbox_usage",),
+        lambda s: [call for call in s.llm_calls if call.code_executions is None],
+        of_calls=True,
+    ),
+)
