@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from spangrade.tracer.span import Attributes, LogRecord, Problem, Span
@@ -64,17 +64,21 @@ def not_finite(number: float) -> str:
     return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(number)]
 
 
-def span_warnings(span: Span) -> Iterator[str]:
-    """Yield what is implausible in a span, which is kept as it came."""
+def span_warnings(span: Span) -> Sequence[str]:
+    """Return what is implausible in a span, which is kept as it came."""
+    if 0 < span.start_ns <= span.end_ns and span.parent_span_id != span.span_id:
+        return ()
+    warnings = []
     if not span.start_ns:
-        yield "the span has no start time; it is kept at 1970"
+        warnings.append("the span has no start time; it is kept at 1970")
     if span.end_ns < span.start_ns:
-        yield f"the span ends before it starts, by {span.start_ns - span.end_ns} ns; it is kept as it came"
+        early_ns = span.start_ns - span.end_ns
+        warnings.append(f"the span ends before it starts, by {early_ns} ns; it is kept as it came")
     if span.parent_span_id == span.span_id:
-        yield "the span is its own parent; it is kept as it came"
+        warnings.append("the span is its own parent; it is kept as it came")
+    return warnings
 
 
-def log_warnings(log: LogRecord) -> Iterator[str]:
-    """Yield what is implausible in a log record, which is kept as it came."""
-    if not log.time_ns:
-        yield "the log record has no time; it is kept at 1970"
+def log_warnings(log: LogRecord) -> Sequence[str]:
+    """Return what is implausible in a log record, which is kept as it came."""
+    return () if log.time_ns else ("the log record has no time; it is kept at 1970",)

@@ -170,24 +170,31 @@ def _span(record: Any, group: Group) -> Span:
         raise MalformedError(f"expected a span, found {_shown(record)}")
     if "trace_id" in record:
         record = _camel(record)
-    status = _object(record.get("status"), "status")
-    return Span(
-        trace_id=_id(record.get("traceId"), 16, "traceId"),
-        span_id=_id(record.get("spanId"), 8, "spanId"),
-        parent_span_id=_optional_id(record.get("parentSpanId"), 8, "parentSpanId"),
-        name=_text(record, "name"),
-        kind=_named(_KINDS, record.get("kind"), "kind"),
-        start_ns=_time(record.get("startTimeUnixNano"), "startTimeUnixNano"),
-        end_ns=_time(record.get("endTimeUnixNano"), "endTimeUnixNano"),
-        status=_named(_STATUSES, status.get("code"), "status.code"),
-        status_message=_text(status, "message") or None,
-        attributes=_attributes(record.get("attributes")),
-        events=[_event(event) for event in _list(record.get("events"), "events")],
-        links=[_link(link) for link in _list(record.get("links"), "links")],
-        resource=group.resource,
-        scope_name=group.scope_name,
-        scope_version=group.scope_version,
-        trace_state=_text(record, "traceState") or None,
+    get = record.get
+    status, message = STATUSES[0], None
+    if given := _object(get("status"), "status"):
+        status, message = _named(_STATUSES, given.get("code"), "status.code"), _text(given, "message") or None
+    events, links = get("events"), get("links")
+    # In the order of the fields: by name it takes three times as long.
+    return Span._make(
+        (
+            _id(get("traceId"), 16, "traceId"),
+            _id(get("spanId"), 8, "spanId"),
+            _optional_id(get("parentSpanId"), 8, "parentSpanId"),
+            _text(record, "name"),
+            _named(_KINDS, get("kind"), "kind"),
+            _time(get("startTimeUnixNano"), "startTimeUnixNano"),
+            _time(get("endTimeUnixNano"), "endTimeUnixNano"),
+            status,
+            message,
+            _attributes(get("attributes")),
+            [_event(event) for event in _list(events, "events")] if events is not None else [],
+            [_link(link) for link in _list(links, "links")] if links is not None else [],
+            group.resource,
+            group.scope_name,
+            group.scope_version,
+            _text(record, "traceState") or None,
+        )
     )
 
 
@@ -238,11 +245,16 @@ def _attributes(items: Any, depth: int = NESTING) -> Attributes:
         key, value = item.get("key", ""), item.get("value")
         if type(key) is not str:
             raise MalformedError(f"expected an attribute's key, found {_shown(key)}")
-        text = value.get("stringValue") if type(value) is dict else None
-        if type(text) is str:  # most values are text: they need no call
-            attributes[key] = text if text.isascii() else encodable(text)
-        else:
-            attributes[key] = _value(value, depth)
+        if type(value) is dict:  # most values are text or integers: they need no call
+            text = value.get("stringValue")
+            if type(text) is str:
+                attributes[key] = text if text.isascii() else encodable(text)
+                continue
+            number = value.get("intValue") if len(value) == 1 else None
+            if type(number) is str and len(number) < 19 and number.isdigit() and number.isascii():
+                attributes[key] = int(number)
+                continue
+        attributes[key] = _value(value, depth)
     if not "".join(attributes).isascii():
         return {encodable(key): value for key, value in attributes.items()}
     return attributes

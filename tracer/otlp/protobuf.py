@@ -90,38 +90,46 @@ def resource_attributes(resource: Resource) -> Attributes:
 
 def decode_span(record: ProtoSpan, group: Group) -> Span:
     """Return a span; raise MalformedError if it cannot be read."""
-    return Span(
-        trace_id=_id(record.trace_id, 16, "trace_id"),
-        span_id=_id(record.span_id, 8, "span_id"),
-        parent_span_id=_optional_id(record.parent_span_id, 8, "parent_span_id"),
-        name=record.name,
-        kind=_named(KINDS, record.kind, "kind"),
-        start_ns=checked_time(record.start_time_unix_nano, "start_time_unix_nano"),
-        end_ns=checked_time(record.end_time_unix_nano, "end_time_unix_nano"),
-        status=_named(STATUSES, record.status.code, "status.code"),
-        status_message=record.status.message or None,
-        attributes=_attributes(record.attributes),
-        events=[
-            {
-                "name": event.name,
-                "time_ns": checked_time(event.time_unix_nano, "time_unix_nano of an event"),
-                "attributes": _attributes(event.attributes),
-            }
-            for event in record.events
-        ],
-        links=[
-            {
-                "trace_id": _id(link.trace_id, 16, "trace_id of a link"),
-                "span_id": _id(link.span_id, 8, "span_id of a link"),
-                "attributes": _attributes(link.attributes),
-            }
-            for link in record.links
-        ],
-        resource=group.resource,
-        scope_name=group.scope_name,
-        scope_version=group.scope_version,
-        trace_state=record.trace_state or None,
+    status, message = STATUSES[0], None
+    if record.HasField("status"):
+        status, message = _named(STATUSES, record.status.code, "status.code"), record.status.message or None
+    # In the order of the fields: by name it takes three times as long.
+    return Span._make(
+        (
+            _id(record.trace_id, 16, "trace_id"),
+            _id(record.span_id, 8, "span_id"),
+            _optional_id(record.parent_span_id, 8, "parent_span_id"),
+            record.name,
+            _named(KINDS, record.kind, "kind"),
+            checked_time(record.start_time_unix_nano, "start_time_unix_nano"),
+            checked_time(record.end_time_unix_nano, "end_time_unix_nano"),
+            status,
+            message,
+            _attributes(record.attributes),
+            [_event(event) for event in record.events],
+            [_link(link) for link in record.links],
+            group.resource,
+            group.scope_name,
+            group.scope_version,
+            record.trace_state or None,
+        )
     )
+
+
+def _event(event: ProtoSpan.Event) -> Attributes:
+    return {
+        "name": event.name,
+        "time_ns": checked_time(event.time_unix_nano, "time_unix_nano of an event"),
+        "attributes": _attributes(event.attributes),
+    }
+
+
+def _link(link: ProtoSpan.Link) -> Attributes:
+    return {
+        "trace_id": _id(link.trace_id, 16, "trace_id of a link"),
+        "span_id": _id(link.span_id, 8, "span_id of a link"),
+        "attributes": _attributes(link.attributes),
+    }
 
 
 def decode_log(record: ProtoLog, group: Group) -> LogRecord:
