@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import nanoarrow as na
 
+from spangrade.evaluator.derive.kept import Kept
 from spangrade.evaluator.derive.not_understood import by_scope
 from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.derive.settings import (
@@ -66,7 +67,7 @@ class Intake:
     """What importing files comes to: the traces in them, the rows added, and what could not be read.
 
     `settings` are those of the database, `noted` its sessions that are derived again at the end: parts that
-    are read before it is open use none.
+    are read before it is open use none. `kept` is what is known of those sessions.
     """
 
     traces: set[str] = field(default_factory=set)
@@ -75,6 +76,7 @@ class Intake:
     files_lost: int = 0
     settings: Settings = NO_SETTINGS
     noted: frozenset[str] = frozenset()
+    kept: Kept = field(default_factory=Kept)
 
     def count(self, part: ReadPart, on_problem: Callable[[Problem], None]) -> None:
         """Count what a part comes to, and report its problems."""
@@ -162,7 +164,7 @@ def import_parts(
                 "INSERT INTO last_import FROM traces", traces=arrow_column("trace_id", sorted(intake.traces))
             )
     callbacks.on_progress("deriving sessions")
-    derive_in_windows(open_store)
+    derive_in_windows(open_store, kept=intake.kept)
 
 
 def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:
@@ -179,8 +181,10 @@ def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:
         intake.added.duplicates + added.duplicates + repeated,
     )
     # Of a duplicate, the database keeps the other one.
-    portions = [part.portion for part in parts if part.settings == intake.settings and not added.duplicates]
-    for _ in derive_new(store, portions):
+    portions = [
+        part.portion for part in parts if part.portion.settings == intake.settings and not added.duplicates
+    ]
+    for _ in derive_new(store, portions, kept=intake.kept):
         pass
     intake.noted = noted(store)
 

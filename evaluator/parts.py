@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from spangrade.evaluator.derive.portion import Portion, portion_of
+from spangrade.evaluator.derive.portion import Portion, compact, portion_of
 from spangrade.evaluator.derive.settings import Settings
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
@@ -20,7 +20,7 @@ PART = 8_000_000  # bytes; about 4,000 spans with messages
 
 
 class ReadPart(NamedTuple):
-    """What reading a part comes to: its rows (Arrow IPC), and its portion by the settings of the database.
+    """What reading a part comes to: its rows (Arrow IPC), and its portion.
 
     `repeated` is the number of records that are in the part already.
     """
@@ -28,7 +28,6 @@ class ReadPart(NamedTuple):
     tables: dict[Table, bytes]
     rows: int
     portion: Portion
-    settings: Settings
     traces: frozenset[str]
     repeated: int
     problems: list[Problem]
@@ -88,7 +87,8 @@ def read_parts(job: Job) -> Iterator[ReadPart]:
 
 def read_parts_at_once(job: Job) -> list[ReadPart]:
     """Read a group of parts, for another process."""
-    return list(read_parts(job))
+    without = job[2]
+    return [part._replace(portion=compact(part.portion, without)) for part in read_parts(job)]
 
 
 def _read(
@@ -103,8 +103,7 @@ def _read(
     return ReadPart(
         {table: to_ipc(rows) for table, rows in tables.items()},
         len(spans) + len(logs),
-        portion_of([spans], logs, settings, without=without),
-        settings,
+        portion_of([spans], logs, settings, without),
         frozenset(record.trace_id for record in records if record.trace_id is not None),
         len(records) - len(spans) - len(logs),
         problems,

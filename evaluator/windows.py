@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from spangrade.evaluator.derive import stale
+from spangrade.evaluator.derive.kept import Kept
 from spangrade.evaluator.derive.sync import steps
 from spangrade.evaluator.workers import InOrder, few_collections
 from spangrade.tracer.store import Store
@@ -19,12 +20,15 @@ PAUSE_S = 0.1
 OpenStore = Callable[[], AbstractContextManager[Store]]
 
 
-def derive_in_windows(open_store: OpenStore, in_order: InOrder = map, *, spool: bool = False) -> int:
-    """Derive the sessions that are out of date; return how many. For `in_order` see `steps`.
+def derive_in_windows(
+    open_store: OpenStore, in_order: InOrder = map, *, kept: Kept | None = None, spool: bool = False
+) -> int:
+    """Derive the sessions that are out of date; return how many. For `in_order` and `kept` see `steps`.
 
     With `spool`, what waits in the spool of the database is loaded first.
     """
     derived: set[str] = set()
+    kept = Kept() if kept is None else kept
     with few_collections():
         while True:
             until_s = time.monotonic() + WINDOW_S
@@ -33,7 +37,7 @@ def derive_in_windows(open_store: OpenStore, in_order: InOrder = map, *, spool: 
                     loaded = drain(store, until_s=until_s)
                     spool = any(loaded) and time.monotonic() >= until_s  # there may be more
                 if not spool:
-                    derived.update(*steps(store, in_order, until_s=until_s))
+                    derived.update(*steps(store, in_order, until_s, kept))
                     if not stale(store):
                         return len(derived)
             time.sleep(PAUSE_S)

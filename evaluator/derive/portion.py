@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import session_of
+from spangrade.evaluator.derive.kept import Packed, packed, unpacked
 from spangrade.evaluator.derive.link_traces import Position, position_of
 from spangrade.evaluator.derive.not_understood import counted
 from spangrade.evaluator.derive.schema import TABLES
@@ -41,65 +42,98 @@ class Place(NamedTuple):
 class Portion(NamedTuple):
     """The traces of a portion, and the sessions that they make: their ids, and their rows by table.
 
-    The rows are an Arrow table as bytes (IPC). Their `batch` is 0: it is known when they are written.
+    The rows are an Arrow table as bytes (IPC). Their `batch` is 0: it is known when they are written. `kept`
+    are the observations of its traces (see `compact`), in case that their sessions must be built again.
+    `settings` are those by which spans were read.
     """
 
     places: list[Place]
     session_ids: list[str]
     rows: dict[str, bytes]
+    kept: Mapping[str, Packed]
+    settings: Settings
 
 
 def portion_of(
     spans: Iterable[Sequence[Span]],
     logs: Iterable[LogRecord] = (),
     settings: Settings = NO_SETTINGS,
-    session_by_trace: Mapping[str, str] | None = None,
-    state: State | None = None,
     without: Collection[str] = (),
 ) -> Portion:
-    """Return what spans (in batches) and their logs come to.
+    """Return what spans (in batches) and their logs come to. The sessions `without` are not built."""
+    by_trace, records = observed(spans, logs, settings)
+    session_by_trace = {
+        trace_id: session_id(trace_id, observations) for trace_id, observations in by_trace.items()
+    }
+    places = [
+        Place(
+            trace_id,
+            session_by_trace[trace_id],
+            records[trace_id],
+            position_of(observations, _conversation_id(observations, session_by_trace[trace_id])),
+            counted(observations),
+        )
+        for trace_id, observations in by_trace.items()
+    ]
+    return Portion(places, *_built(by_trace, session_by_trace, {}, settings, without), by_trace, settings)
 
-    The sessions of the traces are given, or follow from the spans. `state` are the state variables of
-    session logs, by session. The sessions `without` are not built.
-    """
-    by_trace, records = _observed(spans, logs, settings)
-    if session_by_trace is None:
-        session_by_trace = {
-            trace_id: session_id(trace_id, observations) for trace_id, observations in by_trace.items()
-        }
+
+def compact(portion: Portion, without: Collection[str]) -> Portion:
+    """Return a portion that keeps only the observations of some sessions, for another process."""
+    kept = {
+        place.trace_id: content
+        for place in portion.places
+        if place.session_id in without and (content := packed(portion.kept[place.trace_id])) is not None
+    }
+    return portion._replace(kept=kept)
+
+
+class Complete(NamedTuple):
+    """All that sessions come from: observations by trace, the traces' sessions, and state of session logs."""
+
+    by_trace: Mapping[str, Packed]
+    session_by_trace: Mapping[str, str]
+    state: State
+    settings: Settings
+
+
+def portion_of_sessions(complete: Complete) -> Portion:
+    """Return what whole sessions come to; without the places of their traces."""
+    known = {trace_id: unpacked(content) for trace_id, content in complete.by_trace.items()}
+    built = _built(known, complete.session_by_trace, complete.state, complete.settings)
+    return Portion([], *built, {}, complete.settings)
+
+
+def _built(
+    by_trace: Mapping[str, Sequence[Observation]],
+    session_by_trace: Mapping[str, str],
+    state: State,
+    settings: Settings,
+    without: Collection[str] = (),
+) -> tuple[list[str], dict[str, bytes]]:
+    """Return the ids and the rows of the sessions of traces."""
     by_session: dict[str, list[Observation]] = {}
     for trace_id, observations in by_trace.items():
-        by_session.setdefault(session_by_trace[trace_id], []).extend(observations)
+        if session_by_trace[trace_id] not in without:
+            by_session.setdefault(session_by_trace[trace_id], []).extend(observations)
     sessions = [
         session_of(
             one,
             "trace" if one in by_trace else "conversation",
             observations,
-            state.get(one, ()) if state else (),
+            state.get(one, ()),
             settings.prices,
         )
         for one, observations in by_session.items()
         # A trace without an agent's work (a web server's, the creation of an agent) is not a session.
-        if one not in without and any(o.kind != "other" or o.unreadable for o in observations)
+        if any(o.kind != "other" or o.unreadable for o in observations)
     ]
-    return Portion(
-        [
-            Place(
-                trace_id,
-                session_by_trace[trace_id],
-                records[trace_id],
-                position_of(observations, _conversation_id(observations, session_by_trace[trace_id])),
-                counted(observations),
-            )
-            for trace_id, observations in by_trace.items()
-        ],
-        [session.session_id for session in sessions],
-        {
-            table: to_ipc(arrow_rows(rows, TABLES[table].arrow_types))
-            for table, rows in rows_of(sessions, batch=0).items()
-            if rows
-        },
-    )
+    rows = {
+        table: to_ipc(arrow_rows(rows, TABLES[table].arrow_types))
+        for table, rows in rows_of(sessions, batch=0).items()
+        if rows
+    }
+    return [session.session_id for session in sessions], rows
 
 
 def _conversation_id(observations: Iterable[Observation], session_id: str) -> str | None:
@@ -107,7 +141,7 @@ def _conversation_id(observations: Iterable[Observation], session_id: str) -> st
     return session_id if any(o.conversation_id for o in observations) else None
 
 
-def _observed(
+def observed(
     spans: Iterable[Sequence[Span]], logs: Iterable[LogRecord], settings: Settings
 ) -> tuple[dict[str, list[Observation]], Counter[str]]:
     """Return by trace the observations, and the number of records."""

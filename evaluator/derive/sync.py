@@ -20,11 +20,18 @@ import nanoarrow as na
 
 from spangrade.evaluator.derive.affected import Affected, affected_by
 from spangrade.evaluator.derive.fingerprint import fingerprint
-from spangrade.evaluator.derive.portion import Place, Portion, portion_of
+from spangrade.evaluator.derive.kept import Kept
+from spangrade.evaluator.derive.portion import (
+    Place,
+    Portion,
+    compact,
+    portion_of,
+    portion_of_sessions,
+)
+from spangrade.evaluator.derive.read_again import complete_sessions, noted_groups
 from spangrade.evaluator.derive.recorded import (
     StoredRows,
     TraceRange,
-    logged_state,
     logs_of,
     sessions_with_logs,
     spans_of,
@@ -39,7 +46,6 @@ from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import table_problem
 
 SLICE = 8_192  # spans; what is kept of them while their sessions are built is some 10 MB
-READ_AGAIN = 32_768  # spans of sessions that are read again: each slice may have to search all spans
 
 # As the built-in `map`.
 InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -118,31 +124,41 @@ def stale(store: Store) -> bool:
     return done is None or _newest(store) > done or bool(store.query("FROM derived.read_again LIMIT 1"))
 
 
-def steps(store: Store, in_order: InOrder = map, until_s: float = math.inf) -> Iterator[set[str]]:
+def steps(
+    store: Store, in_order: InOrder = map, until_s: float = math.inf, kept: Kept | None = None
+) -> Iterator[set[str]]:
     """Do what `update` does in steps, each a transaction, and yield the ids of the sessions of each.
 
     It can be left after any step, and does not start another one when `time.monotonic()` is past `until_s`;
     another call continues there, and `stale` returns whether one is needed. `in_order` calls a function for
-    each of some arguments, perhaps in other processes, and yields the results in order.
+    each of some arguments, perhaps in other processes, and yields the results in order. `kept` holds what
+    earlier steps kept.
     """
-    yield from derive_new(store, (), in_order, until_s)
+    kept = Kept() if kept is None else kept
+    yield from derive_new(store, (), in_order, until_s, kept)
     if _newest(store) > (_derived_up_to(store) or 0):
         return
-    settings = settings_of(store)
-    while wanted := _next_noted(store):
-        yield _derive_again(store, wanted, settings)
-        if time.monotonic() >= until_s:
-            return
+    noted = list(noted_groups(store))
+    for session_ids, portion in zip(
+        noted, in_order(portion_of_sessions, complete_sessions(store, noted, kept, until_s)), strict=False
+    ):
+        _replace_sessions(store, session_ids, portion)
+        yield set(portion.session_ids)
 
 
 def derive_new(
-    store: Store, portions: Iterable[Portion] = (), in_order: InOrder = map, until_s: float = math.inf
+    store: Store,
+    portions: Iterable[Portion] = (),
+    in_order: InOrder = map,
+    until_s: float = math.inf,
+    kept: Kept | None = None,
 ) -> Iterator[set[str]]:
     """Derive the sessions that are whole in new traces; note the others that these belong to.
 
     `portions` are what records come to that are in the database, which had none of them before: their spans
     are not read. Yields the ids of the sessions of each step; for the other arguments see `steps`.
     """
+    kept = Kept(0) if kept is None else kept
     done = _derived_up_to(store)
     if done is None:
         forget(store)
@@ -153,13 +169,13 @@ def derive_new(
     pending = {row[0]: PendingTrace(*row) for row in store.query(_sql("pending"), {"seq": done})}
     _note(store, sessions_with_logs(store, after=done))
     for portion in portions:
-        yield _keep_fresh(store, portion, pending)
+        yield _keep_fresh(store, portion, pending, kept)
     slices = list(_slices(pending.values()))
-    kept = 0
+    read = 0
     for portion in in_order(portion_of_rows, _jobs(store, slices, until_s)):
-        yield _keep(store, portion, portion.places, pending)
-        kept += 1
-    if kept == len(slices):
+        yield _keep(store, portion, portion.places, pending, kept)
+        read += 1
+    if read == len(slices):
         store.query("UPDATE derived.progress SET seq = $seq", {"seq": newest})
 
 
@@ -231,10 +247,10 @@ def _jobs(
 def portion_of_rows(job: tuple[StoredRows, Settings, frozenset[str]]) -> Portion:
     """Return what rows of the database come to, without some sessions."""
     rows, settings, without = job
-    return portion_of(spans_of(rows.spans), logs_of(rows.logs), settings, without=without)
+    return compact(portion_of(spans_of(rows.spans), logs_of(rows.logs), settings, without), without)
 
 
-def _keep_fresh(store: Store, portion: Portion, pending: dict[str, PendingTrace]) -> set[str]:
+def _keep_fresh(store: Store, portion: Portion, pending: dict[str, PendingTrace], kept: Kept) -> set[str]:
     """Keep what a portion shows of the traces that it has whole, which are not pending then."""
     fresh, others = [], set()
     for place in portion.places:
@@ -243,7 +259,7 @@ def _keep_fresh(store: Store, portion: Portion, pending: dict[str, PendingTrace]
             fresh.append(place)
         else:
             others.add(place.session_id)
-    derived = _keep(store, portion, fresh, pending, others)
+    derived = _keep(store, portion, fresh, pending, kept, others)
     for place in fresh:
         del pending[place.trace_id]
     return derived
@@ -254,6 +270,7 @@ def _keep(
     portion: Portion,
     places: Sequence[Place],
     pending: Mapping[str, PendingTrace],
+    kept: Kept,
     shared: Iterable[str] = (),
 ) -> set[str]:
     """Write the sessions that a portion has whole, and where traces belong; return the sessions' ids.
@@ -291,6 +308,10 @@ def _keep(
             )
         _note(store, affected.read_again)
         _insert_sessions(store, portion, affected.read_again)
+    for trace_id, _, records, *_ in places:
+        content = portion.kept.get(trace_id)
+        if content is not None and affected.session_by_trace[trace_id] in affected.read_again:
+            kept.add(pending[trace_id].range, records, portion.settings, content)
     return set(portion.session_ids) - affected.read_again
 
 
@@ -331,30 +352,9 @@ def _insert_sessions(store: Store, portion: Portion, without: Iterable[str] = ()
         store.query(query, {"batch": batch}, **tables)
 
 
-def _next_noted(store: Store) -> list[str]:
-    """Return the next sessions to be read again: those of at most `READ_AGAIN` records, or one."""
-    session_ids: list[str] = []
-    size = 0
-    for session_id, records in store.query(_sql("noted")):
-        if session_ids and size + records > READ_AGAIN:
-            break
-        session_ids.append(session_id)
-        size += records
-    return session_ids
-
-
-def _derive_again(store: Store, session_ids: Sequence[str], settings: Settings) -> set[str]:
-    """Derive noted sessions from all their spans; return the ids of those that are sessions still."""
+def _replace_sessions(store: Store, session_ids: Sequence[str], portion: Portion) -> None:
+    """Write noted sessions anew; those that are not sessions any more are removed."""
     wanted = arrow_column("session_id", session_ids)
-    traces = store.query(
-        "SELECT trace_id, session_id, first_seq, last_seq FROM derived.traces "
-        "SEMI JOIN wanted USING (session_id)",
-        wanted=wanted,
-    )
-    state = logged_state(store, session_ids)
-    rows = stored_rows(store, [TraceRange(trace_id, first, last) for trace_id, _, first, last in traces])
-    session_by_trace = {trace_id: session_id for trace_id, session_id, _, _ in traces}
-    portion = portion_of(spans_of(rows.spans), logs_of(rows.logs), settings, session_by_trace, state)
     with store.transaction():
         for table in (*TABLES, "read_again"):
             store.query(
@@ -362,7 +362,6 @@ def _derive_again(store: Store, session_ids: Sequence[str], settings: Settings) 
                 wanted=wanted,
             )
         _insert_sessions(store, portion)
-    return set(portion.session_ids)
 
 
 def _scalar(store: Store, query: str) -> int | None:

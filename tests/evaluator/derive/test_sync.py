@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spangrade.evaluator.derive import load, stale, sync, update
+from spangrade.evaluator.derive import load, read_again, stale, sync, update
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
@@ -42,7 +42,7 @@ def small_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sessio
     """Make slices of three traces; return the sessions as they are derived in one."""
     expected = whole(tmp_path / "whole.duckdb")
     monkeypatch.setattr(sync, "SLICE", 6)
-    monkeypatch.setattr(sync, "READ_AGAIN", 2 * TURNS)
+    monkeypatch.setattr(read_again, "READ_AGAIN", 2 * TURNS)
     return expected
 
 

@@ -1,0 +1,51 @@
+"""Observations are kept within a limit, and only for the records and the settings that they come from."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.kept import Kept, packed, unpacked
+from spangrade.evaluator.derive.recorded import TraceRange
+
+ONE, OTHER = TraceRange("one", 1, 5), TraceRange("other", 6, 9)
+OBSERVATION = Observation("tool", "one", "1", None, 10, 20, arguments='{"a": 1}', state=((10, {"a": [1]}),))
+
+
+def test_packed_observations_are_equal_when_they_are_unpacked() -> None:
+    content = packed([OBSERVATION])
+    assert isinstance(content, bytes)
+    assert packed(content) is content
+    assert unpacked(content) == unpacked([OBSERVATION]) == [OBSERVATION]
+
+
+def test_what_cannot_be_packed_is_not_kept() -> None:
+    state = MappingProxyType({"a": 1})  # of a third-party dialect
+    kept = Kept()
+    kept.add(ONE, 1, "s", [OBSERVATION._replace(state=((1, state),))])
+    assert kept.take(ONE, 1, "s") is None
+
+
+def test_a_trace_is_taken_once() -> None:
+    kept = Kept()
+    kept.add(ONE, 3, "settings", b"content")
+    assert kept.take(ONE, 3, "settings") == b"content"
+    assert kept.take(ONE, 3, "settings") is None
+    assert kept.take(OTHER, 3, "settings") is None
+
+
+def test_a_trace_with_other_records_or_settings_is_not_taken() -> None:
+    for trace, records, settings in ((ONE._replace(last_seq=6), 3, "s"), (ONE, 4, "s"), (ONE, 3, "t")):
+        kept = Kept()
+        kept.add(ONE, 3, "s", b"content")
+        assert kept.take(trace, records, settings) is None
+
+
+def test_no_more_than_the_limit_is_kept() -> None:
+    kept = Kept(limit=10)
+    kept.add(ONE, 1, "s", b"12345678")
+    kept.add(OTHER, 1, "s", b"123")
+    assert kept.take(OTHER, 1, "s") is None
+    kept.add(ONE, 2, "s", b"1234567")  # in place of what was kept before
+    kept.add(OTHER, 1, "s", b"123")
+    assert (kept.take(ONE, 2, "s"), kept.take(OTHER, 1, "s")) == (b"1234567", b"123")
