@@ -35,8 +35,9 @@ def parsed_part(html: str, container: str = "div") -> Element:
 
 
 def elements(root: Element) -> Iterator[Element]:
-    """Yield the elements, without comments."""
-    return (element for element in root.iter() if isinstance(element.tag, str))
+    """Yield the elements, without comments and the root of a part."""
+    tags = (element for element in root.iter() if isinstance(element.tag, str))
+    return (element for element in tags if element.tag != "DOCUMENT_FRAGMENT")
 
 
 def name(element: Element) -> str:

@@ -15,9 +15,12 @@ from typing import TextIO
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _INDENT = "\n  "
-# Besides those that JSON escapes itself: DEL, C1 controls, and what is not seen or turns the direction.
+# Besides those that JSON escapes itself: DEL, C1 controls, what is not seen or turns the direction, and code
+# points that are not characters.
 _UNSAFE_IN_JSON = re.compile(
-    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufdd0-\ufdef\ufeff\ufff9-\ufffb"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000))
+    + "\U000e0000-\U000e007f]"
 )
 
 

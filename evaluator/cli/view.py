@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,11 +19,29 @@ def view(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port to listen at, on this machine only; 0: any.")
     ] = 4319,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the pages of a run to this new folder instead of serving."),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="With --export: the run's id, or its beginning; else the latest."),
+    ] = None,
 ) -> None:
     """Serve pages of the sessions, their verdicts and the runs, for a browser on this machine.
 
-    The pages change nothing. Agents and `spangrade collect` can write meanwhile.
+    The pages change nothing. Agents and `spangrade collect` can write meanwhile. With --export the pages of
+    one run become files, which open from disk.
     """
+    if export is not None:
+        from spangrade.evaluator.view.export import export_run
+
+        with database(db) as opened:
+            sessions = export_run(opened.path, export, run)
+        print_line(f"{export / 'index.html'}: {sessions} session{'' if sessions == 1 else 's'}")
+        return
+    if run is not None:
+        raise InputError("--run names the run to --export: expected both")
     try:
         from spangrade.evaluator.view.server import serve
     except ModuleNotFoundError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -57,10 +57,9 @@ def record_table(
     elif name in RECORDS:
         rows = values[name]
         description = TABLES[name].description
-        columns = {column.name: column.shown_as for column in TABLES[name].shown}
-        number = next((column for column in ("position", "turn") if column in columns), None)
-        order = f" ORDER BY {columns[number]}" if number else ""
-        numbers = [getattr(r, number) if number else i for i, r in enumerate(getattr(session, name), 1)]
+        number = _number_column(name)
+        order = f" ORDER BY {number}" if number else ""
+        numbers = _numbers(session, name)
     else:
         return None
     shown = rows[skip : skip + most_rows]
@@ -84,19 +83,29 @@ def record_table(
 
 def value_at(session: Session, place: Place) -> Any:
     """Return the value at a place of a session. Raises KeyError if there is none."""
+    values = session_json(session)
     if place.table == "sessions":
-        return session_json(session)[place.field]
+        return values[place.field]
     if place.table == _STATE:
-        state = session.state_variables or {}
-        name = list(state)[place.number - 1] if 0 < place.number <= len(state) else ""
-        return name if place.field == "name" else state[name]
-    if place.table not in RECORDS:
+        state = list((values[_STATE] or {}).items())
+        rows: Iterable[tuple[int, Any]] = enumerate(({"name": k, "value": v} for k, v in state), 1)
+    elif place.table in RECORDS:
+        rows = zip(_numbers(session, place.table), values[place.table], strict=True)
+    else:
         raise KeyError(place.table)
-    column = "turn" if place.table == "turns" else "position"
-    for number, record in enumerate(getattr(session, place.table), 1):
-        if getattr(record, column, number) == place.number:
-            return getattr(record, place.field, None)
-    raise KeyError(place.number)
+    return dict(rows)[place.number][place.field]
+
+
+def _numbers(session: Session, table: str) -> list[int]:
+    """Return the number of each record of a table: its position or turn, else its place in the table."""
+    column = _number_column(table)
+    records = getattr(session, table)
+    return [number if column is None else getattr(one, column) for number, one in enumerate(records, 1)]
+
+
+def _number_column(table: str) -> str | None:
+    names = {column.name for column in TABLES[table].shown}
+    return next((name for name in ("position", "turn") if name in names), None)
 
 
 def _is_session(session_id: str) -> str:

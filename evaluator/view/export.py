@@ -1,0 +1,120 @@
+"""A run as a folder of pages with relative links, which opens from disk and from any web server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+from markupsafe import Markup
+
+from spangrade.evaluator.pipeline import RUN_WAIT_S, up_to_date
+from spangrade.evaluator.view.links import element_id, url_part
+from spangrade.evaluator.view.run_summary import SessionRow, run_summary
+from spangrade.evaluator.view.static_files import Opened, file_html, read_session, session_html
+from spangrade.evaluator.view.texts import Limits
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+
+MAX_SESSIONS = 20_000  # that have a page, and a row in the index
+
+_LIMITS = Limits(longest=100_000, items=2_000, bars=2_000, rows=2_000, on_demand=False)
+_SHORT = Limits(longest=4_000, items=200, bars=500, rows=200, on_demand=False)
+_MAX_PAGE_BYTES = 10_000_000  # a larger page is shortened
+_LONGEST_NAME = 100  # characters; file systems end at 255 bytes
+
+
+class SiteLinks:
+    """Links between the pages of a folder, from one that is `root` away from the index."""
+
+    def __init__(self, root: str, exported: frozenset[str]) -> None:
+        self._root = root
+        self._exported = exported
+
+    def asset(self, name: str) -> str:  # noqa: ARG002
+        """Return no address: style and script are part of each page."""
+        return ""
+
+    def sessions(self, **filters: str) -> str:  # noqa: ARG002
+        """Return the address of the list of sessions."""
+        return f"{self._root}index.html#sessions"
+
+    def session(self, session_id: str, span_id: str | None = None) -> str:
+        """Return the address of a session, or of one of its spans; "" if it has no page."""
+        if session_id not in self._exported:
+            return ""
+        fragment = "" if span_id is None else f"#{element_id(span_id)}"
+        return f"{self._root}session/{file_name(session_id)}{fragment}"
+
+    def part(self, session_id: str, name: str, **values: str) -> str:  # noqa: ARG002
+        """Return no address: nothing is loaded."""
+        return ""
+
+    def runs(self) -> str:
+        """Return no address: the folder has one run."""
+        return ""
+
+    def run(self, run_id: str) -> str:  # noqa: ARG002
+        """Return the address of the run."""
+        return f"{self._root}index.html"
+
+    def trends(self) -> str:
+        """Return no address."""
+        return ""
+
+
+def file_name(session_id: str) -> str:
+    """Return the name of the file of a session: its id where a file can have it, else a hash."""
+    name = url_part(session_id)
+    if len(name) > _LONGEST_NAME or ":" in name or name.startswith("~") or name != name.lower():
+        name = f"~{sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    return f"{name}.html"
+
+
+def export_run(
+    db: Path, folder: Path, run_id: str | None = None, on_progress: Callable[[str], None] = lambda _: None
+) -> int:
+    """Write the pages of a run of a database, without an id of the latest one; return how many sessions.
+
+    Raises InputError if the folder is not empty or cannot be written, or if there is no such run.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"{folder}: it is not empty: name a new folder")
+        with up_to_date(db):
+            pass
+        on_progress("writing pages")
+        return _write(partial(Store.open, db, read_only=True, wait_s=RUN_WAIT_S), folder, run_id)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _write(opened: Opened, folder: Path, run_id: str | None) -> int:
+    with opened() as store:
+        run = run_summary(store, run_id, MAX_SESSIONS)
+    rows = [row for row in run.rows if row.session_id is not None and row.turns is not None]
+    exported = frozenset(row.session_id for row in rows if row.session_id is not None)
+    (folder / "session").mkdir()
+    links = SiteLinks("../", exported)
+    for row in rows:
+        _write_session(opened, row, run.run_id, links, folder)
+    index = file_html("export_index.html", {"run": run}, SiteLinks("", exported))
+    (folder / "index.html").write_text(index, encoding="utf-8")
+    return len(rows)
+
+
+def _write_session(opened: Opened, row: SessionRow, run_id: str, links: SiteLinks, folder: Path) -> None:
+    session_id = row.session_id or ""
+    try:
+        read = read_session(opened, session_id, run_id)
+    except InputError:  # deleted in between
+        return
+    for limits in (_LIMITS, _SHORT):
+        body = session_html(read, links, limits)
+        if len(body) <= _MAX_PAGE_BYTES:
+            break
+    values = {"row": row, "run_id": run_id, "body": Markup(body)}  # noqa: S704 (rendered)
+    page = file_html("export_session.html", values, links)
+    (folder / "session" / file_name(session_id)).write_text(page, encoding="utf-8")

@@ -1,0 +1,81 @@
+"""`spangrade view --export`: a run as a folder of pages with relative links."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+from command_line import Spangrade
+from hostile_session import golden, store_session
+from pages import dangers, elements, find, find_all, name, parsed, text
+from paths import SAMPLE
+
+from spangrade import open as open_database
+
+
+def exported(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_run_becomes_an_index_and_a_page_for_each_session(tmp_path: Path, spangrade: Spangrade) -> None:
+    open_database(tmp_path / "s.duckdb").grade(SAMPLE)
+    done = spangrade("view", "--db", tmp_path / "s.duckdb", "--export", tmp_path / "site")
+    assert (done.code, done.out) == (0, [f"{tmp_path}/site/index.html: 4 sessions"])
+    pages = exported(tmp_path / "site")
+    assert list(pages) == ["index.html", *(f"session/conversation-{number}.html" for number in range(1, 5))]
+    for path, html in pages.items():
+        root = parsed(html)
+        assert dangers(root, scripts=1) == []
+        assert "link" not in {name(element) for element in elements(root)}
+        for link in find_all(root, href=""):
+            address, _, fragment = (link.get("href") or "").partition("#")
+            target = (Path(path).parent / unquote(address)) if address else Path(path)
+            html_of_target = pages[str(Path(re.sub(r"[^/]+/\.\./", "", str(target))))]
+            assert not fragment or f'id="{fragment}"' in html_of_target, link.get("href")
+
+
+def test_the_beginning_of_an_id_names_the_run(tmp_path: Path, spangrade: Spangrade) -> None:
+    database = open_database(tmp_path / "s.duckdb")
+    first = database.grade(SAMPLE, sessions=[])
+    database.grade(SAMPLE, metrics="cost<=0")
+    done = spangrade("view", "--db", database.path, "--export", tmp_path / "one", "--run", first.run_id[:12])
+    assert done.code == 0
+    index = parsed((tmp_path / "one" / "index.html").read_text(encoding="utf-8"))
+    assert text(find(index, id="run-title")) == f"Run {first.run_id[:8]}"
+    assert "4 passed" in text(find(index, id="run"))
+    assert spangrade("view", "--db", database.path, "--export", tmp_path / "latest").code == 0
+    latest = parsed((tmp_path / "latest" / "index.html").read_text(encoding="utf-8"))
+    assert "4 failed" in text(find(latest, id="run"))
+
+
+def test_what_cannot_be_exported_is_an_error_in_one_line(tmp_path: Path, spangrade: Spangrade) -> None:
+    database = open_database(tmp_path / "s.duckdb")
+    database.grade(SAMPLE)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine", encoding="utf-8")
+    done = spangrade("view", "--db", database.path, "--export", tmp_path / "full")
+    assert (done.code, done.err) == (2, [f"spangrade: {tmp_path}/full: it is not empty: name a new folder"])
+    done = spangrade("view", "--db", database.path, "--export", tmp_path / "new", "--run", "nope")
+    assert (done.code, done.err) == (
+        2,
+        [f'spangrade: {database.path}: no run "nope": `spangrade grade` makes one'],
+    )
+    done = spangrade("view", "--db", database.path, "--run", "nope")
+    assert (done.code, done.err) == (2, ["spangrade: --run names the run to --export: expected both"])
+
+
+def test_a_hostile_session_has_a_page_under_a_harmless_name(tmp_path: Path, spangrade: Spangrade) -> None:
+    store_session(tmp_path / "s.duckdb")
+    (tmp_path / "golden.json").write_text(json.dumps(golden()), encoding="utf-8")
+    open_database(tmp_path / "s.duckdb").grade(tmp_path / "golden.json")
+    assert spangrade("view", "--db", tmp_path / "s.duckdb", "--export", tmp_path / "site").code == 0
+    pages = exported(tmp_path / "site")
+    assert len(pages) == 2
+    assert all(re.fullmatch(r"index\.html|session/~[0-9a-f]{32}\.html", path) for path in pages)
+    assert [dangers(parsed(html), scripts=1) for html in pages.values()] == [[], []]

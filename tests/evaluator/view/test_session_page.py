@@ -1,0 +1,288 @@
+"""The page of a session: what it shows is what was derived, and what was recorded is only text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import pytest
+from command_line import Spangrade
+from hostile_session import ATTACK, SESSION_ID, golden, store_session
+from pages import dangers, elements, find, find_all, name, parsed, parsed_part, text
+from paths import SAMPLE
+from recordings import NAMES, paths
+
+from spangrade import open as open_database
+from spangrade.evaluator.derive.schema import RECORDS
+from spangrade.evaluator.view.links import ServerLinks
+from spangrade.evaluator.view.rendering import render
+from spangrade.evaluator.view.session_page import session_page, session_part
+from spangrade.evaluator.view.texts import CHUNK, LONGEST
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
+
+UNKNOWN = object()
+_HEAD = {"database": "spans", "notice": ""}
+
+
+def page(store: Store, session_id: str) -> Element:
+    """Return the page of a session as a browser parses it."""
+    return parsed(render("session.html", {**_HEAD, **session_page(store, session_id)}, ServerLinks()))
+
+
+def part(store: Store, session_id: str, name_: str, container: str = "div", **values: str) -> Element:
+    """Return a part that is loaded on demand."""
+    made = session_part(store, session_id, name_, values)
+    assert made is not None
+    return parsed_part(render(*made, ServerLinks()), container)
+
+
+def as_shown(value: Any) -> Any:
+    """Return a JSON value as a page shows it."""
+    if value is None:
+        return UNKNOWN
+    whole = value if isinstance(value, str) else dumps(value, indent=True)
+    return " ".join(whole[:LONGEST].split())
+
+
+def cells(root: Element) -> Iterator[list[Any]]:
+    for row in (element for element in elements(root) if name(element) == "tr"):
+        found = [element for element in row if name(element) == "td"]
+        if found:
+            yield [shown(cell) for cell in found]
+
+
+def shown(cell: Element) -> Any:
+    if find_all(cell, data_unknown=""):
+        return UNKNOWN
+    return " ".join(text(next(element for element in elements(cell) if name(element) == "pre")).split())
+
+
+def derived_rows(session: Mapping[str, Any]) -> dict[str, list[list[Any]]]:
+    """Return the rows of each table of a session as `show --format json` prints them."""
+    own = {
+        k: v for k, v in session.items() if k not in (*RECORDS, "state_variables", "grade", "external_scores")
+    }
+    tables = {"sessions": [own], **{name: session[name] for name in RECORDS}}
+    state = session["state_variables"] or {}
+    tables["state_variables"] = [{"name": key, "value": value} for key, value in state.items()]
+    return {
+        table: [[as_shown(value) for value in row.values()] for row in rows]
+        for table, rows in tables.items()
+        if rows
+    }
+
+
+def conversation_of(root: Element) -> list[Any]:
+    """Return the turns of a page: the user's message, the calls with arguments and results, the reply."""
+    found = []
+    for turn in find_all(root, class_="turn"):
+        user, reply = find(turn, class_="user"), find(turn, class_="reply")
+        calls = [
+            [
+                text(next(element for element in elements(item) if name(element) == "strong")),
+                "failed" in (item.get("class") or "").split(),
+                *(" ".join(text(one).split()) for one in elements(item) if name(one) == "pre"),
+            ]
+            for item in find_all(turn, class_="item")
+            if {"tool", "hand-off"} & set((item.get("class") or "").split())
+        ]
+        found.append([message(user), calls, message(reply)])
+    return found
+
+
+def message(element: Element) -> Any:
+    texts = [one for one in elements(element) if name(one) == "pre"]
+    return " ".join(text(texts[0]).split()) if texts else UNKNOWN
+
+
+def derived_conversation(session: Mapping[str, Any]) -> list[Any]:
+    turns = []
+    for turn in session["turns"]:
+        calls = [call for call in session["tool_interactions"] if call["turn"] == turn["index"]]
+        calls.sort(key=lambda call: call["started_at"])
+        made = [
+            [
+                call["tool_name"],
+                call["ok"] is False,
+                *(
+                    one
+                    for value in (call["input_arguments"], call["output"])
+                    if (one := as_shown(value)) is not UNKNOWN
+                ),
+            ]
+            for call in calls
+        ]
+        turns.append([as_shown(turn["user_input"]), made, as_shown(turn["final_response"])])
+    return turns
+
+
+@pytest.mark.parametrize("recording", NAMES)
+def test_a_page_shows_what_show_prints_of_every_recording(
+    recording: str, tmp_path: Path, spangrade: Spangrade
+) -> None:
+    db = tmp_path / "recorded.duckdb"
+    open_database(db).import_files(paths(recording))
+    with Store.open(db, read_only=True) as store:
+        ids = [session_id for (session_id,) in store.query("SELECT session_id FROM derived.sessions")]
+    assert ids
+    for session_id in ids:
+        done = spangrade("show", session_id, "--db", db, "--format", "json")
+        session = json.loads("\n".join(done.out))
+        expected = derived_rows(session)
+        with Store.open(db, read_only=True) as store:
+            root = page(store, session_id)
+            assert len(find_all(root, class_="loaded")) == len(expected)
+            found = {name_: list(cells(part(store, session_id, "table", table=name_))) for name_ in expected}
+        assert found == expected
+        assert conversation_of(root) == derived_conversation(session)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    store_session(tmp_path / "hostile.duckdb")
+    (tmp_path / "golden.json").write_text(json.dumps(golden()), encoding="utf-8")
+    open_database(tmp_path / "hostile.duckdb").grade(tmp_path / "golden.json")
+    return tmp_path / "hostile.duckdb"
+
+
+def test_what_was_recorded_is_only_text_in_a_page_and_its_parts(hostile: Path) -> None:
+    span_id = f"{2:016x}"
+    with Store.open(hostile, read_only=True) as store:
+        root = page(store, SESSION_ID)
+        assert dangers(root) == []
+        assert "<script>window.attacked=1</script>" in text(root)
+        parts = [
+            part(store, SESSION_ID, "waterfall"),
+            part(store, SESSION_ID, "turn", "ol", number="1"),
+            part(store, SESSION_ID, "span", id=span_id),
+            part(store, SESSION_ID, "attribute", id=span_id, field=f"attributes.{ATTACK}"),
+            part(store, SESSION_ID, "text", table="turns", number="1", field="user_input"),
+            part(store, SESSION_ID, "text", table="state", number="0", field=ATTACK),
+            part(store, SESSION_ID, "golden"),
+            *(part(store, SESSION_ID, "table", table=table) for table in ("turns", "llm_calls", "sessions")),
+        ]
+    assert [dangers(one) for one in parts] == [[]] * len(parts)
+    assert all("window.attacked" in text(one) for one in parts)
+
+
+def test_the_query_of_a_table_shows_that_table(hostile: Path) -> None:
+    with Store.open(hostile, read_only=True) as store:
+        query = text(find(part(store, SESSION_ID, "table", table="llm_calls"), id="sql-llm_calls"))
+    assert open_database(hostile).sql(query.rstrip(";")).rows()[0]["input_tokens"] == 3
+
+
+def test_the_golden_question_on_the_page_is_a_valid_one(hostile: Path, tmp_path: Path) -> None:
+    with Store.open(hostile, read_only=True) as store:
+        question = json.loads(text(find(page(store, SESSION_ID), id="golden")))
+    (tmp_path / "new.json").write_text(json.dumps({"golden_questions": [question]}), encoding="utf-8")
+    run = open_database(hostile).grade(tmp_path / "new.json")
+    assert [one.verdict for one in run.sessions] == ["passed"]
+
+
+def test_a_reason_leads_to_the_spans_that_are_its_evidence(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    open_database(db).grade(SAMPLE, metrics="trajectory_single_tool_use:look_up_order")
+    with Store.open(db, read_only=True) as store:
+        ((session_id, evidence),) = store.query(
+            "SELECT session_id, evidence FROM scores WHERE len(evidence::VARCHAR[]) > 0 ORDER BY 1 LIMIT 1"
+        )
+        root = page(store, session_id)
+    spans = json.loads(evidence)
+    link = find(root, data_spans=" ".join(spans))
+    assert link.get("href") == f"#span-{spans[0]}"
+    assert find(root, id=f"span-{spans[0]}").get("data-span") == spans[0]
+
+
+@pytest.mark.parametrize(
+    ("name_", "values"),
+    [
+        ("nothing", {}),
+        ("span", {"id": "none"}),
+        ("attribute", {"id": "none"}),
+        ("turn", {"number": "9"}),
+        ("table", {"table": "spans"}),
+        ("text", {"table": "turns", "number": "9", "field": "user_input"}),
+        ("text", {"table": "state", "number": "9", "field": "x"}),
+        ("text", {"table": "sqlite_master", "number": "-1", "field": "__class__"}),
+        ("text", {"table": "turns", "number": "1", "field": "__class__"}),
+    ],
+)
+def test_a_part_that_does_not_exist_is_none(hostile: Path, name_: str, values: dict[str, str]) -> None:
+    with Store.open(hostile, read_only=True) as store:
+        assert session_part(store, SESSION_ID, name_, values) is None
+
+
+def large_spans(number: int, message: str = "hello") -> Iterator[Span]:
+    """Yield the spans of one turn with so many tool calls."""
+    trace_id, common = "e" * 32, {"gen_ai.conversation.id": "large", "gen_ai.agent.name": "shop"}
+    top = f"{1:016x}"
+    messages = json.dumps([{"role": "user", "parts": [{"type": "text", "content": message}]}])
+    chat = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.input.messages": messages,
+    }
+    yield Span(
+        trace_id, top, None, "invoke_agent shop", "INTERNAL", 0, (number + 3) * 10**6,
+        attributes={**common, "gen_ai.operation.name": "invoke_agent"},
+    )  # fmt: skip
+    yield Span(trace_id, f"{2:016x}", top, "chat", "CLIENT", 1, 10**6, attributes={**common, **chat})
+    for index in range(3, number + 1):
+        tool = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": f"tool_{index % 7}",
+            "gen_ai.tool.call.id": f"c{index}",
+            "gen_ai.tool.call.arguments": json.dumps({"index": index}),
+            "gen_ai.tool.call.result": '"done"',
+        }
+        start_ns = index * 10**6
+        yield Span(
+            trace_id, f"{index:016x}", top, "execute_tool", "INTERNAL", start_ns, start_ns + 10**6,
+            attributes={**common, **tool},
+        )  # fmt: skip
+
+
+def test_a_large_session_opens_without_its_spans_and_loads_them_in_portions(tmp_path: Path) -> None:
+    db = tmp_path / "large.duckdb"
+    with Store.open(db) as store:
+        store.add(large_spans(3_000))
+    open_database(db).derive()
+    with Store.open(db, read_only=True) as store:
+        root = page(store, "large")
+        assert find_all(root, class_="item") == []
+        assert find_all(root, class_="bar") == []
+        more = find(find(root, class_="hidden-items"), hx_get="")
+        assert more.get("hx-get") == "/session/large/turn?number=1&skip=0"
+        assert len(find_all(part(store, "large", "turn", "ol", number="1", skip="200"), class_="item")) == 200
+        first = part(store, "large", "waterfall")
+        assert len(find_all(first, class_="bar")) == 500
+        assert text(find(first, hx_target="closest tr")) == "Show more spans (2,500 more)"
+        last = part(store, "large", "waterfall", "tbody", skip="2900")
+        assert (len(find_all(last, class_="bar")), find_all(last, class_="rest")) == (100, [])
+        assert len(list(cells(part(store, "large", "table", table="tool_interactions", skip="2800")))) == 198
+
+
+def test_a_message_of_five_megabytes_is_cut_and_loaded_in_portions(tmp_path: Path) -> None:
+    db = tmp_path / "large.duckdb"
+    message_ = "".join(f"{number:09d} " for number in range(500_000))
+    with Store.open(db) as store:
+        store.add(large_spans(3, message_))
+    open_database(db).derive()
+    with Store.open(db, read_only=True) as store:
+        html = render("session.html", {**_HEAD, **session_page(store, "large")}, ServerLinks())
+        assert len(html) < 100_000
+        more = find(parsed(html), class_="more").get("hx-get")
+        assert more == f"/session/large/text?table=turns&number=1&field=user_input&offset={LONGEST}"
+        place = {"table": "turns", "number": "1", "field": "user_input"}
+        middle = part(store, "large", "text", **place, offset=str(LONGEST))
+        assert (
+            text(next(one for one in elements(middle) if name(one) == "pre"))
+            == (message_[LONGEST : LONGEST + CHUNK])
+        )
+        last = part(store, "large", "text", **place, offset=str(len(message_) - 10))
+        assert (text(last).strip(), find_all(last, class_="more")) == (message_[-10:].strip(), [])
