@@ -37,8 +37,10 @@ def canonical(value: Any) -> str:
     except TypeError:
         value = json_value(value)
     else:
-        if b".0" not in quick and quick.isascii():  # nothing to normalise, four times in five
-            return quick.decode()
+        if b".0" not in quick:  # only a number can be written in two ways, or text that is not in NFC
+            text = quick.decode()
+            if quick.isascii() or unicodedata.is_normalized("NFC", text):
+                return text
     return orjson.dumps(_normalized(value), option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -105,8 +105,12 @@ def grade(
     doubtful: set[str] = set()
 
     def attempt(session: Session, question: GoldenQuestion | None) -> _Attempt:
+        incomplete = policy.why_incomplete(session)
         started = tuple(
-            (metric, policy.excluded(metric, session, question) or start(metric, session, question))
+            (
+                metric,
+                policy.excluded(metric, session, question) or start(metric, session, question, incomplete),
+            )
             for metric in plan.metrics_for(session, question)
         )
         return _Attempt(question, started)

@@ -197,8 +197,10 @@ def excluded(
 
     It runs if one of its agents took part or should have.
     """
+    if not metric.agents:
+        return None
     expected = question.agents_evaluated if question is not None else ()
-    if not metric.agents or not set(metric.agents).isdisjoint((*expected, *(session.agents or ()))):
+    if not set(metric.agents).isdisjoint((*expected, *(session.agents or ()))):
         return None
     names = ", ".join(metric.agents)
     if session.agents is None or why_incomplete(session):

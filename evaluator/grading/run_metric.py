@@ -19,23 +19,27 @@ from spangrade.evaluator.judge.protocol import (
     JudgeUnavailable,
     UnknownJudgeModel,
 )
-from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
+from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import SpangradeError
 
 Started = Outcome | Future[Outcome]
+_OUTCOMES = (Score, Inconclusive, NotApplicable, Failure)
+_NUMBERS = (int, float)
 
 
 def run_metric(metric: Metric, session: Session, question: GoldenQuestion | None) -> Outcome:
     """Return a metric's outcome for a session, with the metric's threshold applied; see `resolve`."""
-    return resolve(metric, start(metric, session, question))
+    return resolve(metric, start(metric, session, question, why_incomplete(session)))
 
 
-def start(metric: Metric, session: Session, question: GoldenQuestion | None) -> Started:
+def start(
+    metric: Metric, session: Session, question: GoldenQuestion | None, incomplete: str | None
+) -> Started:
     """Return a metric's outcome for a session or, of an async function, a future of it.
 
-    If the session may not be recorded completely, the outcome is inconclusive and an async function is not
-    awaited.
+    `incomplete` is why the session may not be recorded completely, None if it is: then the outcome is
+    inconclusive and an async function is not awaited.
     """
     try:
         if metric.needs is None:
@@ -44,8 +48,10 @@ def start(metric: Metric, session: Session, question: GoldenQuestion | None) -> 
             return Inconclusive(f"the golden question has no {metric.needs}; add it to the question")
         else:
             result = metric.function(session, question)
-        if why := why_incomplete(session):
-            result = _of_incomplete(metric, result, why)
+        if incomplete:
+            result = _of_incomplete(metric, result, incomplete)
+        if isinstance(result, _OUTCOMES):
+            return result
         if inspect.iscoroutine(result):
             return asyncio.run_coroutine_threadsafe(_without_exit(result), own_loop())
     except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code runs here)
@@ -109,15 +115,15 @@ def _wait_for(future: Future[Outcome]) -> Outcome:
 
 
 def _checked(result: Any) -> Outcome:
-    if isinstance(result, Outcome):
+    if isinstance(result, _OUTCOMES):
         return result
-    if isinstance(result, int | float):
+    if isinstance(result, _NUMBERS):
         return Score(float(result))
     return Failure(f"returned {result!r:.80}; expected a Score, Inconclusive, NotApplicable or a number")
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and isfinite(value)
+    return isinstance(value, _NUMBERS) and isfinite(value)
 
 
 def _outcome_of_error(error: BaseException) -> Outcome:

@@ -62,9 +62,9 @@ def arguments_match(expected: Any, actual: Any, matcher: ArgumentMatcher = "subs
 def _matches(expected: Any, actual: Any, subset: bool) -> bool:
     if isinstance(expected, str):
         return isinstance(actual, str) and (expected == ANY_TEXT or text_equal(expected, actual))
-    if expects_null(expected):
-        return actual is None
     if isinstance(expected, dict):
+        if expects_null(expected):
+            return actual is None
         if not isinstance(actual, dict):
             return False
         expected, actual = _normal_keys(expected), _normal_keys(actual)

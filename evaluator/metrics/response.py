@@ -22,7 +22,9 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
     reply = final_response(session)
     if reply is None:
         return Inconclusive("the last reply is not recorded; record the model's output")
-    actual, expected = _words(reply), _words(question.reference("reference_response"))
+    reference = question.reference("reference_response")
+    actual = _words(reply)
+    expected = actual if reference == reply else _words(reference)
     if not actual or not expected:
         return Inconclusive(f"the {'reference' if actual else 'last reply'} has no words")
     shared = (actual & expected).total()
