@@ -18,6 +18,15 @@ def list_runs(store: Store, *, limit: int | None = None) -> Rows:
     return Rows.of(store.connection.sql(_RUNS if limit is None else f"{_RUNS} LIMIT {limit:d}"))
 
 
+def newest_of_name(store: Store, name: str) -> str | None:
+    """Return the id of the newest run with a name, None if there is none."""
+    rows = store.query(
+        f"SELECT run_id FROM runs WHERE name = $name {_NEWEST}",  # noqa: S608 (our own text)
+        {"name": name},
+    )
+    return str(rows[0][0]) if rows else None
+
+
 def find_run_id(store: Store, text: str) -> str:
     """Return the id of the run that a name, an id or an unambiguous beginning of an id names.
 
@@ -33,10 +42,9 @@ def find_run_id(store: Store, text: str) -> str:
             {"branch": branch},
         )
     else:
+        if named := newest_of_name(store, text):
+            return named
         newest = store.query(
-            f"SELECT run_id FROM runs WHERE name = $name {_NEWEST}",  # noqa: S608 (our own text)
-            {"name": text},
-        ) or store.query(
             "SELECT run_id FROM runs WHERE starts_with(run_id, $id) ORDER BY run_id <> $id, run_id LIMIT 2",
             {"id": text},
         )

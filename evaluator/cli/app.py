@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from spangrade.evaluator.cli.collect import collect
+from spangrade.evaluator.cli.compare import compare
 from spangrade.evaluator.cli.config import config
 from spangrade.evaluator.cli.convert import app as convert
 from spangrade.evaluator.cli.delete import delete
@@ -67,6 +68,7 @@ for command in (
     sessions,
     show,
     runs,
+    compare,
     view,
     score,
     label,

@@ -7,7 +7,7 @@ report in memory. An inconclusive result is a failure, because a report of skipp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
+from spangrade.evaluator.comparison.gate import GateResult, Outcome
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.run import Run
 from spangrade.tracer.terminal import printable
@@ -53,6 +54,21 @@ def write_junit(run: Run, sessions: Iterable[Mapping[str, Any]], file: Path, at:
                 xml.ignorableWhitespace("\n")
                 with _element(xml, "testcase", {"classname": _RUN, "name": name}):
                     _write_result(xml, result, str(Verdict.INCONCLUSIVE), message, message)
+        xml.endDocument()
+
+
+def write_gates(gates: Sequence[GateResult], file: Path, name: str) -> None:
+    """Write the gates of a comparison as a suite with that name; one that is not settled is a failure."""
+    failures = sum(gate.outcome is not Outcome.PASSED for gate in gates)
+    totals = {"tests": len(gates), "failures": failures}
+    with file.open("wb") as out:
+        xml = XMLGenerator(out, "utf-8", short_empty_elements=True)
+        xml.startDocument()
+        with _element(xml, "testsuites", totals), _element(xml, "testsuite", {"name": name, **totals}):
+            for gate in gates:
+                with _element(xml, "testcase", {"classname": "compare", "name": gate.gate}):
+                    if gate.outcome is not Outcome.PASSED:
+                        _write_result(xml, "failure", gate.outcome, gate.reason, gate.reason)
         xml.endDocument()
 
 

@@ -39,13 +39,12 @@ def markdown(run: Run) -> str:
 def _lines(run: Run) -> Iterator[str]:
     yield f"## spangrade: {_OUTCOMES[run.exit_code]}"
     yield ""
-    yield _code(str(run), MAX_REASON)
+    yield code(str(run), MAX_REASON)
     yield ""
-    dataset = f"Dataset {_code(run.dataset)}" if run.dataset else "No dataset"
-    yield f"{dataset}, run {_code(run.run_id)}, exit code {int(run.exit_code)}."
+    yield f"Dataset {code(run.dataset)}, run {code(run.run_id)}, exit code {int(run.exit_code)}."
     if run.judge_line:
         yield ""
-        yield _code(run.judge_line, MAX_REASON)
+        yield code(run.judge_line, MAX_REASON)
     not_passed = sum(session.verdict is not Verdict.PASSED for session in run.sessions)
     if not_passed:
         yield from ("", "### Not passed", "")
@@ -53,7 +52,7 @@ def _lines(run: Run) -> Iterator[str]:
         if not_passed > MAX_SESSIONS:
             yield f"- and {not_passed - MAX_SESSIONS} more"
     if run.group_by is not None:
-        yield from ("", f"### By {_code(run.group_by)}", "")
+        yield from ("", f"### By {code(run.group_by)}", "")
         yield from _groups_table(run)
     if run.metrics:
         yield from ("", "### Metrics", "")
@@ -67,9 +66,9 @@ def _not_passed(run: Run) -> Iterator[SessionVerdict]:
 
 
 def _session_line(session: SessionVerdict) -> str:
-    name = "no session" if session.session_id is None else _code(session.session_id)
-    question = "" if session.question_id is None else f", question {_code(session.question_id)}"
-    return f"- **{session.verdict}** {name}{question}: {_code(session.reason, MAX_REASON)}"
+    name = "no session" if session.session_id is None else code(session.session_id)
+    question = "" if session.question_id is None else f", question {code(session.question_id)}"
+    return f"- **{session.verdict}** {name}{question}: {code(session.reason, MAX_REASON)}"
 
 
 def _metrics_table(run: Run) -> Iterator[str]:
@@ -79,7 +78,7 @@ def _metrics_table(run: Run) -> Iterator[str]:
     for name, totals in islice(run.metrics.items(), MAX_METRICS):
         row = totals.to_json()
         values = ("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)
-        yield f"| {_code(name)} | {' | '.join(values)} |"
+        yield f"| {code(name)} | {' | '.join(values)} |"
     if len(run.metrics) > MAX_METRICS:
         yield f"\nand {len(run.metrics) - MAX_METRICS} more metrics"
 
@@ -89,12 +88,12 @@ def _groups_table(run: Run) -> Iterator[str]:
     yield f"| group | {' | '.join(column.replace('_', ' ') for column in columns)} |"
     yield f"|---|{'---:|' * len(columns)}"
     for name, counts in islice(run.groups.items(), MAX_GROUPS):
-        yield f"| {_code(name)} | {' | '.join(map(str, counts.values()))} |"
+        yield f"| {code(name)} | {' | '.join(map(str, counts.values()))} |"
     if len(run.groups) > MAX_GROUPS:
         yield f"\nand {len(run.groups) - MAX_GROUPS} more groups"
 
 
-def _code(text: str, limit: int = MAX_NAME) -> str:
+def code(text: str, limit: int = MAX_NAME) -> str:
     """Return text as a code span of one line; what could end the span or a cell is replaced."""
     text = " ".join(printable(text, newline=" ").split()).replace("`", "'").replace("|", "¦")
     if len(text) > limit:

@@ -45,7 +45,6 @@ def environment() -> jinja2.Environment:
         "seconds": seconds,
         "time": time,
         "usd": usd,
-        "value": value,
     }
     return made
 
@@ -90,10 +89,7 @@ def usd(value: float | None) -> str:
     """Return a price."""
     if value is None:
         return UNKNOWN
-    if value >= 1 or not value:
-        return f"${value:,.2f}"
-    short = f"{value:.4g}"
-    return f"${f'{value:.12f}'.rstrip('0') if 'e' in short else short}"
+    return f"${value:,.2f}" if value >= 1 or not value else f"${value:.4g}"
 
 
 def count(value: float | None) -> str:
@@ -101,11 +97,6 @@ def count(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
-
-
-def value(number: float | None, unit: str) -> str:
-    """Return a number in the unit "count", "percent", "seconds" or "usd"."""
-    return {"count": count, "percent": percent, "seconds": seconds, "usd": usd}[unit](number)
 
 
 def percent(value: float | None) -> str:

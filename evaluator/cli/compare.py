@@ -1,0 +1,56 @@
+"""`spangrade compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spangrade.evaluator.cli.options import Db, Format, OutputFormat
+from spangrade.evaluator.cli.output import database, print_json, show
+
+_RUN = "A run's name, the beginning of its id, `latest`, `branch:NAME`, or a folder of `grade --out`."
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="FIRST", help=_RUN)],
+    second: Annotated[str, typer.Argument(metavar="SECOND", help="The run to compare with it.")],
+    db: Db = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Compare only this metric; repeat it for more.")
+    ] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'METRIC worse by MARGIN'",
+            help="A gate, such as 'passed worse by 0.05' or 'cost worse by 10%'; repeat it for more.",
+        ),
+    ] = None,
+    inconclusive_ok: Annotated[
+        bool, typer.Option("--inconclusive-ok", help="Exit 0 if the data do not settle a gate.")
+    ] = False,
+    all: Annotated[bool, typer.Option("--all", help="List all questions that flipped.")] = False,  # noqa: A002
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A folder for comparison.json, comparison.md and comparison.junit.xml."),
+    ] = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Compare two runs: what got better or worse, and which sessions flipped.
+
+    Exit codes: 0 without gates or if all pass, 1 a gate failed, 2 bad input, 4 the data do not settle a gate.
+    """
+    with database(db) as opened:
+        compared = opened.compare(first, second, metrics=metric or (), fail_if=fail_if or ())
+    from spangrade.evaluator.reports.comparison import comparison_json, comparison_tables
+
+    if out is not None:
+        from spangrade.evaluator.reports.comparison_files import write_comparison
+
+        write_comparison(compared, out)
+    if format is Format.JSON:
+        print_json(comparison_json(*compared))
+    else:
+        show(comparison_tables(*compared, every=all))
+    raise typer.Exit(compared.exit_code(inconclusive_ok=inconclusive_ok))

@@ -1,0 +1,1 @@
+"""Two runs compared: what differs, by how much, and which sessions flipped."""

@@ -1,0 +1,185 @@
+"""A comparison of two runs as JSON values, as tables for people, and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spangrade.evaluator.comparison.compare import Change, Comparison, Flip, MetricChange
+from spangrade.evaluator.comparison.gate import GateResult, Outcome
+from spangrade.evaluator.comparison.sample import Graded
+from spangrade.evaluator.reports.markdown import code
+from spangrade.evaluator.reports.tables import cell
+
+MAX_LISTED = 20  # questions of one kind; the JSON has all of them
+
+_STYLES = {
+    Change.BETTER: "green",
+    Change.WORSE: "red",
+    Change.NONE: "dim",
+    Change.TOO_LITTLE: "yellow",
+    Outcome.PASSED: "green",
+    Outcome.FAILED: "red",
+    Outcome.UNSETTLED: "yellow",
+}
+_COLUMNS = ("metric", "first", "second", "difference (95% interval)", "p", "change", "questions")
+_FLIP_COLUMNS = ("question", "passed", "paths part at", "reason")
+
+
+def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) -> dict[str, Any]:
+    """Return a comparison as JSON values; null is unknown."""
+    return {
+        **{
+            side: {"run": sample.label, "run_id": sample.run_id, "sessions": len(sample.graded)}
+            for side, sample in (("first", comparison.first), ("second", comparison.second))
+        },
+        "metrics": [_metric_json(change) for change in comparison.metrics],
+        **{
+            kind: [_flip_json(flip) for flip in getattr(comparison, kind)]
+            for kind in ("fixed", "broken", "inconclusive_in_first", "inconclusive_in_second")
+        },
+        "only_in_first": list(comparison.only_in_first),
+        "only_in_second": list(comparison.only_in_second),
+        "changed_questions": list(comparison.changed_questions),
+        "gates": [gate._asdict() for gate in gates],
+    }
+
+
+def comparison_tables(
+    comparison: Comparison, gates: Sequence[GateResult] = (), *, every: bool
+) -> RenderableType:
+    """Return a comparison as tables; unless `every`, only the first questions of each kind are listed."""
+    metrics = Table(*_COLUMNS)
+    for change in comparison.metrics:
+        cells = [cell(text) for text in _metric_cells(change)]
+        cells[_COLUMNS.index("change")].stylize(_STYLES.get(change.change, ""))
+        metrics.add_row(*cells)
+    parts: list[RenderableType] = [metrics]
+    for title, flips in _flip_groups(comparison):
+        made = Table(*_FLIP_COLUMNS, title=title, title_justify="left")
+        for flip in flips[: None if every else MAX_LISTED]:
+            made.add_row(*(cell(text) for text in _flip_cells(flip)))
+        parts += [made, *([] if every or len(flips) <= MAX_LISTED else [_more(len(flips))])]
+    parts += [cell(line) for line in _lines(comparison)]
+    for gate in gates:
+        parts.append(
+            Text.assemble((gate.outcome, _STYLES[gate.outcome]), cell(f" {gate.gate}: {gate.reason}"))
+        )
+    return Group(*parts)
+
+
+def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
+    """Return a comparison for a comment on a pull request; recorded text is in code spans."""
+    lines = [f"## spangrade: {code(comparison.first.label)} against {code(comparison.second.label)}", ""]
+    lines += [f"- **{gate.outcome}** {code(gate.gate)}: {code(gate.reason)}" for gate in gates]
+    lines += [*([""] if gates else []), *_markdown_table(_COLUMNS, map(_metric_cells, comparison.metrics))]
+    for title, flips in _flip_groups(comparison):
+        lines += [
+            "",
+            f"### {title}",
+            "",
+            *_markdown_table(_FLIP_COLUMNS, map(_flip_cells, flips[:MAX_LISTED])),
+        ]
+        if len(flips) > MAX_LISTED:
+            lines += ["", f"and {len(flips) - MAX_LISTED} more"]
+    lines += [line for text in _lines(comparison) for line in ("", code(text, 400))]
+    return "\n".join([*lines, ""])
+
+
+def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(code(text, 300) for text in row)} |"
+
+
+def _metric_json(change: MetricChange) -> dict[str, Any]:
+    difference = None if change.difference is None else change.difference._asdict()
+    return {
+        "metric": change.metric,
+        "unit": change.measured.unit,
+        "higher_is_better": change.measured.higher_is_better,
+        "first": change.first,
+        "second": change.second,
+        "questions": change.questions,
+        "change": change.change,
+        "difference": difference,
+        "corrected_p_value": change.corrected_p,
+        "paired": change.paired,
+        "inconclusive": list(change.inconclusive),
+        "note": change.note,
+    }
+
+
+def _metric_cells(change: MetricChange) -> list[str]:
+    difference = change.difference
+    if difference is None:
+        interval = "–"
+    elif difference.low == difference.high == 0:
+        interval = "0"
+    else:
+        sign = "×" if difference.is_ratio else ""
+        form = "{:.3g}" if difference.is_ratio else "{:+.3g}"
+        estimate, low, high = (
+            form.format(value) for value in (difference.estimate, difference.low, difference.high)
+        )
+        interval = f"{sign}{estimate} ({low} to {high})"
+    means = ("–" if mean is None else f"{mean:.4g}" for mean in (change.first, change.second))
+    p_value = "–" if change.corrected_p is None else f"{change.corrected_p:.2g}"
+    text = f"{change.change} ({change.note})" if change.note else str(change.change)
+    return [change.metric, *means, interval, p_value, text, str(change.questions)]
+
+
+def _flip_groups(comparison: Comparison) -> Iterator[tuple[str, Sequence[Flip]]]:
+    """Yield the questions that flipped, by kind, each kind with a title."""
+    for title, flips in (
+        ("Broken", comparison.broken),
+        ("Fixed", comparison.fixed),
+        ("Inconclusive in the first only", comparison.inconclusive_in_first),
+        ("Inconclusive in the second only", comparison.inconclusive_in_second),
+    ):
+        if flips:
+            yield f"{title}: {len(flips)}", flips
+
+
+def _flip_json(flip: Flip) -> dict[str, Any]:
+    return {
+        "question_id": flip.first[0].question_id,
+        "first": list(map(_graded_json, flip.first)),
+        "second": list(map(_graded_json, flip.second)),
+        "reason": flip.reason,
+        "step": flip.step,
+    }
+
+
+def _graded_json(graded: Graded) -> dict[str, Any]:
+    return {"session_id": graded.session_id, "verdict": graded.verdict, "reason": graded.reason}
+
+
+def _flip_cells(flip: Flip) -> list[str]:
+    return [flip.key, f"{_passed(flip.first)}, then {_passed(flip.second)}", flip.step, flip.reason]
+
+
+def _passed(graded: Sequence[Graded]) -> str:
+    return f"{sum(g.verdict == 'passed' for g in graded)} of {len(graded)}"
+
+
+def _lines(comparison: Comparison) -> Iterator[str]:
+    """Yield what only one of the runs has, in one line each."""
+    for text, names in (
+        ("only in the first", comparison.only_in_first),
+        ("only in the second", comparison.only_in_second),
+        ("with another content in the second", comparison.changed_questions),
+    ):
+        if names:
+            shown = ", ".join(names[:MAX_LISTED])
+            more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+            yield f"{len(names)} {'question' if len(names) == 1 else 'questions'} {text}: {shown}{more}"
+
+
+def _more(number: int) -> Text:
+    return Text(f"and {number - MAX_LISTED} more; --all lists them")

@@ -1,0 +1,52 @@
+"""The methods of a database about its grading runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from pathlib import Path
+
+from spangrade.evaluator.comparison.compare import compare
+from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
+from spangrade.evaluator.comparison.sample import is_folder_of_run, sample_of
+from spangrade.evaluator.intake import Callbacks
+from spangrade.evaluator.pipeline import up_to_date
+from spangrade.evaluator.rows import Rows
+from spangrade.evaluator.run_list import list_runs
+
+
+class RunMethods:
+    """What a `Database` does with its runs."""
+
+    path: Path
+    _callbacks: Callbacks
+
+    def list_runs(self, *, limit: int | None = None) -> Rows:
+        """Return a row per grading run, the newest first, with the number of its sessions of each verdict."""
+        with up_to_date(self.path, self._callbacks) as store:
+            return list_runs(store, limit=limit)
+
+    def compare(
+        self,
+        first: str,
+        second: str,
+        *,
+        metrics: str | Iterable[str] = (),
+        fail_if: str | Iterable[str] = (),
+    ) -> Compared:
+        """Compare two runs, question by question where both have the same ones.
+
+        A run is named by its name (the newest of that name), its id or the beginning of it, `latest`,
+        `branch:NAME` (the newest of a git branch), or the folder that `grade(out=…)` wrote. `metrics` limits
+        the comparison to these; the share of sessions that passed is `passed`. `fail_if` are gates such as
+        `"tool_recall worse by 0.02"` or `"cost worse by 10%"`.
+
+        Raises InputError if there is no such run, for a metric or gate that cannot be used, and if scipy is
+        not installed.
+        """
+        gates = [parse_gate(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
+        only_folders = is_folder_of_run(first) and is_folder_of_run(second) and not self.path.exists()
+        with nullcontext() if only_folders else up_to_date(self.path, self._callbacks) as store:
+            samples = sample_of(store, first), sample_of(store, second)
+        comparison = compare(*samples, [metrics] if isinstance(metrics, str) else list(metrics))
+        return Compared(comparison, tuple(judge(gate, comparison) for gate in gates))

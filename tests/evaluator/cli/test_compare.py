@@ -1,0 +1,168 @@
+"""`spangrade compare`: two runs of one dataset, over their sessions as recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Done, Spangrade
+from junitparser import JUnitXml
+from otlp_sessions import START_NS, Call, Said, write_golden, write_sessions
+
+QUESTIONS = 12
+DAY_NS = 86_400_000_000_000
+
+
+def question(number: int) -> dict[str, Any]:
+    calls = [{"tool_name": "find_order", "input_arguments": {"id": number}}, {"tool_name": "refund"}]
+    return {
+        "id": f"q{number:02}",
+        "user_inputs": [f"Refund order {number}"],
+        "reference_tool_interactions": calls,
+    }
+
+
+def session(number: int, *, refunds: bool, tokens: int = 100) -> Sequence[Said]:
+    calls = [Call("find_order", {"id": number}), *([Call("refund")] if refunds else [])]
+    return [Said(f"Refund order {number}", "Done.", calls, tokens=(tokens + number, 10))]
+
+
+@pytest.fixture
+def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The runs `base`, in which all 12 sessions pass, and `new`, in which 5 leave the refund out."""
+    monkeypatch.chdir(tmp_path)
+    write_golden(tmp_path / "golden.json", *map(question, range(QUESTIONS)))
+    for name, missing, tokens, day in (("base", 0, 100, 0), ("new", 5, 200, 1)):
+        sessions = [
+            (f"{name}-{n}", session(n, refunds=n >= missing, tokens=tokens)) for n in range(QUESTIONS)
+        ]
+        spans = write_sessions(tmp_path / f"{name}.jsonl", sessions, start_ns=START_NS + day * DAY_NS)
+        spangrade("grade", "golden.json", "--spans", spans, "--run", name, "--out", tmp_path / f"{name}-out")
+    return tmp_path
+
+
+def as_json(done: Done) -> Any:
+    return json.loads("\n".join(done.out))
+
+
+def changes(value: Any) -> dict[str, str]:
+    return {metric["metric"]: metric["change"] for metric in value["metrics"]}
+
+
+def test_what_got_worse_is_found_and_nothing_else(graded: Path, spangrade: Spangrade) -> None:
+    done = spangrade("compare", "base", "new", "--format", "json")
+    assert done.code == 0
+    value = as_json(done)
+    found = changes(value)
+    shifted = {"token_usage": "worse", "tool_usage_accuracy": "no difference shown"}
+    assert {name: found[name] for name in shifted} == shifted  # 5 of 12 is p = 0.03: not after the correction
+    (passed,) = (metric for metric in value["metrics"] if metric["metric"] == "passed")
+    assert (passed["first"], passed["second"]) == (1.0, pytest.approx(7 / 12))
+    assert passed["difference"]["questions"] == QUESTIONS
+    (tokens,) = (metric for metric in value["metrics"] if metric["metric"] == "token_usage")
+    assert tokens["difference"]["is_ratio"]
+    assert tokens["difference"]["low"] < tokens["second"] / tokens["first"] < tokens["difference"]["high"]
+    assert set(found.values()) <= {"worse", "no difference shown", "too little data"}
+
+
+def test_the_sessions_that_flipped_are_named_with_the_reason_and_the_step(
+    graded: Path, spangrade: Spangrade
+) -> None:
+    value = as_json(spangrade("compare", "base", "new", "--format", "json"))
+    assert [flip["question_id"] for flip in value["broken"]] == [f"q{n:02}" for n in range(5)]
+    assert value["fixed"] == []
+    flip = value["broken"][0]
+    assert [side["session_id"] for side in (*flip["first"], *flip["second"])] == ["base-0", "new-0"]
+    assert flip["step"] == "step 3: refund, then the end"
+    assert "refund" in flip["reason"]
+    other_way = as_json(spangrade("compare", "new", "base", "--format", "json"))
+    assert [flip["question_id"] for flip in other_way["fixed"]] == [f"q{n:02}" for n in range(5)]
+
+
+def test_a_run_against_itself_shows_no_difference_with_an_interval_of_nothing(
+    graded: Path, spangrade: Spangrade
+) -> None:
+    done = spangrade("compare", "new", "new", "--fail-if", "passed worse by 0", "--format", "json")
+    assert done.code == 0
+    value = as_json(done)
+    assert set(changes(value).values()) == {"no difference shown"}
+    for metric in value["metrics"]:
+        difference = metric["difference"]
+        assert (difference["estimate"], difference["low"], difference["high"]) == (0, 0, 0)
+
+
+def test_the_folders_of_two_runs_compare_like_the_runs(graded: Path, spangrade: Spangrade) -> None:
+    by_name = as_json(spangrade("compare", "base", "new", "--format", "json"))
+    by_folder = as_json(
+        spangrade("compare", "base-out", "new-out", "--db", "missing.duckdb", "--format", "json")
+    )
+    mixed = as_json(spangrade("compare", "base-out", "new", "--format", "json"))
+    for value in (by_folder, mixed):
+        assert changes(value) == changes(by_name)
+        assert [flip["reason"] for flip in value["broken"]] == [flip["reason"] for flip in by_name["broken"]]
+
+
+@pytest.mark.parametrize(
+    ("gate", "code", "text"),
+    [
+        ("token_usage worse by 10%", 1, "failed token_usage worse by 10%: worse by"),
+        ("token_usage worse by 300%", 0, "passed token_usage worse by 300%: worse by"),
+        ("passed worse by 0.1", 4, "inconclusive passed worse by 0.1: worse by 0.417"),
+    ],
+)
+def test_a_gate_decides_the_exit_code(
+    gate: str, code: int, text: str, graded: Path, spangrade: Spangrade
+) -> None:
+    done = spangrade("compare", "base", "new", "--fail-if", gate, "--out", "out")
+    assert done.code == code
+    assert any(line.startswith(text) for line in done.out)
+    (suite,) = JUnitXml.fromfile(str(graded / "out/comparison.junit.xml"))
+    assert (suite.tests, suite.failures) == (1, int(code != 0))
+    assert gate in (graded / "out/comparison.md").read_text()
+    outcomes = [one["outcome"] for one in json.loads((graded / "out/comparison.json").read_text())["gates"]]
+    assert outcomes == [text.split(maxsplit=1)[0]]
+    if code == 4:
+        assert spangrade("compare", "base", "new", "--fail-if", gate, "--inconclusive-ok").code == 0
+
+
+def test_questions_of_one_run_only_and_changed_questions_are_named(
+    graded: Path, spangrade: Spangrade
+) -> None:
+    golden = json.loads((graded / "golden.json").read_text())["golden_questions"]
+    golden[1]["reference_data"]["reference_tool_interactions"].pop()
+    (graded / "golden.json").write_text(json.dumps({"golden_questions": golden[1:]}))
+    spangrade("grade", "golden.json", "--spans", "new.jsonl", "--run", "newer", "--session", "new-1")
+    value = as_json(spangrade("compare", "base", "newer", "--format", "json"))
+    assert value["changed_questions"] == ["q01"]
+    assert value["only_in_first"] == [f"q{n:02}" for n in range(QUESTIONS) if n != 1]
+    assert set(changes(value).values()) == {"too little data"}
+    done = spangrade("compare", "base", "newer", "--fail-if", "passed worse by 0.5")
+    assert done.code == 4
+    assert "1 question with another content in the second: q01" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("base", "nwe"), 'no run "nwe" in spangrade.duckdb: `spangrade runs` lists them'),
+        (("base", "new", "--metric", "tone"), 'metric "tone" is not in both runs; there are passed,'),
+        (("base", "new", "--fail-if", "passed"), "--fail-if 'passed': expected METRIC worse by MARGIN"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(
+    arguments: tuple[str, ...], message: str, graded: Path, spangrade: Spangrade
+) -> None:
+    done = spangrade("compare", *arguments)
+    assert (done.code, done.out, len(done.err)) == (2, [], 1)
+    assert message in done.err[0]
+
+
+def test_a_file_that_grade_did_not_write_is_refused_with_its_line(graded: Path, spangrade: Spangrade) -> None:
+    (graded / "base-out/sessions.jsonl").write_text('{"session_id": 1}\n')
+    done = spangrade("compare", "base-out", "new")
+    assert (done.code, done.err) == (
+        2, ["spangrade: base-out/sessions.jsonl:1: expected a line that `grade --out` wrote"]
+    )  # fmt: skip
