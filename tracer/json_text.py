@@ -16,6 +16,9 @@ _MEMBERS = rb"data|resourceSpans|resource_spans|resourceLogs|resource_logs|batch
 _LIST_OF_ITEMS = re.compile(rb'\s*(?:\{\s*"(' + _MEMBERS + rb')"\s*:\s*)?\[')
 # A string, or a sign; a quotation mark alone begins a string that is not here yet.
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]', re.DOTALL)
+# A number of twenty digits or more, which may be beyond 64 bits: orjson reads such integers as floats. Within
+# a text it only costs the slower reader.
+_LONG_NUMBER = re.compile(rb"[:\[,\s]-?\d{20}")
 _CHUNK = 1 << 20
 _OPENING = 512  # bytes in which a list of items begins
 _PORTION = 1 << 20  # bytes of items that make a portion
@@ -73,6 +76,20 @@ def parse(text: bytes) -> Any:
         raise NotJSONError("JSON nested too deeply", len(text)) from None
     except ValueError as error:  # an integer of thousands of digits
         raise NotJSONError(f"JSON with a number that is too long: {error}", len(text)) from None
+
+
+def parse_exact(text: bytes | str) -> Any:
+    """Return the JSON value of a text, integers of any size exactly. Raises json.JSONDecodeError."""
+    encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    value = orjson.loads(encoded)
+    if not _LONG_NUMBER.search(b" " + encoded):
+        return value
+    try:
+        return json.loads(encoded)
+    except RecursionError as error:
+        raise json.JSONDecodeError("nested too deeply", "", 0) from error
+    except ValueError as error:  # an integer of thousands of digits
+        raise json.JSONDecodeError(str(error), "", 0) from error
 
 
 def has_items(text: bytes) -> bool:

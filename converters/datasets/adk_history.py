@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, state_of
-from spangrade.converters.datasets.files import load_json, parse_json
+from spangrade.converters.datasets.files import load_json
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.json_text import parse_exact
 from spangrade.tracer.span import Problem
 
 _SUFFIX = ".evalset_result.json"
@@ -65,7 +66,7 @@ def read_history(path: Path) -> Iterator[EvalCase | Problem]:
     try:
         document = load_json(path)
         if isinstance(document, str):  # ADK 1.14 writes JSON inside a JSON string
-            document = parse_json(document)
+            document = parse_exact(document)
     except InputError as error:
         yield Problem(str(path), str(error).removeprefix(f"{path}: "))
         return

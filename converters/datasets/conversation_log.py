@@ -9,9 +9,9 @@ from hashlib import blake2b
 from json import JSONDecodeError
 from typing import Any
 
-from spangrade.converters.datasets.files import parse_json
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.json_text import parse_exact
 from spangrade.tracer.span import Problem
 
 _NAMES = ("tool_name", "name", "tool")
@@ -134,7 +134,7 @@ def _requested(message: Mapping[str, Any]) -> list[Any]:
         if isinstance(function, dict):
             arguments = function.get("arguments")
             with suppress(JSONDecodeError):
-                arguments = parse_json(arguments) if isinstance(arguments, str) else arguments
+                arguments = parse_exact(arguments) if isinstance(arguments, str) else arguments
             call = {"name": function.get("name"), "arguments": arguments}
         calls.append(call)
     return calls

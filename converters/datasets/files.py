@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from spangrade.tracer.errors import InputError
-
-# A number of twenty digits or more, which may be beyond 64 bits: orjson reads such integers as floats. Within
-# a text it only costs the slower reader.
-_LONG_NUMBER = re.compile(rb"[:\[,\s]-?\d{20}")
-
-
-def parse_json(text: bytes | str) -> Any:
-    """Return the JSON value of a text, integers of any size exactly. Raises json.JSONDecodeError."""
-    encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    value = orjson.loads(encoded)
-    if not _LONG_NUMBER.search(b" " + encoded):
-        return value
-    try:
-        return json.loads(encoded)
-    except RecursionError as error:
-        raise json.JSONDecodeError("nested too deeply", "", 0) from error
-    except ValueError as error:  # an integer of thousands of digits
-        raise json.JSONDecodeError(str(error), "", 0) from error
+from spangrade.tracer.json_text import parse_exact
 
 
 def load_json(path: Path) -> Any:
     """Return the JSON value in a file. Raises InputError if the file cannot be read or is not JSON."""
     try:
-        return parse_json(path.read_bytes())
+        return parse_exact(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except json.JSONDecodeError as error:

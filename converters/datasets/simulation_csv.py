@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.adk_debug import read_trace
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, spans_of, state_of
 from spangrade.converters.datasets.adk_history import EvalCase
-from spangrade.converters.datasets.files import parse_json
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.datasets.problems import separate
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.json_text import parse_exact
 from spangrade.tracer.span import Problem, Span
 
 COLUMNS = (
@@ -177,7 +177,7 @@ def read_jsonl(path: Path) -> Iterator[Row | Problem]:
                     continue
                 where = f"{path}:{number}"
                 try:
-                    values = parse_json(line)
+                    values = parse_exact(line)
                 except JSONDecodeError as error:
                     yield Problem(where, f"not JSON: {error}")
                     continue
@@ -223,7 +223,7 @@ def _cell(cell: Any, *, as_json: bool) -> Any:
         return cell
     if not cell.strip():
         return None
-    return parse_json(cell) if as_json else cell
+    return parse_exact(cell) if as_json else cell
 
 
 def spans_in(row: Row) -> Iterator[Span | Problem]:
@@ -347,6 +347,6 @@ def _with_arguments(turns: Sequence[Invocation], row: Row) -> Iterator[Invocatio
 
 def _json(value: Any) -> Any:
     try:
-        return parse_json(value) if isinstance(value, str) else value
+        return parse_exact(value) if isinstance(value, str) else value
     except JSONDecodeError:
         return None

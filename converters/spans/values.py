@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
 from spangrade.tracer.canonical_json import canonical, json_value
+from spangrade.tracer.json_text import parse_exact
 
 _MAX_COUNT = 10**12  # of one call; anything above is not a count, and a million of them still fit in 63 bits
 
@@ -21,6 +23,16 @@ def parse_json(value: Any) -> Any:
         except orjson.JSONDecodeError:
             return value
     return value
+
+
+def exact_json(value: Any) -> Any:
+    """Return what `parse_json` does; integers beyond 64 bits, which it reads as floats, are texts."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json_value(parse_exact(value))
+    except json.JSONDecodeError:
+        return value
 
 
 def json_object(value: Any) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import printable_json, warn
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 20  # problems; the others are counted
 _SPINNER_AFTER_S = 2.0
+_PADDING = re.compile(r" +(?=\n)")
 
 
 def print_json(value: Any) -> None:
@@ -27,11 +30,31 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+class _Unpadded(io.TextIOBase):
+    """Standard output, without the spaces that rich fills lines up with."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of standard output."""
+        return sys.stdout.encoding
+
+    def write(self, text: str) -> int:
+        """Write lines, which rich gives whole."""
+        sys.stdout.write(_PADDING.sub("", text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush standard output."""
+        sys.stdout.flush()
+
+
 def console() -> Console:
-    """Return a console on standard output; piped, it does not wrap at 80 columns."""
+    """Return a console on standard output; piped, it neither wraps at 80 columns nor pads lines."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(width=200, highlight=False, file=cast("TextIO", _Unpadded()))
 
 
 def show(*parts: RenderableType) -> None:

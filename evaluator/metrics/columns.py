@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, fields
 from json import JSONDecodeError
 from typing import Any
 
-from spangrade.converters.datasets.files import parse_json
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction
 from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.json_text import parse_exact
 
 Reference = GoldenQuestion | None
 
@@ -56,7 +56,7 @@ def column(source: str, session: Session, question: Reference) -> Any:
 def json_in(value: Any) -> Any:
     """Return the JSON value in the text of a file's cell; any other value, and any other text, as it is."""
     try:
-        return parse_json(value) if isinstance(value, str) else value
+        return parse_exact(value) if isinstance(value, str) else value
     except JSONDecodeError:
         return value
 

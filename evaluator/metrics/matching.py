@@ -10,6 +10,7 @@ ArgumentMatcher = Literal["exact", "subset", "ignore"]
 E = TypeVar("E")
 A = TypeVar("A")
 
+_INTEGERS = range(-(2**63), 2**64)  # which what was recorded has as numbers
 ANY_TEXT = "*"
 NULL = "$null"
 
@@ -30,9 +31,13 @@ def normal_text(text: str) -> str:
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are equal: 1 equals 1.0, true is not 1, text is compared in NFC."""
-    if isinstance(left, str):
-        return isinstance(right, str) and text_equal(left, right)
+    """Return whether two JSON values are equal: 1 equals 1.0, true is not 1, text is compared in NFC.
+
+    An integer beyond 64 bits equals its text, which stands for it in what was recorded.
+    """
+    if isinstance(left, str) or isinstance(right, str):
+        left, right = _as_recorded(left), _as_recorded(right)
+        return isinstance(left, str) and isinstance(right, str) and text_equal(left, right)
     if isinstance(left, dict):
         if not isinstance(right, dict) or len(left) != len(right):
             return False
@@ -41,6 +46,10 @@ def json_equal(left: Any, right: Any) -> bool:
     if isinstance(left, list):
         return isinstance(right, list) and len(left) == len(right) and all(map(json_equal, left, right))
     return _scalar_equal(left, right)
+
+
+def _as_recorded(value: Any) -> Any:
+    return str(value) if type(value) is int and value not in _INTEGERS else value
 
 
 def expects_null(expected: Any) -> bool:

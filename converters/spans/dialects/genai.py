@@ -16,7 +16,7 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.histories import messages_in
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.values import count, json_text, parse_json, text, texts
+from spangrade.converters.spans.values import count, exact_json, json_text, parse_json, text, texts
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -215,7 +215,7 @@ def _state(span: Span, attributes: Mapping[str, Any]) -> tuple[tuple[int, Mappin
         for event in span.events
         if event.get("name") == semconv.STATE
     ]
-    values = [(time_ns, parse_json(value)) for time_ns, value in writes]
+    values = [(time_ns, exact_json(value)) for time_ns, value in writes]
     return tuple((time_ns, value) for time_ns, value in values if isinstance(value, dict))
 
 

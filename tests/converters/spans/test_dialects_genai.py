@@ -580,3 +580,13 @@ def test_a_cancelled_tool_failed_unless_it_has_a_result() -> None:
         (True, "cancelled"),
         (False, None),
     ]
+
+
+def test_an_integer_of_the_state_beyond_64_bits_is_kept_exactly() -> None:
+    text = '{"order": 123456789012345678901234, "n": [18446744073709551617, 18446744073709551615, 1e300]}'
+    ((_, variables),) = observed(dotted(spangrade__state=text)).state
+    expected = {
+        "order": "123456789012345678901234",
+        "n": ["18446744073709551617", 18446744073709551615, 1e300],
+    }
+    assert variables == expected

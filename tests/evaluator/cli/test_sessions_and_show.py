@@ -56,6 +56,15 @@ def lines_of(*parts: object) -> list[str]:
     return [line.rstrip() for line in printed(*parts)]
 
 
+@pytest.mark.parametrize("command", [("show", "conversation-2"), ("sessions",), ("lint",)])
+def test_lines_that_are_piped_are_not_padded(
+    command: tuple[str, ...], spangrade: Spangrade, graded: Path
+) -> None:
+    done = spangrade(*command, "--db", graded)
+    assert len(done.out) > 3
+    assert [line for line in done.out if line != line.rstrip()] == []
+
+
 def test_the_list_has_the_verdicts_and_fits_80_columns(graded: Path) -> None:
     rows = public.open(graded).list_sessions().rows()
     assert lines_of(sessions_table(rows, 80)) == [

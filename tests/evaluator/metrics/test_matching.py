@@ -40,6 +40,10 @@ json_values = st.recursive(
         ([1], [1, 2], False),
         ("*", "anything", False),
         (2**60, 2.0**60, True),
+        (2**70, 2.0**70, True),
+        (2**70 + 1, str(2**70 + 1), True),
+        ([2**70 + 1], [str(2**70)], False),
+        (2**63, str(2**63), False),
     ],
 )
 def test_json_equality(left: Any, right: Any, equal: bool) -> None:
