@@ -234,10 +234,16 @@ class Session:
         Column("share of the conversations that `configure(sample=…)` records; unknown if it is not used"),
     ] = None
     agent_version: Annotated[
-        str | None, Column("version of the first agent: `gen_ai.agent.version`, else `service.version`")
+        str | None,
+        Column("version of the first agent: `gen_ai.agent.version`, else `service.version`, else Langfuse's"),
     ] = None
-    user_id: Annotated[str | None, Column("the first user: `user.id`, else `enduser.id`")] = None
-    tags: Annotated[tuple[str, ...] | None, Column("tags: `spangrade.tags` of all spans")] = None
+    user_id: Annotated[str | None, Column("the first user: `user.id`, `enduser.id` and the like")] = None
+    tags: Annotated[
+        tuple[str, ...] | None, Column("tags of all spans: `spangrade.tags`, `tag.tags` and the like")
+    ] = None
+    environment: Annotated[
+        str | None, Column("environment of the first span that names one: `deployment.environment.name`")
+    ] = None
     unreadable_spans: Annotated[
         tuple[UnreadableSpan, ...],
         Column("number of spans that could not be read; above 0, not the whole session is known"),

@@ -62,7 +62,7 @@ class Observation(NamedTuple):
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
-    - `user_id`, `tags`: of the session.
+    - `user_id`, `tags`, `environment`: of the session.
     - `sampled`: whether other traces of the conversation may have been dropped; `sample_ratio`: the share of
       the conversations that are recorded, if its own is recorded whole.
     - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
@@ -124,3 +124,4 @@ class Observation(NamedTuple):
     cut_off: bool = False
     tool_declarations: str | None = None
     system_instructions: str | None = None
+    environment: str | None = None

@@ -11,6 +11,7 @@ from spangrade.converters.spans.agent_spans import looks_like_an_agents
 from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.histories import forget_messages
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.session_attributes import with_session_attributes
 from spangrade.converters.spans.signs import Signs
 from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.plugins import plugins
@@ -152,6 +153,7 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
                     if observation.kind == "other" and name == FALLBACK and looks_like_an_agents(span):
                         observation = observation._replace(not_understood=span.scope_name or "")
                     break
+            observation = with_session_attributes(observation, span)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code: other packages' dialects)
             observation = _unreadable(span, name, error)
         observations.append(

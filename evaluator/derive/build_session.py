@@ -84,6 +84,7 @@ def build_session(
         agent_version=_agent_version(tree),
         user_id=next((o.user_id for o in tree.ordered if o.user_id), None),
         tags=tuple(dict.fromkeys(tag for o in tree.ordered for tag in o.tags)) or None,
+        environment=next((o.environment for o in tree.ordered if o.environment), None),
         requested_calls=tuple(
             requested_call(position, turn, o) for position, (turn, o) in enumerate(requested, 1)
         ),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from spangrade.converters.spans.session_attributes import USERS
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.windows import derive_in_windows
 from spangrade.tracer.errors import InputError, StoreLockedError
@@ -201,7 +202,9 @@ def _select(
     if before is not None:
         store.query(statement("sessions_before", "spangrade.evaluator.maintenance"), before)
     if user is not None:
-        store.query(statement("sessions_of_user", "spangrade.evaluator.maintenance"), {"user": user})
+        names = [f'$."{name}"' for name in USERS]
+        query = statement("sessions_of_user", "spangrade.evaluator.maintenance")
+        store.query(query, {"user": user, "names": names})
     store.query("CREATE OR REPLACE TEMP TABLE to_delete AS SELECT DISTINCT session_id FROM to_delete")
     store.query(
         "CREATE TEMP TABLE traces_to_delete AS "

@@ -127,6 +127,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "agent_version",
         "user_id",
         "tags",
+        "environment",
         "unreadable_spans",
         "not_understood",
         "requested_calls",

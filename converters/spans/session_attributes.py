@@ -1,0 +1,84 @@
+"""The users, tags, versions and environments of sessions, wherever instrumentations put them.
+
+The conventions of OpenTelemetry come first, then those of OpenInference, Langfuse, Traceloop and LangSmith.
+They are read alike in the spans of every dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.values import first_text, texts
+from spangrade.tracer import semconv
+from spangrade.tracer.span import Span
+
+_TRACELOOP = "traceloop.association.properties."
+USERS = (
+    semconv.USER_ID,
+    "enduser.id",
+    "langfuse.user.id",
+    f"{_TRACELOOP}user_id",
+    f"{_TRACELOOP}userId",
+    "langsmith.metadata.user_id",
+)
+TAGS = (
+    semconv.TAGS,
+    "tag.tags",
+    "langfuse.trace.tags",
+    f"{_TRACELOOP}tags",
+    "langsmith.span.tags",
+)
+VERSIONS = ("langfuse.version", "langfuse.release", f"{_TRACELOOP}version")
+ENVIRONMENTS = (
+    "deployment.environment.name",
+    "deployment.environment",  # its name before version 1.27 of the conventions
+    "langfuse.environment",
+    f"{_TRACELOOP}environment",
+)
+_NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS})
+
+
+def with_session_attributes(observation: Observation, span: Span) -> Observation:
+    """Return an observation with what its span records of the session, where the dialect read nothing."""
+    changes: dict[str, Any] = {}
+    if not _NAMES.isdisjoint(span.attributes):
+        changes = _of(span.attributes)
+        if observation.user_id:
+            changes.pop("user_id", None)
+        if observation.tags:
+            changes.pop("tags", None)
+        if observation.agent_version:
+            changes.pop("agent_version", None)
+    # A web server around the agent has an environment too, and is not the session's.
+    if observation.kind != "other" and "environment" not in changes:
+        of_resource = first_text(span.resource.get(name) for name in ENVIRONMENTS)
+        if of_resource is not None:
+            changes["environment"] = of_resource
+    return observation._replace(**changes) if changes else observation
+
+
+def _of(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an observation that attributes give."""
+    found = {
+        "user_id": first_text(map(attributes.get, USERS)),
+        "tags": next((tags for name in TAGS if (tags := _tags(attributes.get(name)))), None),
+        "agent_version": first_text(map(attributes.get, VERSIONS)),
+        "environment": first_text(map(attributes.get, ENVIRONMENTS)),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    """Return tags: those of a list, of a JSON list in a text, or of a text with commas."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return ()
+    if isinstance(value, str):
+        return tuple(tag.strip() for tag in value.split(",") if tag.strip())
+    return tuple(texts(value))
