@@ -1,0 +1,165 @@
+"""Markup and scripts in every field that can be recorded: the pages show them and run nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+pytest.importorskip("playwright", reason="needs the group `browser`")
+from otlp_sessions import START_NS, Call, Said, write_sessions
+from playwright.sync_api import Page, expect
+from serving import Served, serving
+
+import spangrade
+from spangrade.evaluator.view.links import url_part
+from spangrade.tracer.store import Store
+
+# Each would set `window.hit`, open a dialog, or ask another host.
+CORPUS = (
+    "<script>window.hit=1;alert(1)</script>",
+    '"><img src=x onerror="window.hit=1;alert(1)">',
+    "'><svg onload=window.hit=1>",
+    "</title></textarea></script><script>window.hit=1</script>",
+    '<iframe srcdoc="<script>parent.hit=1</script>"></iframe>',
+    "<a href='javascript:window.hit=1' autofocus onfocus=window.hit=1>x</a>",
+    "{{ 7 * 7 }}{% for x in (1,) %}{{ self }}{% endfor %}",
+    "<div hx-get=/ hx-trigger=load hx-on:htmx:load='window.hit=1' data-hx-on-load='window.hit=1'>",
+    "<meta http-equiv=refresh content='0;url=https://evil.example/'>",
+    "<style>@import 'https://evil.example/x.css';</style><link rel=stylesheet href=//evil.example/x.css>",
+    "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=hit=1&gt;'>",
+    "javascript:window.hit=1",
+    "]]><![CDATA[<script>window.hit=1</script>",
+    "\u202e<b onmouseover=window.hit=1>\u2066\x1b[31m",
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile")
+    sessions = [
+        (
+            f"{number}{text}",
+            [
+                Said(
+                    text,
+                    text,
+                    [Call(text, {text: text}, {text: [text]}), Call("ok", {"a": text}, error=text)],
+                ),
+                Said(text, None, error=text),
+            ],
+        )
+        for number, text in enumerate(CORPUS)
+    ]
+    spans = folder / "spans.jsonl"
+    lines = []
+    for number, (session_id, turns) in enumerate(sessions):
+        text = CORPUS[number]
+        day = START_NS + number * 86_400 * 10**9
+        file = write_sessions(spans, [(session_id, turns)], agent=text, start_ns=day)
+        request = json.loads(file.read_text())
+        for resource in request["resourceSpans"]:
+            known = {"service.version": text, "user.id": text, text: text}
+            resource["resource"] = {"attributes": attributes(known)}
+            for scope in resource["scopeSpans"]:
+                scope["scope"] = {"name": text, "version": text}
+                for span in scope["spans"]:
+                    state = json.dumps({text: text})
+                    span["attributes"] += attributes(
+                        {"gen_ai.response.model": text, "spangrade.state": state}
+                    )
+                    event = {"name": text, "timeUnixNano": span["startTimeUnixNano"]}
+                    span["events"] = [event | {"attributes": attributes({text: text})}]
+        lines.append(json.dumps(request))
+    spans.write_text("\n".join(lines))
+    db = folder / "hostile.duckdb"
+    spangrade.open(db).import_files(spans)
+    with Store.open(db) as store:
+        for number, text in enumerate(CORPUS):
+            values = {"run": f"r{number}{text}", "text": text, "session": sessions[number][0]}
+            store.query(
+                "INSERT INTO runs (run_id, dataset, metrics, judge, thresholds) "
+                "SELECT $run, $text, [$text], $text, json_object($text, $text)",
+                {"run": values["run"], "text": text},
+            )
+            store.query(
+                "INSERT INTO verdicts BY NAME SELECT $run AS run_id, session_id, $text AS question_id, "
+                "verdict, $text AS reason FROM (VALUES ($session, 'failed'), ($session, 'inconclusive'), "
+                "($session, 'broken'), (NULL, 'inconclusive')) AS given(session_id, verdict)",
+                values,
+            )
+            store.query(
+                "INSERT INTO scores BY NAME SELECT $run AS run_id, $session AS session_id, $text AS metric, "
+                "$text AS question_id, unnest([0.0, 0.5, 1.0]) AS value, false AS passed, "
+                "'score' AS outcome, $text AS reason, '[]' AS evidence",
+                values,
+            )
+    return db
+
+
+def attributes(values: dict[str, str]) -> list[dict[str, object]]:
+    return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
+
+
+@pytest.fixture(scope="module")
+def served(hostile: Path) -> Iterator[Served]:
+    with serving(hostile) as one:
+        yield one
+
+
+def visit(page: Page, address: str) -> None:
+    page.goto(address)
+    page.wait_for_load_state("networkidle")
+    for summary in page.locator("details:not([open]) > summary").all():
+        if summary.is_visible():
+            summary.click()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("window.hit") is None
+    assert page.locator("iframe, meta[http-equiv=refresh], main script, main style, main link").count() == 0
+    assert (
+        page.evaluate(
+            "[...document.querySelectorAll('*')].flatMap(one => [...one.attributes])"
+            ".filter(one => one.name.startsWith('on') || one.name.startsWith('hx-on') || "
+            "(['href', 'src', 'action'].includes(one.name) && /^\\s*javascript:/i.test(one.value)))"
+            ".map(one => one.name)"
+        )
+        == []
+    )
+
+
+def test_the_lists_show_markup_as_text(page: Page, served: Served) -> None:
+    for path in ("/runs", "/trends", "/"):
+        visit(page, served.url + path)
+    for name in ("tool", "agent", "model", "version"):
+        page.locator(f"input[name={name}]").focus()
+        expect(page.locator(f"#suggested-{name} option")).to_have_count(len(CORPUS) + (name == "tool"))
+    assert page.evaluate("window.hit") is None
+    shown = " ".join(page.locator("a.row").all_inner_texts())
+    assert CORPUS[0] in shown
+    assert "{{ 7 * 7 }}" in shown
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)))
+def test_a_session_shows_markup_as_text(page: Page, served: Served, number: int) -> None:
+    visit(page, f"{served.url}/session/{url_part(f'{number}{CORPUS[number]}')}")
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)))
+def test_a_run_shows_markup_as_text(page: Page, served: Served, number: int) -> None:
+    visit(page, f"{served.url}/runs/{url_part(f'r{number}{CORPUS[number]}')}")
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)))
+def test_what_is_in_an_address_is_shown_as_text(
+    page: Page, served: Served, number: int, problems: list[str]
+) -> None:
+    text = CORPUS[number]
+    quoted = quote(text)
+    names = ("text", "agent", "tool", "error", "run", "reason")
+    visit(page, f"{served.url}/?{'&'.join(f'{name}={quoted}' for name in names)}")
+    for path in ("?sort=", "?since=", "?min_cost=", "trends?since=", "session/", "runs/", "nothing/"):
+        visit(page, f"{served.url}/{path}{quote(text, safe='')}")
+    problems[:] = [one for one in problems if "the server responded with a status of 40" not in one]

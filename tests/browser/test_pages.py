@@ -1,0 +1,175 @@
+"""The pages of `spangrade view` in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright", reason="needs the group `browser`")
+from axe import serious_findings
+from many_sessions import write_sessions
+from playwright.sync_api import Page, expect
+from serving import Served, serving
+
+import spangrade
+
+
+@pytest.fixture(scope="module")
+def served(sample: Path) -> Iterator[Served]:
+    with serving(sample) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def served_many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    db = tmp_path_factory.mktemp("browser") / "many.duckdb"
+    write_sessions(db, 300)
+    with serving(db) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def run_path(sample: Path) -> str:
+    (row,) = spangrade.open(sample).sql("SELECT run_id FROM runs ORDER BY graded_at DESC LIMIT 1").rows()
+    return f"/runs/{row['run_id']}"
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("a.row").all_inner_texts()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 380])
+@pytest.mark.parametrize("name", ["sessions", "session", "runs", "run", "trends", "error"])
+def test_a_page_is_accessible_and_fits_in_its_window(
+    page: Page, served: Served, run_path: str, name: str, width: int, scheme: str, problems: list[str]
+) -> None:
+    paths = {
+        "sessions": "/",
+        "session": "/session/conversation-3",
+        "runs": "/runs",
+        "run": run_path,
+        "trends": "/trends",
+        "error": "/session/none",
+    }
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(served.url + paths[name])
+    page.wait_for_load_state("networkidle")
+    assert serious_findings(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "scrolls sideways"
+    if name == "error":  # the browser reports the status
+        problems[:] = [one for one in problems if "404 (Not Found)" not in one]
+
+
+def test_filters_change_the_list_and_its_address(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    assert names(page) == ["conversation-4", "conversation-3", "conversation-2", "conversation-1"]
+    expect(page.locator("#results [role=status]")).to_have_text("4 sessions")
+    page.locator("select[name=verdict]").select_option("failed")
+    expect(page.locator("a.row")).to_have_count(2)
+    assert page.url == f"{served.url}/?verdict=failed"
+    expect(page.locator("#results [role=status]")).to_have_text("2 sessions")
+    page.locator("input[name=text]").fill("A-9999")
+    page.keyboard.press("Enter")
+    expect(page.locator("a.row")).to_have_count(1)
+    assert page.url == f"{served.url}/?text=A-9999&verdict=failed"
+    page.reload()
+    assert names(page) == ["conversation-2"]
+    page.go_back()
+    expect(page.locator("a.row")).to_have_count(2)
+    page.get_by_role("link", name="Clear").click()
+    expect(page.locator("a.row")).to_have_count(4)
+
+
+def test_a_filter_suggests_the_values_that_occur(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    page.get_by_label("Tool").focus()
+    expect(page.locator("#suggested-tool option")).to_have_count(4)
+    page.get_by_label("Tool").fill("apply_discount")
+    page.keyboard.press("Enter")
+    expect(page.locator("a.row")).to_have_count(1)
+
+
+def test_a_filter_that_cannot_be_used_says_so(page: Page, served: Served, problems: list[str]) -> None:
+    page.goto(served.url)
+    page.get_by_label("Cost from ($)").fill("much")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_have_text("min_cost: 'much' is not a number")
+    expect(page.locator("a.row")).to_have_count(4)
+    problems[:] = [one for one in problems if "400 (Bad Request)" not in one]
+
+
+def test_a_heading_sorts(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    page.locator("thead").get_by_role("link", name="Cost").click()
+    expect(page.locator("th[aria-sort=descending]")).to_have_text("Cost")
+    assert names(page)[0] == "conversation-3"
+
+
+def test_the_keyboard_goes_through_sessions_and_pages(page: Page, served_many: Served) -> None:
+    page.goto(served_many.url)
+    first = names(page)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator("a.row").nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    expect(page.locator("a.row").nth(0)).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_placeholder("in messages, or the beginning of an id")).to_be_focused()
+    page.keyboard.type("j")  # in a field it is a letter
+    expect(page.get_by_placeholder("in messages, or the beginning of an id")).to_have_value("j")
+    page.keyboard.press("Escape")
+    page.locator("a.row").last.focus()
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="Previous page")).to_be_visible()
+    second = names(page)
+    assert set(first).isdisjoint(second)
+    page.locator("a.row").nth(2).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text(second[2])
+
+
+def test_the_colours_can_be_chosen_and_are_kept(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Dark").click()
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (light, dark) == ("rgb(255, 255, 255)", "rgb(20, 23, 28)")
+    page.goto(f"{served.url}/runs")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+    page.get_by_role("button", name="Light").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == light
+
+
+def test_a_run_leads_to_its_sessions(page: Page, served: Served, run_path: str) -> None:
+    page.goto(served.url + run_path)
+    expect(page.locator("h1")).to_contain_text("Run ")
+    page.get_by_role("link", name="2 failed").click()
+    expect(page.locator("a.row")).to_have_count(2)
+    expect(page.locator(".verdict.failed")).to_have_count(2)
+
+
+def test_pictures_have_their_numbers_as_text(page: Page, served_many: Served) -> None:
+    page.goto(f"{served_many.url}/runs/run-1")
+    section = page.locator("section.metric", has_text="latency_metrics")
+    bars = section.locator("svg rect").count()
+    section.get_by_text("Numbers").click()
+    expect(section.locator("tbody tr")).to_have_count(bars)
+    page.goto(f"{served_many.url}/trends")
+    expect(page.locator("figure svg[role=img]")).to_have_count(5)
+    expect(page.locator("tbody tr").first).to_be_visible()
+
+
+def test_pages_work_without_scripts(chromium, served_many: Served) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(served_many.url)
+    page.locator("select[name=verdict]").select_option("failed")
+    page.get_by_role("button", name="Filter").click()
+    assert "verdict=failed" in page.url
+    assert set(page.locator("td .verdict").all_inner_texts()) == {"failed"}
+    page.get_by_role("link", name="Next page").or_(page.get_by_role("link", name="Clear")).first.click()
+    context.close()
