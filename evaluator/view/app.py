@@ -17,8 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from spangrade.evaluator.view.database import ViewedDatabase
 from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of
 from spangrade.evaluator.view.rendering import FOLDER, render
+from spangrade.evaluator.view.run_page import run_page, runs_page
 from spangrade.evaluator.view.session_page import session_page, session_part
 from spangrade.evaluator.view.sessions_page import SUGGESTIONS, count_page, sessions_page, suggestions
+from spangrade.evaluator.view.trends_page import trends_page
 from spangrade.tracer.errors import InputError, StoreError, StoreLockedError
 from spangrade.tracer.loopback import host_of, is_loopback
 from spangrade.tracer.store import Store
@@ -48,6 +50,9 @@ def create_app(database: ViewedDatabase) -> Starlette:
             Route("/suggestions/{filter}", pages.suggestions, methods=["GET"]),
             Route("/session/{session}", pages.session, methods=["GET"]),
             Route("/session/{session}/{part}", pages.part, methods=["GET"]),
+            Route("/runs", pages.runs, methods=["GET"]),
+            Route("/runs/{run}", pages.run, methods=["GET"]),
+            Route("/trends", pages.trends, methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
         middleware=[Middleware(_Protected)],
@@ -100,6 +105,26 @@ class _Pages:
         template, values = part
         return HTMLResponse(render(template, values, self._links))
 
+    def runs(self, request: Request) -> Response:
+        page = request.query_params.get("page", "1")
+        if not (page.isascii() and page.isdecimal() and 0 < int(page[:9]) == int(page)):
+            raise InputError(f"page: {page[:80]!r} is not the number of a page")
+        with self._database.reading() as store:
+            values = runs_page(store, int(page))
+        return self._page("runs.html", values)
+
+    def run(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = run_page(store, _text(request.path_params["run"]))
+        if values is None:
+            raise HTTPException(404, "no such run")
+        return self._page("run.html", values)
+
+    def trends(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = trends_page(store, request.query_params)
+        return self._page("trends.html", values)
+
     def http_error(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
         assert isinstance(error, HTTPException)  # noqa: S101
         return self._error(error.status_code, error.detail, error.headers)
@@ -125,6 +150,14 @@ class _Pages:
 
     def _error(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
         return self._page("error.html", {"status": status, "message": message}, status, headers)
+
+
+def _text(part: str) -> str:
+    """Return the text of a part of a path; "" where only its hash is in it, or nothing is."""
+    try:
+        return text_of(part) or ""
+    except ValueError:
+        return ""
 
 
 def _session_id(store: Store, request: Request) -> str:

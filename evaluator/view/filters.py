@@ -8,20 +8,19 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.maintenance.delete import parse_time
+from spangrade.evaluator.view.queries import page_query
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.store.sql import statement
 
 NOT_GRADED = "not graded"
 VERDICTS = (*map(str, Verdict), NOT_GRADED)
-_PACKAGE = "spangrade.evaluator.view"
 ERRORS = ("with", "without")
 
 # The condition of each filter over `derived.sessions`. A list of names is JSON text: the search in the text
 # leaves few lists to be read.
 _CONDITIONS = {
     "run": "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run)",
-    "verdict": f"session_id IN ({statement('sessions_of_verdict', _PACKAGE)})",
+    "verdict": f"session_id IN ({page_query('sessions_of_verdict')})",
     "reason": (
         "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run AND contains(reason, $reason))"
     ),
@@ -48,7 +47,7 @@ _CONDITIONS = {
 }
 _VERDICT_IN_RUN = "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run AND verdict = $verdict)"
 _VERDICT_OF_CANDIDATE = (
-    f"session_id IN (SELECT session_id FROM ({statement('candidate_verdicts', _PACKAGE)}) "  # noqa: S608 (ours)
+    f"session_id IN (SELECT session_id FROM ({page_query('candidate_verdicts')}) "  # noqa: S608 (ours)
     "WHERE verdict = $verdict)"
 )
 _WITHOUT_VERDICT = (

@@ -45,6 +45,7 @@ def environment() -> jinja2.Environment:
         "seconds": seconds,
         "time": time,
         "usd": usd,
+        "value": value,
     }
     return made
 
@@ -89,7 +90,10 @@ def usd(value: float | None) -> str:
     """Return a price."""
     if value is None:
         return UNKNOWN
-    return f"${value:,.2f}" if value >= 1 or not value else f"${value:.4g}"
+    if value >= 1 or not value:
+        return f"${value:,.2f}"
+    short = f"{value:.4g}"
+    return f"${f'{value:.12f}'.rstrip('0') if 'e' in short else short}"
 
 
 def count(value: float | None) -> str:
@@ -97,6 +101,11 @@ def count(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+
+
+def value(number: float | None, unit: str) -> str:
+    """Return a number in the unit "count", "percent", "seconds" or "usd"."""
+    return {"count": count, "percent": percent, "seconds": seconds, "usd": usd}[unit](number)
 
 
 def percent(value: float | None) -> str:

@@ -1,10 +1,18 @@
--- Each metric of a run over its sessions; quantile_disc is the nearest rank.
+-- The totals of each metric, as in results.json: percentiles by nearest rank, which quantile_disc is.
 SELECT
-    metric, avg(value) AS mean, quantile_disc(value, 0.5) AS p50, quantile_disc(value, 0.95) AS p95,
-    count(*) FILTER (passed) AS passed, count(*) FILTER (NOT passed) AS failed,
+    metric,
+    count(value) FILTER (outcome = 'score') AS scores,
+    avg(value) FILTER (outcome = 'score') AS mean,
+    min(value) FILTER (outcome = 'score') AS smallest,
+    quantile_disc(value, 0.5) FILTER (outcome = 'score') AS p50,
+    quantile_disc(value, 0.95) FILTER (outcome = 'score') AS p95,
+    max(value) FILTER (outcome = 'score') AS largest,
+    count(*) FILTER (outcome = 'score' AND passed) AS passed,
+    count(*) FILTER (outcome = 'score' AND NOT passed) AS failed,
     count(*) FILTER (outcome = 'inconclusive') AS inconclusive,
-    count(*) FILTER (outcome IN ('failure', 'judge_failure')) AS broken
+    count(*) FILTER (outcome = 'not_applicable') AS not_applicable,
+    count(*) FILTER (outcome IN ('failure', 'judge_failure')) AS failures
 FROM scores
-WHERE run_id = $run_id AND session_id IS NOT NULL
+WHERE run_id = $run AND session_id IS NOT NULL
 GROUP BY metric
 ORDER BY min(rowid)

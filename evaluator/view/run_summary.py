@@ -9,11 +9,13 @@ from typing import NamedTuple
 import orjson
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
+from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
 _PACKAGE = "spangrade.evaluator.view"
+_METRIC_COLUMNS = ("metric", "mean", "p50", "p95", "passed", "failed", "inconclusive", "failures")
 _GRAVEST_FIRST = [*map(str, PRECEDENCE), str(Verdict.UNMATCHED), str(Verdict.PASSED)]
 
 
@@ -81,7 +83,7 @@ def run_summary(store: Store, run_id: str | None, most_rows: int) -> RunSummary:
         {"run_id": found, "order": _GRAVEST_FIRST},
     )
     ((total,),) = store.query("SELECT count(*) FROM verdicts WHERE run_id = $run_id", {"run_id": found})
-    metrics = store.query(statement("run_metrics", _PACKAGE), {"run_id": found})
+    metrics = rows_of(store, "run_metrics", run=found)
     rows = store.query(
         statement("run_sessions", _PACKAGE),
         {"run_id": found, "gravest_first": _GRAVEST_FIRST, "most": most_rows},
@@ -91,7 +93,10 @@ def run_summary(store: Store, run_id: str | None, most_rows: int) -> RunSummary:
         graded_at,
         dataset,
         dict(counts),
-        tuple(MetricRow._make((*metric, gates.get(metric[0], ""))) for metric in metrics),
+        tuple(
+            MetricRow._make([*(metric[name] for name in _METRIC_COLUMNS), gates.get(metric["metric"], "")])
+            for metric in metrics
+        ),
         tuple(SessionRow(*row) for row in rows),
         total,
     )

@@ -11,9 +11,9 @@ import orjson
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.session_list import GRAVEST_FIRST, SessionSort
 from spangrade.evaluator.view.filters import ERRORS, VERDICTS, SessionFilter, session_filter
+from spangrade.evaluator.view.queries import page_query, query_rows
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.sql import statement
 
 PAGE = 50  # sessions
 MAX_SUGGESTIONS = 500
@@ -21,7 +21,6 @@ MAX_SUGGESTIONS = 500
 _CANDIDATES = 2_000
 _LONGEST_ID = 256  # characters in a cursor; ids that are alike beyond may be listed twice
 
-_PACKAGE = "spangrade.evaluator.view"
 SUGGESTIONS = {
     "agent": "suggest_agents",
     "tool": "suggest_tools",
@@ -84,7 +83,7 @@ def count_page(store: Store, texts: Mapping[str, str]) -> int:
 
 def suggestions(store: Store, name: str) -> list[str]:
     """Return the values to choose from for a filter in `SUGGESTIONS`, at most `MAX_SUGGESTIONS`."""
-    rows = store.query(statement(SUGGESTIONS[name], _PACKAGE), {"limit": MAX_SUGGESTIONS})
+    rows = store.query(page_query(SUGGESTIONS[name]), {"limit": MAX_SUGGESTIONS})
     return [value for (value,) in rows]
 
 
@@ -123,9 +122,9 @@ def _page(
             f"SELECT *, (SELECT count(*) FROM candidates) AS of_candidates FROM candidates AS listed "
             f"WHERE {chosen.candidate_lookups} {ordered} LIMIT {PAGE + 1}"
         )
-        rows = _dictionaries(store, query, parameters)
+        rows = query_rows(store, query, parameters)
     if len(rows) <= PAGE and not (rows and rows[0]["of_candidates"] < _CANDIDATES):
-        rows = _dictionaries(store, listed.format(chosen.condition, PAGE + 1), parameters)
+        rows = query_rows(store, listed.format(chosen.condition, PAGE + 1), parameters)
     return rows[::-1] if backwards else rows
 
 
@@ -176,10 +175,4 @@ def _with_details(store: Store, rows: Sequence[dict[str, Any]], run_id: str | No
 
 
 def _details(name: str, ids: str, batches: str = "") -> str:
-    return statement(name, _PACKAGE).replace("$page_ids", ids).replace("$page_batches", batches)
-
-
-def _dictionaries(store: Store, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    result = store.connection.execute(query, dict(parameters))
-    columns = [name for name, *_ in result.description or ()]
-    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+    return page_query(name).replace("$page_ids", ids).replace("$page_batches", batches)

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+from command_line import Spangrade
+from otlp_sessions import Said, write_sessions
 from paths import SAMPLE
 from serving import Served, serving
 
-import spangrade
+import spangrade as spangrade_api
+from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.evaluator.view.server import listen
+from spangrade.tracer.files import read_otlp
+from spangrade.tracer.store import Store
+from spangrade.tracer.terminal import printable
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     db = tmp_path_factory.mktemp("view") / "sample.duckdb"
-    spangrade.open(db).grade(SAMPLE)
+    spangrade_api.open(db).grade(SAMPLE)
     return db
 
 
@@ -25,7 +39,7 @@ def served(sample: Path) -> Iterator[Served]:
         yield one
 
 
-@pytest.mark.parametrize("path", ["/", "/session/conversation-1"])
+@pytest.mark.parametrize("path", ["/", "/session/conversation-1", "/runs", "/trends"])
 def test_a_page_is_served_with_a_policy_that_runs_no_inline_script(served: Served, path: str) -> None:
     answer = served.get(path)
     assert answer.status == 200
@@ -59,6 +73,8 @@ def test_the_pages_change_nothing(served: Served, method: str) -> None:
     "path",
     [
         "/nothing",
+        "/runs/none",
+        "/suggestions/user",
         "/session/none",
         "/session/~!",
         "/session/~~00",
@@ -69,3 +85,150 @@ def test_the_pages_change_nothing(served: Served, method: str) -> None:
 def test_what_does_not_exist_is_404(served: Served, path: str) -> None:
     answer = served.get(path)
     assert (answer.status, "content-security-policy" in answer.headers) == (404, True)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/?sort=size", "/?after=x", "/count?min_cost=x", "/runs?page=0", "/runs?page=x", "/trends?since=x"],
+)
+def test_a_value_that_cannot_be_used_is_400_and_says_why(served: Served, path: str) -> None:
+    answer = served.get(path)
+    assert answer.status == 400
+    assert "<p>" in answer.text
+
+
+def test_a_run_and_the_filters_that_it_links_to_are_served(served: Served, sample: Path) -> None:
+    (row,) = spangrade_api.open(sample).sql("SELECT run_id FROM runs").rows()
+    run = served.get(f"/runs/{row['run_id']}")
+    assert run.status == 200
+    links = [html.unescape(link) for link in re.findall(r'href="(/\?[^"]+)"', run.text)]
+    assert links
+    assert {served.get(link).status for link in links} == {200}
+    assert served.get(f"/count?verdict=passed&run={row['run_id']}").text == "4 sessions"
+
+
+@pytest.mark.parametrize(
+    "session_id",
+    [
+        "a/b",
+        "..",
+        ".",
+        "a?b#c",
+        "\u00e9\u202e",
+        "~x",
+        "~~" + "0" * 64,
+        "%2e%2e",
+        "x" * 5_000,
+        "<b>",
+        "a\x00b",
+        "\\..\\",
+    ],
+)
+def test_a_session_with_any_id_has_an_address(tmp_path: Path, session_id: str) -> None:
+    db = record(tmp_path, session_id)
+    with serving(db) as served:
+        (address,) = re.findall(r'<a class="row" href="([^"]+)"', served.get("/").text)
+        assert re.fullmatch(r"/session/[A-Za-z0-9_~.:-]{1,1500}", address)
+        page = served.get(address)
+        title = html.unescape(re.search(r"<title>(.*?) · spangrade</title>", page.text, re.DOTALL)[1])
+        assert (page.status, title[:200]) == (200, printable(session_id)[:200])
+
+
+def test_pages_are_read_while_another_process_writes(tmp_path: Path) -> None:
+    db = record(tmp_path, "first")
+    with serving(db) as served:
+        assert listed_in(served) == {"first"}
+        adding = "import sys, spangrade; spangrade.open(sys.argv[1]).import_files(sys.argv[2])"
+        subprocess.run([sys.executable, "-c", adding, db, SAMPLE / "spans.otlp.jsonl"], check=True)
+        assert listed_in(served) == {"first", *(f"conversation-{number}" for number in (1, 2, 3, 4))}
+
+
+def test_new_spans_are_derived_after_the_page_that_saw_them(tmp_path: Path) -> None:
+    db = record(tmp_path, "first")
+    database = ViewedDatabase(db)
+    database.prepare(lambda _: None)
+    with Store.open(db) as store:
+        for line in (SAMPLE / "spans.otlp.jsonl").read_text().splitlines():
+            store.add(read_otlp(json.loads(line)))
+    with database.reading() as store:
+        assert store.query("SELECT session_id FROM sessions") == [("first",)]
+    database._deriving.join()
+    with database.reading() as store:
+        assert store.query("SELECT count(*) FROM sessions") == [(5,)]
+    assert database.notice == ""
+    database.stop()
+
+
+def test_a_database_that_another_process_holds_is_503(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = record(tmp_path, "first")
+    monkeypatch.setattr("spangrade.evaluator.view.database.WAIT_S", 0.1)
+    holding = (
+        "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    )
+    with serving(db) as served:
+        process = subprocess.Popen(
+            [sys.executable, "-c", holding, db], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        with process:
+            assert process.stdout.readline() == "open\n"
+            answer = served.get("/")
+            process.communicate("\n")
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert "another process has this database open" in answer.text
+        assert served.get("/").status == 200
+
+
+def test_view_needs_its_extra(spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "spangrade.evaluator.view.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    done = spangrade("view")
+    assert (done.code, done.err) == (2, ["spangrade: view needs uvicorn: pip install 'spangrade[view]'"])
+
+
+def test_view_says_what_is_wrong_in_one_line(spangrade: Spangrade, tmp_path: Path) -> None:
+    done = spangrade("view", "--db", tmp_path / "none.duckdb", "--port", "0")
+    assert (done.code, len(done.err)) == (2, 1)
+    assert "no such database" in done.err[0]
+    with listen(0) as taken:
+        port = taken.getsockname()[1]
+        done = spangrade("view", "--db", record(tmp_path, "one"), "--port", str(port))
+    assert (done.code, done.err) == (
+        2,
+        [f"spangrade: 127.0.0.1:{port}: cannot listen: Address already in use; name another --port"],
+    )
+
+
+def test_view_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "spangrade", "view", "--db", record(tmp_path, "one"), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    with process:
+        address = re.search(r"at (http://127\.0\.0\.1:\d+/)", process.stderr.readline())[1]
+        with urlopen(address) as answer:  # noqa: S310 (ours)
+            assert b"one" in answer.read()
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(30), process.stderr.read()) == (0, "")
+
+
+def test_no_command_but_view_imports_the_server() -> None:
+    program = (
+        "import sys, spangrade.evaluator.cli.app as app, spangrade.evaluator.api; "
+        "print(sorted({'starlette', 'uvicorn', 'jinja2'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def record(folder: Path, *session_ids: str) -> Path:
+    """Return a new database of sessions with these ids."""
+    db = folder / "recorded.duckdb"
+    spans = write_sessions(
+        folder / "spans.jsonl", [(one, [Said("Where is my order?")]) for one in session_ids]
+    )
+    spangrade_api.open(db).import_files(spans)
+    return db
+
+
+def listed_in(served: Served) -> set[str]:
+    return set(re.findall(r'<a class="row" href="/session/([^"]+)"', served.get("/").text))

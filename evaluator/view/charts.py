@@ -1,0 +1,126 @@
+"""Charts as plain SVG: bars of a distribution, and lines over days. Templates draw them from these shapes.
+
+Everything is an attribute of an element, because the policy of the pages allows no style in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import NamedTuple
+
+WIDTH, HEIGHT = 640, 160
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 8, 10, 22
+_PLOT_WIDTH, _PLOT_HEIGHT = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
+MAX_LINES = 6  # versions; there are as many colours
+
+
+class Bar(NamedTuple):
+    """One bar: its place, what it counts, and the bounds of its values."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    number: int
+    low: float
+    high: float
+
+
+class Tick(NamedTuple):
+    """A value beside an axis."""
+
+    at: float
+    value: float
+
+
+class Distribution(NamedTuple):
+    """Bars over a range of values; `threshold` is where the gate's line is."""
+
+    bars: tuple[Bar, ...]
+    ticks: tuple[Tick, ...]
+    most: int
+    threshold: float | None
+
+
+class Line(NamedTuple):
+    """The points of one version, joined where days follow each other: `M x y L x y …`."""
+
+    name: str
+    number: int
+    path: str
+    points: tuple[tuple[float, float], ...]
+
+
+class Lines(NamedTuple):
+    """Lines over days."""
+
+    lines: tuple[Line, ...]
+    y_ticks: tuple[Tick, ...]
+    first: date
+    last: date
+
+
+def distribution(
+    counts: Mapping[int, int], low: float, high: float, bars: int, threshold: float | None = None
+) -> Distribution:
+    """Return the bars of counts by number of the part, of `bars` equal parts from `low` to `high`."""
+    most = max(counts.values(), default=0)
+    width, step = _PLOT_WIDTH / bars, (high - low) / bars
+    shapes = tuple(
+        Bar(
+            x=_short(_LEFT + number * width + 1),
+            y=_short(_TOP + _PLOT_HEIGHT - height),
+            width=_short(width - 2),
+            height=_short(height),
+            number=count,
+            low=low + number * step,
+            high=low + (number + 1) * step,
+        )
+        for number, count in sorted(counts.items())
+        # One session among a million is still to be seen.
+        if (height := max(count / most * _PLOT_HEIGHT, 1.5))
+    )
+    at = None
+    if threshold is not None and high > low and low <= threshold <= high:
+        at = _short(_LEFT + (threshold - low) / (high - low) * _PLOT_WIDTH)
+    ticks = tuple(
+        Tick(_short(_LEFT + share * _PLOT_WIDTH), low + share * (high - low))
+        for share in (0, 0.25, 0.5, 0.75, 1)
+    )
+    return Distribution(shapes, ticks if high > low else ticks[:1], most, at)
+
+
+def lines(values: Mapping[str, Mapping[date, float]], most: float | None = None) -> Lines | None:
+    """Return lines of values by name and day, from 0 to `most` or the largest value; None without values."""
+    days = sorted({day for one in values.values() for day in one})
+    if not days:
+        return None
+    first, last = days[0], days[-1]
+    top = most or max(value for one in values.values() for value in one.values()) or 1.0
+    span = max((last - first).days, 1)
+
+    def point(day: date, value: float) -> tuple[float, float]:
+        x = _LEFT + (day - first).days / span * _PLOT_WIDTH
+        return _short(x), _short(_TOP + _PLOT_HEIGHT * (1 - value / top))
+
+    drawn = []
+    for number, (name, one) in enumerate(values.items()):
+        path, before = [], None
+        for day in sorted(one):
+            x, y = point(day, one[day])
+            path.append(f"{'L' if before is not None and (day - before).days == 1 else 'M'}{x} {y}")
+            before = day
+        points = tuple(point(day, one[day]) for day in sorted(one))
+        drawn.append(Line(name, number, " ".join(path), points))
+    ticks = tuple(Tick(_short(_TOP + _PLOT_HEIGHT * (1 - share)), top * share) for share in (0, 0.5, 1))
+    return Lines(tuple(drawn), ticks, first, last)
+
+
+def busiest(sessions: Mapping[str, int]) -> Sequence[str]:
+    """Return the versions with the most sessions, at most `MAX_LINES`."""
+    return sorted(sessions, key=lambda name: (-sessions[name], name))[:MAX_LINES]
+
+
+def _short(number: float) -> float:
+    return round(number, 1)

@@ -1,0 +1,92 @@
+"""The pages of runs: their list, and what one run found."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from spangrade.evaluator.conversation.pass_rate import wilson_interval
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.view.charts import distribution
+from spangrade.evaluator.view.queries import rows_of
+from spangrade.tracer.store import Store
+
+RUNS = 100  # on a page of their list
+BARS = 20
+MAX_GROUPS = 50  # reasons, tools, agents: the largest groups
+_LIMITED = {"limit": MAX_GROUPS}
+
+
+def runs_page(store: Store, page: int) -> dict[str, Any]:
+    """Return the values of `runs.html`: a page, from 1, of the list of runs."""
+    runs = rows_of(store, "runs", limit=RUNS + 1, offset=(page - 1) * RUNS)
+    for run in runs:
+        run["rate"] = _pass_rate(run["passed"], run["sessions"] - run["unmatched"])
+    return {"runs": runs[:RUNS], "page": page, "more": len(runs) > RUNS}
+
+
+def run_page(store: Store, run_id: str) -> dict[str, Any] | None:
+    """Return the values of `run.html`; None if there is no such run."""
+    found = rows_of(store, "run", run=run_id)
+    if not found:
+        return None
+    (run,) = found
+    verdicts = {row["verdict"]: row["number"] for row in rows_of(store, "run_verdicts", run=run_id)}
+    unanswered = verdicts.pop(None, 0)
+    sessions = sum(verdicts.values())
+    judged = sessions - verdicts.get(Verdict.UNMATCHED, 0)
+    return {
+        "run": run,
+        "verdicts": {str(verdict): verdicts.get(verdict, 0) for verdict in Verdict},
+        "sessions_number": sessions,
+        "judged": judged,
+        "rate": _pass_rate(verdicts.get(Verdict.PASSED, 0), judged),
+        "unanswered_number": unanswered,
+        "unanswered": rows_of(store, "run_unanswered", run=run_id, **_LIMITED) if unanswered else [],
+        "metrics": _metrics(store, run_id, orjson.loads(run["thresholds"] or "{}")),
+        "reasons": rows_of(store, "run_reasons", run=run_id, **_LIMITED),
+        "inconclusive": rows_of(store, "run_inconclusive", run=run_id, **_LIMITED),
+        "tools": rows_of(store, "run_tools", run=run_id, **_LIMITED),
+        "agents": rows_of(store, "run_agents", run=run_id, **_LIMITED),
+        "usage": rows_of(store, "run_usage", run=run_id),
+        "max_groups": MAX_GROUPS,
+    }
+
+
+def _pass_rate(passed: int, sessions: int) -> dict[str, Any] | None:
+    """Return the share of sessions that passed with its 95% interval (Wilson); None without sessions.
+
+    Sessions without a verdict for want of a question are not in it; inconclusive and broken ones are.
+    """
+    if not sessions:
+        return None
+    low, high = wilson_interval(passed, sessions)
+    return {"passed": passed, "of": sessions, "share": passed / sessions, "low": low, "high": high}
+
+
+def _metrics(store: Store, run_id: str, thresholds: Mapping[str, str]) -> list[dict[str, Any]]:
+    counts: dict[str, Counter[int]] = {}
+    ranges: dict[str, tuple[float, float]] = {}
+    for row in rows_of(store, "run_distribution", run=run_id, bars=BARS):
+        counts.setdefault(row["metric"], Counter())[row["bar"]] = row["number"]
+        ranges[row["metric"]] = (row["low"], row["high"])
+    metrics = rows_of(store, "run_metrics", run=run_id)
+    for metric in metrics:
+        name = metric["metric"]
+        gated = metric["passed"] + metric["failed"]
+        metric["threshold"] = thresholds.get(name)
+        metric["rate"] = _pass_rate(metric["passed"], gated)
+        metric["chart"] = None
+        if name in ranges:
+            threshold = _threshold(thresholds.get(name))
+            metric["chart"] = distribution(counts[name], *ranges[name], BARS, threshold)
+    return metrics
+
+
+def _threshold(text: str | None) -> float | None:
+    found = re.fullmatch(r"[<>]= (\S+)", text or "")
+    return float(found[1]) if found else None

@@ -1,0 +1,23 @@
+-- What each day brought, by version of the agent. The verdicts are those of the latest run that graded each session.
+WITH graded AS (
+    SELECT session_id, arg_max(verdict, (graded_at, run_id)) AS verdict
+    FROM verdicts JOIN runs USING (run_id)
+    WHERE session_id IS NOT NULL
+    GROUP BY session_id
+)
+SELECT
+    make_timestamp(start_ns // 1000)::DATE AS day,
+    coalesce(agent_version, '') AS version,
+    count(*) AS sessions,
+    count(verdict) AS graded,
+    count(*) FILTER (verdict = 'passed') AS passed,
+    avg(cost_usd) AS mean_cost_usd,
+    sum(cost_usd) AS cost_usd,
+    count(*) - count(cost_usd) AS unknown_costs,
+    quantile_disc(total_s, 0.5) AS p50_s,
+    quantile_disc(total_s, 0.95) AS p95_s,
+    count(*) FILTER (errors > 0) AS with_errors
+FROM derived.sessions LEFT JOIN graded USING (session_id)
+WHERE start_ns >= $since AND start_ns < $until
+GROUP BY day, version
+ORDER BY day, version
