@@ -19,6 +19,9 @@ from spangrade.tracer.store.sql import statement
 
 ROWS = 1_000  # that are read at once; a span with messages has about 2 kB, and some have megabytes
 Rows = list[dict[str, Any]]
+_COLUMNS_OF_SPANS = (
+    "SELECT column_name FROM duckdb_columns() WHERE database_name = 'store' AND table_name = 'spans'"
+)
 _MAX_FIELD = 2**31 - 1  # bytes; the limit of the module is of the whole process
 _NOT_UTF_8 = re.compile("[\udc80-\udcff]")  # as `bytes.decode` escapes it
 
@@ -61,6 +64,11 @@ def read_duckdb(path: Path) -> Iterator[Table]:
     except (duckdb.Error, SpangradeError) as error:
         raise InputError(f"{path}: a DuckDB database that cannot be opened: {_reason(error)}") from None
     with closing(connection):
+        columns = {name for (name,) in connection.execute(_COLUMNS_OF_SPANS).fetchall()}
+        if "attribute_ids" in columns:
+            viewer = statement("otel_desktop_viewer", __package__)
+            yield Table("spans", _portions(connection, path, f"FROM ({viewer})"))
+            return
         for schema, name in connection.execute(statement("tables", __package__)).fetchall():
             yield Table(name, _portions(connection, path, f'FROM store."{schema}"."{name}"'))
 

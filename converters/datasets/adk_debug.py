@@ -30,7 +30,8 @@ def read_trace(document: Any) -> Iterator[Span | Problem] | None:
     ADK writes ids as integers and attributes as JSON; kind, status, events and resource are not recorded.
     """
     match document:
-        case [dict() as first, *_] if first.keys() >= _SPAN_KEYS:
+        # Other rows of spans have ids that are texts.
+        case [dict() as first, *_] if first.keys() >= _SPAN_KEYS and not isinstance(first["trace_id"], str):
             return decoded([Group("", document, {}, _SCOPE, None)], _span, span_warnings)
     return None
 

@@ -2,7 +2,7 @@
 
 A row is a JSON object: of a JSON document, or of a table in Parquet, DuckDB or CSV. Besides spangrade's
 `spans` and `logs`: the columns of the OpenTelemetry Collector's exporter for ClickHouse, which the first
-versions of duckdb-otlp share, and those of duckdb-otlp.
+versions of duckdb-otlp share, those of duckdb-otlp, and otel-desktop-viewer's values.
 
 https://github.com/open-telemetry/opentelemetry-collector-contrib/tree/main/exporter/clickhouseexporter
 https://github.com/smithclay/duckdb-otlp/blob/main/site/src/content/docs/reference/schemas.md
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.recordings import plain
 from spangrade.converters.spans.values import first_text, parse_json
-from spangrade.tracer.otlp.common import Group, MalformedError, decoded, log_warnings, span_warnings
+from spangrade.tracer.otlp.common import NESTING, Group, MalformedError, decoded, log_warnings, span_warnings
 from spangrade.tracer.span import Attributes, LogRecord, Problem, Span
 
 Row = Mapping[str, Any]
@@ -214,7 +214,35 @@ def _time(value: Any, what: str) -> int:
 def _object(row: Row, column: str) -> Attributes:
     """Return an object, or the one in a JSON text, as attributes."""
     value = row.get(column)
-    return plain.json_object(parse_json(value) if value != "" else None, column)
+    return _attributes(parse_json(value) if value != "" else None, column)
+
+
+def _attributes(value: Any, what: str) -> Attributes:
+    """Return an object as attributes, or pairs of a key and a value with its kind (otel-desktop-viewer)."""
+    if isinstance(value, list):
+        pairs = plain.objects(value, what)
+        value = {plain.text(pair.get("key"), "key"): _of_kind(pair.get("value"), NESTING) for pair in pairs}
+    return plain.json_object(value, what)
+
+
+def _of_kind(node: Any, depth: int) -> Any:
+    """Return the value of `{"kind": …, "value": …}`."""
+    if not depth:
+        raise MalformedError(f"a value nested deeper than {NESTING} levels")
+    match node:
+        case {"kind": "array", "value": list(items)}:
+            return [_of_kind(item, depth - 1) for item in items]
+        case {"kind": "map", "value": list(pairs)}:
+            entries = plain.objects(pairs, "a map")
+            return {
+                plain.text(entry.get("key"), "key"): _of_kind(entry.get("value"), depth - 1)
+                for entry in entries
+            }
+        case {"kind": "int64", "value": str(digits)} if digits.removeprefix("-").isdigit():
+            return int(digits[:20])
+        case {"kind": str()}:
+            return node.get("value")
+    raise MalformedError("expected an attribute's value with its kind")
 
 
 def _list(row: Row, column: str) -> list[dict[str, Any]]:
@@ -232,7 +260,7 @@ def _event(event: Row) -> Attributes:
     return {
         "name": plain.text(_first(event, "name", "Name"), "name of an event"),
         "time_ns": _time(time, "time of an event"),
-        "attributes": plain.json_object(
+        "attributes": _attributes(
             parse_json(_first(event, "attributes", "Attributes")), "attributes of an event"
         ),
     }

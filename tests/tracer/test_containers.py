@@ -246,6 +246,29 @@ def test_a_table_of_spans_in_another_database_is_read(tmp_path: Path) -> None:
     assert list(read(path)) == [stored(number) for number in range(1, 2501)]
 
 
+def test_a_database_of_otel_desktop_viewer_is_read(tmp_path: Path) -> None:
+    path = database(tmp_path / "viewer", (READERS / "otel_desktop_viewer.sql").read_text())
+    first, second = sorted(read(path), key=lambda span: str(span.span_id))  # type: ignore[union-attr]
+    assert first == stored(
+        1,
+        kind="CLIENT",
+        status="ERROR",
+        status_message="too slow",
+        attributes={
+            "gen_ai.request.model": "gpt-4o",
+            "gen_ai.usage.input_tokens": 20,
+            "list": [0.5],
+            "map": {"a": True},
+            "none": None,
+        },
+        events=[{"name": "first", "time_ns": 12, "attributes": {"gen_ai.usage.input_tokens": 20}}],
+        resource={"gen_ai.request.model": "gpt-4o"},
+        scope_name="shop",
+        scope_version="1",
+    )
+    assert second == stored(2, parent_span_id=f"{1:016x}")
+
+
 def test_a_bad_row_is_named_by_its_number(tmp_path: Path) -> None:
     bad = "UPDATE otlp_traces SET trace_id = NULL WHERE span_id = printf('%016x', 2001)"
     path = database(tmp_path / "other", SPANS, INSERT, bad)
