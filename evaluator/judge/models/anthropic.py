@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from genai_prices import Usage
 from pydantic import BaseModel, Field, ValidationError
 
-from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, status_error
+from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors
 from spangrade.evaluator.judge.price import price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,
     JudgeUnavailable,
     Question,
-    UnknownJudgeModel,
     Verdict,
 )
 
@@ -47,7 +47,7 @@ class AnthropicJudge:
         from anthropic import AnthropicError, APIStatusError
 
         system, message = render(question)
-        try:
+        with client_errors(self.name, self.model, APIStatusError, AnthropicError):
             response = await client.messages.create(
                 model=self.model,
                 max_tokens=_MAX_TOKENS,
@@ -55,12 +55,6 @@ class AnthropicJudge:
                 messages=[{"role": "user", "content": message}],
                 output_config={"format": {"type": "json_schema", "schema": _schema(question)}},
             )
-        except APIStatusError as error:
-            raise status_error(
-                self.name, self.model, error.status_code, f"{error.status_code}: {error.message}"
-            ) from error
-        except (AnthropicError, ValueError) as error:  # ValueError: a body that is not the API's
-            raise JudgeError(f"judge {self.name}: {type(error).__name__}: {error}") from error
         return self._verdict(question, response)
 
     async def check_model(self) -> None:
@@ -71,16 +65,8 @@ class AnthropicJudge:
             return
         from anthropic import AnthropicError, APIStatusError
 
-        try:
+        with suppress(JudgeError), client_errors(self.name, self.model, APIStatusError, AnthropicError):
             await client.models.retrieve(self.model)
-        except APIStatusError as error:
-            meaning = status_error(
-                self.name, self.model, error.status_code, f"{error.status_code}: {error.message}"
-            )
-            if isinstance(meaning, UnknownJudgeModel):
-                raise meaning from error
-        except (AnthropicError, ValueError):
-            pass
 
     @functools.cached_property
     def _client(self) -> AsyncAnthropic:

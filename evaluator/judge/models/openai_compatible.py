@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import functools
 import os
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from genai_prices import Usage
 from pydantic import BaseModel, Field, ValidationError
 
-from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, status_error
+from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors
 from spangrade.evaluator.judge.price import price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,
     JudgeUnavailable,
     Question,
-    UnknownJudgeModel,
     Verdict,
 )
 
@@ -46,7 +46,7 @@ class OpenAICompatibleJudge:
         from openai import APIStatusError, OpenAIError
 
         system, message = render(question)
-        try:
+        with client_errors(self.name, self.model, APIStatusError, OpenAIError):
             completion = await client.chat.completions.create(
                 model=self.model,
                 messages=[{"role": "system", "content": system}, {"role": "user", "content": message}],
@@ -56,12 +56,6 @@ class OpenAICompatibleJudge:
                     "json_schema": {"name": "verdict", "strict": True, "schema": _strict_schema(question)},
                 },
             )
-        except APIStatusError as error:
-            raise status_error(
-                self.name, self.model, error.status_code, f"{error.status_code}: {error.message}"
-            ) from error
-        except (OpenAIError, ValueError) as error:  # ValueError: a body that is not the API's
-            raise JudgeError(f"judge {self.name}: {type(error).__name__}: {error}") from error
         return self._verdict(question, completion)
 
     async def check_model(self) -> None:
@@ -72,17 +66,12 @@ class OpenAICompatibleJudge:
             return
         from openai import APIStatusError, OpenAIError
 
-        try:
+        path = f"/models/{self.model}"
+        with (
+            suppress(JudgeError),
+            client_errors(self.name, self.model, APIStatusError, OpenAIError, path),
+        ):
             await client.models.retrieve(self.model)
-        except APIStatusError as error:
-            path = f"/models/{self.model}"
-            meaning = status_error(
-                self.name, self.model, error.status_code, f"{error.status_code}: {error.message}", path
-            )
-            if isinstance(meaning, UnknownJudgeModel):
-                raise meaning from error
-        except (OpenAIError, ValueError):
-            pass
 
     @functools.cached_property
     def _client(self) -> AsyncOpenAI:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from spangrade.evaluator.judge.protocol import JudgeError, UnknownJudgeModel
 
 CHECK_TIMEOUT_S = 5  # for the check of a model, without retries
@@ -19,3 +22,21 @@ def status_error(
     named = message.replace(path, "")
     is_unknown = status == 404 and (model in named or "model_not_found" in named)
     return UnknownJudgeModel(text) if is_unknown else JudgeError(text)
+
+
+@contextmanager
+def client_errors(
+    judge: str, model: str, of_status: type[Exception], of_client: type[Exception], path: str = "\n"
+) -> Iterator[None]:
+    """Raise UnknownJudgeModel or JudgeError for an error of the clients of OpenAI and Anthropic.
+
+    An error `of_status` has a `status_code` and a `message`; `of_client` is the base of all of them. A
+    ValueError stands for a body that is not the API's. For `path` see `status_error`.
+    """
+    try:
+        yield
+    except (of_client, ValueError) as error:
+        if not isinstance(error, of_status):
+            raise JudgeError(f"judge {judge}: {type(error).__name__}: {error}") from error
+        status, message = getattr(error, "status_code", None), getattr(error, "message", "")
+        raise status_error(judge, model, status, f"{status}: {message}", path) from error
