@@ -364,17 +364,13 @@ def insert_run(
 ) -> None:
     """Write the scores, verdicts and questions of a run, within the caller's transaction."""
     judge, spent = run.judge or (None, Spent())
-    for chunk in run.chunks:
+    for table, rows in (("scores", run.score_table), ("verdicts", run.verdict_table)):
         store.query(
-            "INSERT INTO scores BY NAME SELECT $run_id AS run_id, * FROM incoming",
+            f"INSERT INTO {table} BY NAME SELECT $run_id AS run_id, * FROM incoming",  # noqa: S608 (our names)
             {"run_id": run.run_id},
-            incoming=chunk,
+            incoming=rows,
         )
-    store.query(
-        "INSERT INTO verdicts BY NAME SELECT $run_id AS run_id, * FROM incoming",
-        {"run_id": run.run_id},
-        incoming=run.verdict_table,
-    )
+    dataset_digest = save_questions(store, run.run_id, questions)
     store.query(
         statement("insert_run", "spangrade.evaluator.grading"),
         {
@@ -386,10 +382,9 @@ def insert_run(
             "judge": judge,
             "judge_failures": run.judge_failures,
             **asdict(spent),
-            **details.cells(questions),
+            **details.cells(dataset_digest),
         },
     )
-    save_questions(store, run.run_id, questions)
     save_metrics(store, run.run_id, details.metrics)
 
 

@@ -59,6 +59,7 @@ class ScoreRow(NamedTuple):
 _SCORE_TYPES = {
     name: {"value": na.float64(), "passed": na.bool_()}.get(name, na.string()) for name in ScoreRow._fields
 }
+_SCORE_SCHEMA = arrow_rows([], _SCORE_TYPES).schema
 
 
 def score_rows(grade: Grade) -> Iterator[ScoreRow]:
@@ -263,10 +264,10 @@ class Run:
         return exit_code([*self._counts, *untested], require_match=self.require_match)
 
     @property
-    def chunks(self) -> Sequence[na.Array]:
-        """The scores as Arrow tables with the columns of `ScoreRow`."""
+    def score_table(self) -> na.Array:
+        """The scores as an Arrow table with the columns of `ScoreRow`."""
         self._pack()
-        return tuple(self._chunks)
+        return na.Array.from_chunks(self._chunks, None if self._chunks else _SCORE_SCHEMA)
 
     @property
     def verdict_table(self) -> na.Array:
@@ -276,7 +277,8 @@ class Run:
     @property
     def scores(self) -> Rows:
         """The scores, one row per session and metric, with the columns of `ScoreRow`."""
-        return Rows(arrow_rows([], _SCORE_TYPES).schema, self.chunks)
+        self._pack()
+        return Rows(_SCORE_SCHEMA, self._chunks)
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the scores as a pandas data frame. Raises InputError if pandas is not installed."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import nanoarrow as na
 
-from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.revision import Revision
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.registry import installed_versions
-from spangrade.tracer.canonical_json import canonical, dumps
+from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
@@ -34,15 +32,15 @@ class RunDetails(NamedTuple):
     revision: Revision = Revision()
     metrics: tuple[Metric, ...] = ()
 
-    def cells(self, questions: Iterable[GoldenQuestion]) -> dict[str, Any]:
-        """Return the values of the columns of `runs` that hold them, given the questions of the run."""
+    def cells(self, dataset_digest: str | None) -> dict[str, Any]:
+        """Return the values of the columns of `runs` that hold them, given the digest of the questions."""
         return {
             "name": self.name,
             "tags": dumps(dict(self.tags)) if self.tags else None,
             "git_commit": self.revision.commit,
             "git_dirty": self.revision.dirty,
             "git_branch": self.revision.branch,
-            "dataset_digest": dataset_digest(questions),
+            "dataset_digest": dataset_digest,
             "prices_version": version("genai-prices"),
         }
 
@@ -52,12 +50,6 @@ def check_name(name: str) -> str:
     if _NAME.fullmatch(name):
         return name
     raise InputError(f"--run {name!r}: expected letters, digits and . _ - + @ : /, at most 100 characters")
-
-
-def dataset_digest(questions: Iterable[GoldenQuestion]) -> str | None:
-    """Return the SHA-256 of golden questions in any order, whatever their file looks like; None for none."""
-    texts = sorted(canonical(question.model_dump(mode="json", exclude_unset=True)) for question in questions)
-    return sha256("\n".join(texts).encode()).hexdigest() if texts else None
 
 
 def save_metrics(store: Store, run_id: str, metrics: Iterable[Metric]) -> None:

@@ -17,8 +17,11 @@ from spangrade.tracer.store.arrow import arrow_rows
 _COLUMNS = {"question_id": na.string(), "digest": na.string(), "question": na.string()}
 
 
-def save_questions(store: Store, run_id: str, questions: Iterable[GoldenQuestion]) -> None:
-    """Store the questions of a run; one that is stored already is not stored again."""
+def save_questions(store: Store, run_id: str, questions: Iterable[GoldenQuestion]) -> str | None:
+    """Store the questions of a run, those that are not stored yet; return the digest of all of them.
+
+    It is the SHA-256 of the questions in any order, whatever their file looks like; None without questions.
+    """
     rows = []
     for question in questions:
         text = canonical(question.model_dump(mode="json", exclude_unset=True))
@@ -34,6 +37,8 @@ def save_questions(store: Store, run_id: str, questions: Iterable[GoldenQuestion
         {"run_id": run_id},
         asked=asked,
     )
+    texts = sorted(text for _, _, text in rows)
+    return sha256("\n".join(texts).encode()).hexdigest() if texts else None
 
 
 def stored_question(store: Store, run_id: str, question_id: str) -> GoldenQuestion | None:
