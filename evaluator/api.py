@@ -7,7 +7,7 @@ so that agents and other processes can write in between. The command line is a t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,7 @@ from spangrade.converters.datasets.golden import append
 from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, not_understood
 from spangrade.evaluator.derive.settings import Configured
-from spangrade.evaluator.grading.metadata import Where, parse_where
-from spangrade.evaluator.grading.policy import dropped_references
-from spangrade.evaluator.grading.run_details import check_name
-from spangrade.evaluator.grading.selection import Selection
+from spangrade.evaluator.grade_methods import GradeMethods
 from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade
 from spangrade.evaluator.intake import (
     DEFAULT,
@@ -31,7 +28,6 @@ from spangrade.evaluator.intake import (
     import_files,
     log_problem,
 )
-from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
 from spangrade.evaluator.maintenance.lint import Finding, lint
@@ -112,7 +108,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     return Database(Path(settings.database if path is None else path), callbacks)
 
 
-class Database(RunMethods, ScoreMethods, WatchMethods):
+class Database(GradeMethods, RunMethods, ScoreMethods, WatchMethods):
     """A DuckDB file of spans, the sessions that are derived from them, and their scores.
 
     It keeps no file open between calls. Every method waits up to 5 s for another process that has the file
@@ -164,98 +160,6 @@ class Database(RunMethods, ScoreMethods, WatchMethods):
             raise StoreError(f"{self.path}: no such database: import spans first")
         self._callbacks.on_progress("deriving sessions")
         return pipeline.derive(self.path, again=all, workers=workers, configured=self._callbacks.configured)
-
-    def grade(
-        self,
-        dataset: StrPath,
-        *,
-        spans: StrPath | Iterable[StrPath] = (),
-        metrics: str | Metric | Iterable[str | Metric] = (),
-        metrics_files: StrPath | Iterable[StrPath] = (),
-        sessions: str | Iterable[str] = (),
-        since: str | datetime | None = None,
-        until: str | datetime | None = None,
-        last_import: bool = False,
-        latest_per_question: bool = False,
-        answers: Mapping[str, str] | None = None,
-        where: str | None = None,
-        group_by: str | None = None,
-        no_reference: str | Iterable[str] = (),
-        no_references: bool = False,
-        require_match: bool = False,
-        judge_model: str | None = None,
-        judge_max_calls: int | None = None,
-        judge_max_cost: float | None = None,
-        judge_votes: int = 1,
-        judge_threshold: float | None = None,
-        run: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        out: StrPath | None = None,
-    ) -> Run:
-        """Grade sessions against a dataset, save the scores in the database, and return the run.
-
-        `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, or a simulation's
-        CSV or JSONL. The sessions graded are those of `spans` (files, imported first), of the folder, or of
-        the simulation; with none of these, all that are stored or, with `last_import`, those of the files
-        that were imported last. Of these are chosen the ids `sessions`, those that started from `since` on
-        and before `until` (see `delete` for the form of a time), and with `latest_per_question` the last of
-        each question. Raises InputError for an id that is not among them.
-        `where` (`"metadata.topic = refund and metadata.priority != 2"`) chooses golden questions, and the
-        sessions that may answer them; `group_by` (`"metadata.topic"`) counts the results by group. `answers`
-        maps ids of sessions to those of the questions that they answer, whatever their spans record.
-
-        `metrics` are names, with a threshold (`"tool_recall>=0.9"`) gates, or `Metric`s; those of
-        `metrics_files` (.json, .sql, .py) come on top. The references of a question are gates too, each
-        unless a requested gate reads it, or `no_reference` names it; with `no_references` none is. With
-        `require_match` a session that no gate judges counts as inconclusive. The reports are written in the
-        folder `out` (docs/reports.md).
-
-        The judge is `judge_model` (`provider/model`), else that of `use_judge`, else that of
-        SPANGRADE_JUDGE_MODEL; it is asked at most `judge_max_calls` times and until `judge_max_cost` USD are
-        spent, `judge_votes` times about each question (an odd number). From `judge_threshold` on, on a scale
-        from 0 to 1, a reply that it rates meets `reference_response` (0.8), and its yes counts. `run.judge`
-        is what it was asked and cost. Raises InputError for a provider that is not installed, and for a model
-        that its provider does not have.
-
-        `run` names the run, and `tags` say more of it: `spangrade runs` and `compare` find it by them.
-
-        The database is free while metrics run and judges answer. The scores are saved at the end, all or
-        none.
-        """
-        graded = pipeline.grade_dataset(
-            self.path,
-            Path(dataset),
-            spans=_paths(spans),
-            metrics=[metrics] if isinstance(metrics, str | Metric) else list(metrics),
-            metrics_files=_paths(metrics_files),
-            selection=Selection(
-                (sessions,) if isinstance(sessions, str) else tuple(sessions),
-                None if since is None else deletion.parse_time(since),
-                None if until is None else deletion.parse_time(until),
-                latest_per_question,
-                Where() if where is None else parse_where(where),
-            ),
-            answers=answers or {},
-            group_by=group_by,
-            name=None if run is None else check_name(run),
-            tags=tags or {},
-            last_import=last_import,
-            without=dropped_references(
-                [no_reference] if isinstance(no_reference, str) else list(no_reference), every=no_references
-            ),
-            require_match=require_match,
-            judge_options=JudgeOptions(
-                judge_model, judge_max_calls, judge_max_cost, judge_votes, judge_threshold
-            ),
-            out=None if out is None else Path(out),
-            callbacks=self._callbacks,
-        )
-        if out is not None:
-            from spangrade.evaluator.view.report import write_report  # jinja2 takes 50 ms to import
-
-            opened = partial(Store.open, self.path, read_only=True, wait_s=pipeline.RUN_WAIT_S)
-            write_report(opened, graded.run_id, Path(out) / "report.html")
-        return graded
 
     def sessions(self, *, failed: bool = False) -> Iterator[Session]:
         """Yield the sessions in the order in which they were derived, read in batches.

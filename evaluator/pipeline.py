@@ -14,11 +14,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import duckdb
 
-from spangrade.converters.datasets.formats import find_dataset, read_dataset
-from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
+from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenQuestion
 from spangrade.evaluator.derive import load_batches, load_sessions, stale
 from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured, apply, differs
 from spangrade.evaluator.derive.sync import forget, pending_spans
@@ -31,6 +32,7 @@ from spangrade.evaluator.grading.revision import revision
 from spangrade.evaluator.grading.run_details import NO_TAGS, RunDetails, save_metrics
 from spangrade.evaluator.grading.selection import ALL, Selection
 from spangrade.evaluator.grading.stored_questions import save_questions
+from spangrade.evaluator.grading.stored_selection import StoredSelection, select_sessions
 from spangrade.evaluator.intake import DEFAULT, Callbacks, import_parts, start_import
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
@@ -43,6 +45,7 @@ from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.run import JudgeUsage, Run
+from spangrade.evaluator.scores.as_metric import external_metrics
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.windows import derive_in_windows
 from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
@@ -180,12 +183,13 @@ class SessionReader:
 
 def grade_dataset(
     db: Path,
-    dataset: Path,
+    dataset: Path | None,
     *,
     spans: Sequence[Path] = (),
     metrics: Sequence[str | Metric] = (),
     metrics_files: Sequence[Path] = (),
     selection: Selection = ALL,
+    stored: StoredSelection | None = None,
     last_import: bool = False,
     answers: Mapping[str, str] = NO_ANSWERS,
     without: Collection[str] = (),
@@ -197,29 +201,36 @@ def grade_dataset(
     out: Path | None = None,
     callbacks: Callbacks = DEFAULT,
 ) -> Run:
-    """Grade sessions of a database against a dataset, save the scores, and return the run.
+    """Grade sessions of a database against a dataset, or by metrics alone; save the scores, return the run.
 
     With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
     graded; with a dataset that brings its own sessions, those; else all stored sessions or, with
-    `last_import`, those of the files that were imported last. The `selection` of them is graded. `answers`
-    maps ids of sessions to those of the golden questions that they answer, whatever the spans record. The
-    references named in `without` are not gates; with `require_match` an unmatched session counts as
-    inconclusive. `group_by`, as in `metadata.topic`, groups the results. `name` and `tags` are the run's, to
-    find it by. The reports are written in the folder `out` (docs/reports.md).
+    `last_import`, those of the files that were imported last. The `selection` of them is graded and, without
+    a dataset, the `stored` selection. `answers` maps ids of sessions to those of the golden questions that
+    they answer, whatever the spans record. The references named in `without` are not gates; with
+    `require_match` an unmatched session counts as inconclusive. `group_by`, as in `metadata.topic`, groups
+    the results. `name` and `tags` are the run's, to find it by. The reports are written in the folder `out`
+    (docs/reports.md).
 
     The database is created only if the dataset brings its sessions, or spans are imported.
     """
     judge = judge_of_run(judge_options)
     spent_before = judge.spent
     recordings = list(spans)
-    if dataset.is_dir():
-        dataset, beside = find_dataset(dataset)
-        recordings = recordings or beside
-    golden = read_dataset(dataset)
+    if dataset is None:
+        golden = Dataset(NO_QUESTIONS, None, [])
+    else:
+        if dataset.is_dir():
+            dataset, beside = find_dataset(dataset)
+            recordings = recordings or beside
+        golden = read_dataset(dataset)
     if golden.spans is not None and (recordings or last_import):
         option = "--spans" if recordings else "--last-import"
         raise InputError(f"{dataset}: it brings its own sessions; expected no {option}")
-    wanted = requested_metrics(metrics, metrics_files, golden.columns)
+    external = external_metrics(db, metrics, WAIT_S)
+    wanted = requested_metrics(metrics, metrics_files, golden.columns, external)
+    if dataset is None and not wanted:
+        raise InputError("grade by what? Expected a dataset, --metric, or gates in spangrade.toml")
     if judge_options.names_model and may_ask_judge(golden.questions, wanted, without):
         judge.check_model()
     for problem in golden.problems:
@@ -234,6 +245,11 @@ def grade_dataset(
     if answers.keys() - sessions.ids:
         missing = min(answers.keys() - sessions.ids)
         raise InputError(f"--question: no session {missing!r} to grade: `spangrade sessions` lists them")
+    if stored is not None:
+        with up_to_date(db, callbacks, wait_s=RUN_WAIT_S, confined=True) as store:
+            only = select_sessions(store, stored) & sessions.ids
+        with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
+            sessions = SessionReader(store, only)
     if selection != ALL:
         only = selection.ids(sessions.read(callbacks), golden.questions, {**golden.answers, **answers})
         if unknown := [session_id for session_id in selection.session_ids if session_id not in only]:
@@ -248,7 +264,7 @@ def grade_dataset(
     plan = MetricPlan.of(wanted, load_metrics(), without, judge_options.threshold)
     run = Run(
         uuid.uuid4().hex,
-        str(dataset),
+        "" if dataset is None else str(dataset),
         incomplete=incomplete,
         gates=[metric.name for metric in wanted if metric.threshold is not None],
         require_match=require_match,
@@ -313,15 +329,18 @@ def _sessions_to_grade(
 
 
 def requested_metrics(
-    metrics: Iterable[str | Metric], files: Sequence[Path], columns: Collection[str] = ()
+    metrics: Iterable[str | Metric],
+    files: Sequence[Path],
+    columns: Collection[str] = (),
+    others: Mapping[str, Metric] = MappingProxyType({}),
 ) -> tuple[Metric, ...]:
     """Return the metrics that texts (`NAME>=T`) ask for, those that are given, and those of files.
 
-    `columns` are those of the dataset, which definitions may use beside the known ones. Raises InputError for
-    a name that is not known, or is requested twice.
+    `columns` are those of the dataset, which definitions may use beside the known ones. `others` may be
+    requested too. Raises InputError for a name that is not known, or is requested twice.
     """
     metrics = list(metrics)
-    by_name = requested([metric for metric in metrics if isinstance(metric, str)], files, columns)
+    by_name = requested([metric for metric in metrics if isinstance(metric, str)], files, columns, others)
     found = {metric.name: metric for metric in by_name}
     for metric in metrics:
         if isinstance(metric, Metric) and found.setdefault(metric.name, metric) is not metric:

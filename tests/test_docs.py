@@ -40,7 +40,12 @@ def add_readmes_files(folder: Path) -> None:
     (folder / "spans.otlp.jsonl").write_text(spans.replace('"conversation-', '"sample-'), encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda page: page.name)
+PRODUCTION = ROOT / "docs" / "production.md"
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if blocks(p, "python") and p != PRODUCTION], ids=lambda page: page.name
+)
 def test_python_blocks_run_in_order(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
@@ -95,6 +100,21 @@ def test_the_readmes_queries_run_on_the_readmes_dataset(tmp_path: Path) -> None:
     assert slowest[0]["latency_s"] >= slowest[-1]["latency_s"]
     assert sum(row["sessions"] for row in paths) == 4
     assert failed == []
+
+
+def test_the_page_on_production_runs_block_by_block(tmp_path: Path) -> None:
+    add_readmes_files(tmp_path)
+    (settings,) = blocks(PRODUCTION, "toml")
+    (tmp_path / "spangrade.toml").write_text(settings, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPANGRADE_")}
+    text = PRODUCTION.read_text(encoding="utf-8")
+    for language, block in re.findall(r"^```(sh|python)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        command = [sys.executable, "-c", block] if language == "python" else ["bash", "-euc", block]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env={**environment, "PATH": path}
+        )
+        assert (done.returncode, done.stderr) == (0, ""), block
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -114,6 +114,9 @@ def load_golden(path: Path) -> GoldenDataset:
     return golden_of(load_json(path), str(path))
 
 
+NO_QUESTIONS = GoldenDataset.model_construct(golden_questions=())  # sessions are graded without a dataset
+
+
 def golden_of(raw: Any, where: str) -> GoldenDataset:
     """Return the golden dataset in a JSON value. Raises InputError with one line for each mistake in it."""
     if isinstance(raw, list) and raw and all(isinstance(turn, dict) and "query" in turn for turn in raw):

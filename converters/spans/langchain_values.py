@@ -17,6 +17,7 @@ from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.span import Span
 
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
+_ROLES = _TYPES | {"user": "user", "assistant": "assistant"}
 _METADATA = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})
 # Runs of these names are parts of an agent: the node that calls its model, and LangChain's own classes.
 _NOT_AGENTS = frozenset({"agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent"})
@@ -244,6 +245,8 @@ def _messages(value: Any) -> Sequence[_Message]:
 
 
 def _message(value: Any) -> _Message | None:
+    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[0] in _ROLES:
+        return _Message(_ROLES[value[0]], value[1], {})  # ("user", "Any soil?")
     if not isinstance(value, dict):
         return None
     kind, fields = value.get("type"), value

@@ -84,7 +84,9 @@ def message_of(message: Any) -> Message | None:
     if role == "tool" and not results and parts:
         call_id = text(message.get("id")) or text(message.get("tool_call_id"))
         result = unwrapped(content) if joined is None else joined
-        results.append(ToolResult(text(message.get("name")), call_id, json_text(result)))
+        results.append(
+            ToolResult(text(message.get("name")), call_id, json_text(result), _is_marked_failed(message))
+        )
     return Message(role, joined, tuple(calls), tuple(results))
 
 
@@ -140,7 +142,17 @@ def _first(part: dict[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _result(part: dict[str, Any], call_id: Any, result: Any) -> ToolResult:
-    return ToolResult(text(part.get("name")), text(call_id), json_text(unwrapped(result)))
+    return ToolResult(
+        text(part.get("name")), text(call_id), json_text(unwrapped(result)), _is_marked_failed(part)
+    )
+
+
+def _is_marked_failed(part: dict[str, Any]) -> bool | None:
+    """Return whether a result is marked as an error's, None without a mark (Anthropic, Bedrock)."""
+    if isinstance(is_error := part.get("is_error"), bool):
+        return is_error
+    status = part.get("status")
+    return status == "error" if status == "error" or (status == "success" and "toolUseId" in part) else None
 
 
 def unwrapped(result: Any) -> Any:

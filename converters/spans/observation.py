@@ -17,11 +17,15 @@ class ToolCall(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """The result of a tool call, as a model received it. `result` is canonical JSON text, None if unknown."""
+    """The result of a tool call, as a model received it. `result` is canonical JSON text, None if unknown.
+
+    `failed` is what the message marks it as, None if it does not.
+    """
 
     name: str | None
     call_id: str | None
     result: str | None
+    failed: bool | None = None
 
 
 class Digests(NamedTuple):
@@ -48,7 +52,8 @@ class Observation(NamedTuple):
       in its request.
     - `requested_model`: the model that was asked for, where `model` is the one that answered.
     - `cut_off`: whether a failed model call may have ended after its output had begun.
-    - `only_requested`: whether a tool's call has neither a span nor a result.
+    - `only_requested`: whether a tool's call has neither a span nor a result; `succeeded`: whether a message
+      marks its result as that of a success.
     - `tool_declarations`: a JSON list of what the model was told of its tools (see `declarations`);
       `system_instructions`: its instructions.
     - `call_key`: what two spans about one model call share.
@@ -56,6 +61,7 @@ class Observation(NamedTuple):
     - `code_executions`: how often code ran on the model's side.
     - `failed`, `error`: a failure that the span itself records; `raised`: whether an exception event does.
     - `span_name`: the span's own name, for runs that have no other; `scope`: that of its instrumentation.
+    - `only_topmost`: whether this is a run only if no agent's work is around it (any function, else).
     - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request;
       `previous_reply`: the model's text before the user's message there.
     - `run_input`, `run_output`: texts that are the user's message and the reply if this is a topmost run.
@@ -120,6 +126,8 @@ class Observation(NamedTuple):
     run_output: str | None = None
     raised: bool = False
     only_requested: bool = False
+    succeeded: bool = False
+    only_topmost: bool = False
     requested_model: str | None = None
     cut_off: bool = False
     tool_declarations: str | None = None

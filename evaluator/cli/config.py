@@ -8,7 +8,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
 from spangrade.evaluator.cli.output import print_json, print_table
-from spangrade.evaluator.cli.settings import loaded_settings
+from spangrade.evaluator.cli.settings import is_given, loaded_settings
 from spangrade.tracer.canonical_json import dumps
 
 
@@ -22,10 +22,9 @@ def config(
     See docs/configuration.md.
     """
     loaded = loaded_settings(context)
-    source = context.get_parameter_source("db")
     rows = [
         {"setting": name, "value": value, "source": where}
-        if name != "database" or source is None or source.name != "COMMANDLINE"
+        if name != "database" or not is_given(context, "db")
         else {"setting": name, "value": str(db), "source": "--db"}
         for name, value, where in loaded.rows()
     ]

@@ -21,15 +21,18 @@ from spangrade.evaluator.cli.options import (
     tags_of,
 )
 from spangrade.evaluator.cli.output import database, print_json, show
+from spangrade.evaluator.cli.settings import is_given
 
 
 def grade(
+    context: typer.Context,
     dataset: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            help="Golden JSON, a folder of it and its spans, an ADK eval set, a simulation's CSV or JSONL."
+            help="Golden JSON, a folder of it and its spans, an ADK eval set, a simulation's CSV or JSONL; "
+            "without, the stored sessions are graded by --metric alone."
         ),
-    ],
+    ] = None,
     db: Db = None,
     spans: Annotated[
         list[Path] | None,
@@ -62,8 +65,26 @@ def grade(
     where: Annotated[
         str | None,
         typer.Option(
-            metavar="CONDITION", help="Only questions for which it holds: 'metadata.topic = refund and …'."
+            metavar="CONDITION",
+            help="Only questions for which it holds: 'metadata.topic = refund and …'. Without a dataset: "
+            'only sessions for which it holds, in SQL over the view sessions: "cost_usd > 0.1 AND '
+            "scores['thumbs'] < 1\".",
         ),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Without a dataset: only sessions of this agent.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Without a dataset: only sessions with this model.")
+    ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option(
+            metavar="5%", help="Without a dataset: a share of the sessions, by their ids: the same each time."
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Without a dataset: at most so many, the newest.")
     ] = None,
     group_by: Annotated[
         str | None,
@@ -96,7 +117,7 @@ def grade(
     ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
-    """Grade stored sessions against a golden dataset.
+    """Grade stored sessions against a golden dataset or, without one, by gates alone.
 
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive.
     """
@@ -113,6 +134,10 @@ def grade(
             latest_per_question=latest_per_question,
             answers=answers_of(question or ()),
             where=where,
+            agent=agent,
+            model=model,
+            sample=sample if dataset is None or is_given(context, "sample") else None,
+            limit=limit if dataset is None or is_given(context, "limit") else None,
             group_by=group_by,
             no_reference=no_reference or (),
             no_references=no_references,

@@ -59,6 +59,12 @@ def with_config(command: Callable[..., None]) -> Callable[..., None]:
     return configured
 
 
+def is_given(context: typer.Context, parameter: str) -> bool:
+    """Return whether an option is on the command line: its value is not from the settings."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def loaded_settings(context: typer.Context) -> Loaded:
     """Return the settings that the option `--config` of a command loaded."""
     loaded = context.obj
@@ -72,15 +78,17 @@ def _defaults(loaded: Loaded, command: str) -> dict[str, Any]:
         "db": _if_set(loaded, "database", settings.database),
         "metrics_file": settings.metrics_files or None,
     }
-    if command == "grade":
+    if command in ("grade", "watch"):
         values |= grade_defaults(settings)
+    if command == "grade":
+        values["limit"] = settings.sampling.limit
     if command == "collect" and settings.redaction.mode != "off":
         values["redact"] = settings.redaction.text
     return {name: value for name, value in values.items() if value is not None}
 
 
 def grade_defaults(settings: Settings) -> dict[str, Any]:
-    """Return the values of the options of `grade` that settings give, by parameter; None is unset."""
+    """Return the values of the options of `grade` and `watch` that settings give; None is unset."""
     judge = settings.judge
     return {
         "metric": [*settings.gates, *settings.metrics] or None,
@@ -89,6 +97,7 @@ def grade_defaults(settings: Settings) -> dict[str, Any]:
         "judge_max_cost": judge.max_cost_usd,
         "judge_votes": judge.votes,
         "judge_threshold": judge.threshold,
+        "sample": None if settings.sampling.share is None else str(settings.sampling.share),
     }
 
 

@@ -15,7 +15,7 @@ from spangrade.evaluator.derive.errors import errors, without_copies
 from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
 from spangrade.evaluator.derive.price_overrides import OwnPrice
-from spangrade.evaluator.derive.span_tree import Tree
+from spangrade.evaluator.derive.span_tree import Tree, with_topmost_runs
 from spangrade.evaluator.derive.timing import latency, seconds
 from spangrade.evaluator.derive.tokens import agents_with_tokens, with_sound_tokens
 from spangrade.evaluator.derive.tool_calls import requested_call, tool_interaction, tool_observations
@@ -37,7 +37,8 @@ def build_session(
     `logged_state` are the state variables of session logs, each set of them with its time in nanoseconds.
     `prices` come before those of `genai-prices`.
     """
-    tree = merge_duplicates(Tree(without_copies(with_sound_tokens(observations))))
+    tree = with_topmost_runs(Tree(without_copies(with_sound_tokens(observations))))
+    tree = merge_duplicates(tree)
     groups = turn_groups(tree)
     turns = tuple(turn_of(number, group) for number, group in enumerate(groups, 1))
     agents = _agents(tree)
@@ -68,7 +69,7 @@ def build_session(
         handoffs=None if agents is None else handoffs(tree, [o for _, o in tools], tool_interactions),
         state_variables=_state(tree, logged_state),
         llm_calls=llm_calls,
-        usage=_usage(llm_calls) if llm_calls else _usage_of_runs(runs),
+        usage=_usage_of_runs(runs, llm_calls) if runs else _usage(llm_calls),
         models=tuple(dict.fromkeys(call.model for call in (llm_calls or runs) if call.model)) or None,
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
@@ -192,7 +193,9 @@ def _llm_call(
     start_ns, end_ns = observation.start_ns, observation.end_ns
     if observation.model is None:
         observation = observation._replace(model=tree.agent_model(observation))
-    priced = price(observation, prices)
+    has_tokens = observation.input_tokens or observation.output_tokens
+    unpriced = bool(observation.response) and not has_tokens  # a text takes tokens
+    priced = None if unpriced else price(observation, prices)
     return LLMCall(
         position=position,
         turn=turn,
@@ -223,6 +226,12 @@ def _is_unanswered(call: Observation) -> bool:
     return call.failed and not (call.cut_off or call.response or call.tool_calls or any(tokens))
 
 
+def _is_counted(call: LLMCall) -> bool:
+    """Return whether both counts of a call are known: counts of 0 for a text, which has no price, are not."""
+    tokens = (call.input_tokens, call.output_tokens)
+    return None not in tokens and (any(tokens) or call.cost_usd is not None)
+
+
 def _state(tree: Tree, logged: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Any] | None:
     """Return the last value of each state variable; None if no state is recorded."""
     writes = [*logged, *(write for o in tree.ordered for write in o.state)]
@@ -241,17 +250,14 @@ def _usage(llm_calls: Sequence[LLMCall]) -> Usage:
         output_tokens=_total(call.output_tokens for call in llm_calls),
         cached_input_tokens=_total(call.cached_input_tokens for call in llm_calls),
         reasoning_tokens=_total(call.reasoning_tokens for call in llm_calls),
-        complete=bool(llm_calls)
-        and all(
-            (call.input_tokens is not None and call.output_tokens is not None) or call.unanswered
-            for call in llm_calls
-        ),
+        complete=bool(llm_calls) and all(call.unanswered or _is_counted(call) for call in llm_calls),
     )
 
 
-def _usage_of_runs(runs: Sequence[Observation]) -> Usage:
-    """Return the tokens that agents' runs record for calls that are not recorded themselves."""
+def _usage_of_runs(runs: Sequence[Observation], llm_calls: Sequence[LLMCall]) -> Usage:
+    """Return the tokens that runs record for calls that record none, or are not recorded themselves."""
     return Usage(
+        llm_calls=len(llm_calls) or None,
         input_tokens=_total(run.input_tokens for run in runs),
         output_tokens=_total(run.output_tokens for run in runs),
         cached_input_tokens=_total(run.cached_input_tokens for run in runs),

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.cost import FRAMEWORKS
 from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 
+_MAX_OPEN = 100  # earlier calls that one beside them is compared with
+
 
 def merge_duplicates(tree: Tree) -> Tree:
     """Return the tree with each call of a model or a tool in it once.
 
-    The two spans of a call are nested or, for a model's call, share a key and overlap. The outer one is
-    kept, else the earlier, completed with what only the other knows; the other becomes of kind "other".
+    The two spans of a call are nested, or beside each other (`_beside`). The outer one is kept, else the
+    earlier, completed with what only the other knows; the other becomes of kind "other".
     """
     kept = {node_of(o): o for o in tree.ordered}
-    by_call_key: dict[str, Observation] = {}
+    beside = dict(_beside(tree))
     above: dict[Node, Observation | None] = {}  # the nearest ancestor that may record the same call
-    merged = False
+    repeated: dict[Node, Observation] = {}
     for inner in tree.ordered:
         if inner.kind not in {"llm", "tool"}:
             continue
@@ -33,14 +38,77 @@ def merge_duplicates(tree: Tree) -> Tree:
             and outer.kind == inner.kind
             and (inner.kind == "llm" or _same_call(outer, inner))
         )
-        if not same and inner.kind == "llm" and inner.call_key:
-            outer = by_call_key.setdefault(inner.call_key, inner)
-            same = outer is not inner and inner.start_ns < outer.end_ns
+        if not same:
+            outer = beside.get(node_of(inner))
+            while outer is not None and node_of(outer) in repeated:  # by a third instrumentation
+                outer = repeated[node_of(outer)]
+            same = outer is not None
         if outer is not None and same:
-            merged = True
+            repeated[node_of(inner)] = outer
             kept[node_of(outer)] = _completed(kept[node_of(outer)], outer, inner)
             kept[node_of(inner)] = inner._replace(kind="other")
-    return Tree(kept.values()) if merged else tree
+    return Tree(kept.values()) if repeated else tree
+
+
+def _beside(tree: Tree) -> Iterator[tuple[Node, Observation]]:
+    """Yield a call's second span and the first, where neither is around the other.
+
+    They overlap and share a key (a model's response id, a tool's call id). Without keys they are of two
+    instrumentations, one ran within the time of the other, and what both record of the texts is equal.
+    """
+    by_key: dict[tuple[str, str], Observation] = {}
+    open_calls: dict[str, deque[Observation]] = {
+        "llm": deque(maxlen=_MAX_OPEN),
+        "tool": deque(maxlen=_MAX_OPEN),
+    }
+    several = {kind for kind in open_calls if len({o.scope for o in tree.ordered if o.kind == kind}) > 1}
+    paired: set[tuple[Node, str | None]] = set()  # each call once for each instrumentation
+    for inner in tree.ordered:
+        if inner.kind not in open_calls:
+            continue
+        key = inner.call_key if inner.kind == "llm" else inner.call_id
+        if key:
+            outer = by_key.setdefault((inner.kind, key), inner)
+            if outer is not inner and inner.start_ns < outer.end_ns and _same_name(outer, inner):
+                yield node_of(inner), outer
+                continue
+            if inner.start_ns >= outer.end_ns:  # the id is used again
+                by_key[inner.kind, key] = inner
+        if inner.kind not in several:
+            continue
+        for outer in islice(reversed(open_calls[inner.kind]), _MAX_OPEN):
+            if (node_of(outer), inner.scope) not in paired and _repeats(outer, inner):
+                paired.add((node_of(outer), inner.scope))
+                yield node_of(inner), outer
+                break
+        else:
+            open_calls[inner.kind].append(inner)
+
+
+def _same_name(outer: Observation, inner: Observation) -> bool:
+    if inner.kind == "llm":
+        return True
+    return None in (outer.name, inner.name) or outer.name == inner.name
+
+
+def _repeats(outer: Observation, inner: Observation) -> bool:
+    """Return whether two spans without a common key record one call, by their times and texts."""
+    if outer.scope == inner.scope or not inner.start_ns <= inner.end_ns <= outer.end_ns:
+        return False
+    if inner.kind == "tool":
+        return outer.arguments is not None and _same_call(outer, inner) and outer.arguments == inner.arguments
+    if outer.call_key and inner.call_key:
+        return False
+    calls, same_calls = ([(c.name, c.arguments) for c in o.tool_calls] for o in (outer, inner))
+    answers = (outer.response or "", inner.response or "")
+    if calls != same_calls or answers[0] != answers[1] or not (calls or answers[0]):
+        return False
+    known = (
+        (outer.user_input, inner.user_input),
+        (outer.input_tokens, inner.input_tokens),
+        (outer.output_tokens, inner.output_tokens),
+    )
+    return all(one == other for one, other in known if None not in (one, other))
 
 
 def _same_call(outer: Observation, inner: Observation) -> bool:

@@ -133,3 +133,13 @@ class Tree:
         while ancestor is not None and not (ancestor.kind in {"agent", "workflow"} and ancestor.model):
             ancestor = self.nearest(ancestor)
         return None if ancestor is None else ancestor.model
+
+
+def with_topmost_runs(tree: Tree) -> Tree:
+    """Return the tree in which functions that are runs only where they are topmost are runs only there."""
+    inner = {
+        node_of(o): o._replace(kind="other", state=())
+        for o in tree.ordered
+        if o.only_topmost and tree.nearest(o) is not None
+    }
+    return Tree([inner.get(node_of(o), o) for o in tree.ordered]) if inner else tree

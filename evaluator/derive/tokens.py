@@ -15,7 +15,7 @@ def with_sound_tokens(observations: Iterable[Observation]) -> list[Observation]:
 
     Cached tokens above the input mean that the input leaves them out (Bedrock, Anthropic), then in all calls
     of that model and instrumentation. A total that equals the input means an output of 0, unless the call
-    has an answer: then the output is unknown, and so are both counts if they are 0.
+    has an answer: then the output is unknown.
     """
     observed = list(observations)
     apart = {
@@ -30,9 +30,6 @@ def _sound(call: Observation, apart: set[tuple[str | None, str | None, str | Non
     answered = bool(call.tool_calls or (call.response or "").strip())
     if not call.output_tokens and call.input_tokens and call.total_tokens == call.input_tokens:
         call = call._replace(output_tokens=None if answered else 0)
-    if call.response and not (call.input_tokens or call.output_tokens):
-        # A text takes tokens: counts of 0 are what some clients write for counts that they do not have.
-        return call._replace(input_tokens=None, output_tokens=None)
     if call.input_tokens is not None and (call.scope, call.provider, call.model) in apart:
         return call._replace(input_tokens=call.input_tokens + _cached(call))
     return call
@@ -43,15 +40,18 @@ def _cached(call: Observation) -> int:
 
 
 def agents_with_tokens(tree: Tree) -> Sequence[Observation]:
-    """Return the topmost runs that record tokens, where no model call is recorded at all."""
-    if any(o.kind == "llm" for o in tree.ordered):
+    """Return the topmost runs that record tokens, where no model call records any.
+
+    A run inside a tool's call is apart: what calls the tool does not count its tokens.
+    """
+    if any(o.kind == "llm" and (o.input_tokens or o.output_tokens) for o in tree.ordered):
         return ()
     found: list[Observation] = []
     counted: set[tuple[str, str]] = set()
     for o in tree.ordered:
         above = tree.nearest(o)
-        inside = above is not None and (above.trace_id, above.span_id) in counted
-        has_tokens = o.kind in _AGENTS and (o.input_tokens is not None or o.output_tokens is not None)
+        inside = above is not None and above.kind != "tool" and (above.trace_id, above.span_id) in counted
+        has_tokens = o.kind in _AGENTS and bool(o.input_tokens or o.output_tokens)
         if has_tokens and not inside:
             found.append(o)
         if has_tokens or inside:

@@ -25,12 +25,16 @@ _ANSWERS = ("final_answer", "final_result")
 
 
 class ModelRequest(NamedTuple):
-    """A call that a model requested, and the result that a later request of a model reports."""
+    """A call that a model requested, and the result that a later request of a model reports.
+
+    `failed` is what that request marks the result as, None if it does not.
+    """
 
     call: ToolCall
     requested_by: Observation
     result: str | None
     reported_by: Observation | None
+    failed: bool | None = None
 
 
 def tool_observations(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Observation]]:
@@ -116,7 +120,9 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
             if i is None and not (result.call_id and by_id):
                 i = pending(by_name.get(result.name) if result.name else in_order)
             if i is not None:
-                requested[i] = requested[i]._replace(result=result.result, reported_by=llm_call)
+                requested[i] = requested[i]._replace(
+                    result=result.result, reported_by=llm_call, failed=result.failed
+                )
         first = len(requested)
         for call in llm_call.tool_calls:
             add(call, llm_call)
@@ -142,6 +148,8 @@ def completed(spans: Sequence[Observation], unmatched: UnmatchedCalls, tree: Tre
             call_id=span.call_id or match.call.call_id,
             arguments=span.arguments if is_object else match.call.arguments,
             result=span.result or match.result,
+            failed=span.failed or match.failed is True,
+            succeeded=match.failed is False,
         )
 
 
@@ -246,6 +254,8 @@ def observations_of(requested: Iterable[ModelRequest]) -> Iterator[Observation]:
             result=item.result,
             call_id=item.call.call_id,
             only_requested=item.reported_by is None,
+            failed=item.failed is True,
+            succeeded=item.failed is False,
         )
 
 
@@ -317,6 +327,8 @@ def ok_and_error(observation: Observation) -> tuple[bool | None, str | None]:
         )
     if failed:
         return False, observation.error or message or (result if isinstance(result, str) else None)
+    if observation.succeeded:
+        return True, None
     if observation.result is None or (
         (result is None or isinstance(result, str)) and not observation.span_id
     ):

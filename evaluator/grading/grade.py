@@ -6,6 +6,7 @@ import inspect
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
@@ -97,6 +98,7 @@ def grade(
     graded as an answer to the first of those that the fewest sessions answer.
     """
     plan = MetricPlan.of(requested, load_metrics(), without, reply_threshold)
+    plan = replace(plan, without_dataset=not dataset.golden_questions)
     questions = QuestionIndex(dataset, answers)
     answered: set[str] = set()
     sessions_of = Counter(answers.values())

@@ -90,6 +90,7 @@ class MetricPlan:
     gates: tuple[Metric, ...]
     requested: tuple[Metric, ...]
     reported: tuple[Metric, ...]
+    without_dataset: bool = False
 
     @classmethod
     def of(
@@ -133,6 +134,8 @@ class MetricPlan:
         """
         if question is None:
             alone = [m for m in (*self.requested, *self.reported) if m.needs is None]
+            if self.without_dataset:
+                return alone
             return [m for m in alone if m.threshold is not None or m.name in REPORTED]
         requested_gates = [m for m in self.requested if m.threshold is not None]
         replaced = {m.needs for m in requested_gates if excluded(m, session, question) is None}
@@ -166,7 +169,7 @@ class MetricPlan:
         elif candidates and not any(self._compares(gate, candidates[0]) for gate in gates):
             reasons.setdefault(Verdict.INCONCLUSIVE, []).append(_nothing_to_compare(candidates[0]))
         elif not candidates and not gates and not reasons:
-            return _unmatched(session)
+            return _unmatched(session, self.without_dataset)
         for verdict in PRECEDENCE:
             if verdict in reasons:
                 return Decision(verdict, "; ".join(reasons[verdict]))
@@ -312,10 +315,12 @@ def _nothing_to_compare(question: GoldenQuestion) -> str:
     return f"{NOTHING_TO_COMPARE}: {why}"
 
 
-def _unmatched(session: Session) -> Decision:
+def _unmatched(session: Session, without_dataset: bool) -> Decision:
     if session.assembly_error:
         return Decision(Verdict.INCONCLUSIVE, f"it could not be assembled: {session.assembly_error}")
-    if session.question_id is not None:
+    if without_dataset:
+        reason = "no gate applies to it"
+    elif session.question_id is not None:
         reason = f'no golden question has its question id "{session.question_id}"'
     elif any(turn.user_input is None for turn in session.turns):
         reason = "it has no question id, and its user inputs are not recorded"

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 
 from spangrade.evaluator.metrics.judged import load_judged
 from spangrade.evaluator.metrics.metric import Metric
@@ -20,14 +21,18 @@ JUDGE = "@judge"
 
 
 def requested(
-    texts: Iterable[str], files: Sequence[Path], columns: Collection[str] = ()
+    texts: Iterable[str],
+    files: Sequence[Path],
+    columns: Collection[str] = (),
+    others: Mapping[str, Metric] = MappingProxyType({}),
 ) -> tuple[Metric, ...]:
     """Return the metrics that texts request, see `parse_metrics`, then the others that the files define.
 
-    `columns` are those of the dataset, which definitions may use beside the known ones.
+    `columns` are those of the dataset, which definitions may use beside the known ones. `others` may be
+    requested too, where no metric has their name.
     """
     available, from_files = with_files(files, columns)
-    by_name = parse_metrics(texts, available)
+    by_name = parse_metrics(texts, {**others, **available})
     names = {metric.name.partition(":")[0] for metric in by_name}
     # A metric that needs a parameter can only be requested by name.
     rest = [m for m in from_files if m.name not in names and (m.parameter is None or m.choices)]

@@ -41,7 +41,8 @@ def _lines(run: Run) -> Iterator[str]:
     yield ""
     yield code(str(run), MAX_REASON)
     yield ""
-    yield f"Dataset {code(run.dataset)}, run {code(run.run_id)}, exit code {int(run.exit_code)}."
+    dataset = f"Dataset {code(run.dataset)}" if run.dataset else "No dataset"
+    yield f"{dataset}, run {code(run.run_id)}, exit code {int(run.exit_code)}."
     if run.judge_line:
         yield ""
         yield code(run.judge_line, MAX_REASON)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from spangrade.converters.datasets.formats import read_dataset
-from spangrade.converters.datasets.golden import GoldenDataset
+from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset
 from spangrade.converters.datasets.simulation_csv import Row
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import Grade, grade, may_ask_judge
@@ -22,8 +22,6 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
-
-NO_QUESTIONS = GoldenDataset.model_construct(golden_questions=())
 
 
 @dataclass(frozen=True, slots=True)

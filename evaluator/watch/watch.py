@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ import duckdb
 
 from spangrade.evaluator.derive import load_sessions, stale
 from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.stored_selection import is_sampled
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import judge_of_run
 from spangrade.evaluator.judge.run import Spent, spent_since
@@ -303,12 +303,6 @@ class Watch:
             deliveries.record(store, outcomes, self._clock())
         for error in sorted({outcome.error for outcome in outcomes if outcome.error}):
             _log.warning("%s", error)
-
-
-def is_sampled(session_id: str, share: float) -> bool:
-    """Return whether a session is in a sample: the same ones each time, and more of them in a larger one."""
-    digest = blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") < share * 2**64
 
 
 def _lacks_budget(grade: Grade) -> bool:

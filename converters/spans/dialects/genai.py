@@ -247,7 +247,9 @@ def failure(span: Span, attributes: Mapping[str, Any]) -> tuple[bool, str | None
             return False, None
     for exception in exceptions:
         if message := text(exception.get("exception.message")):
-            return True, message
+            kind = (text(exception.get("exception.type")) or "").rpartition(".")[2]
+            whole = f"{kind}: {message}"
+            return True, whole if span.status_message == whole else message
     message = span.status_message or text(attributes.get("error.message"))
     return True, message or text(attributes.get(semconv.ERROR_TYPE))
 

@@ -13,10 +13,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values, run_io
+from spangrade.converters.spans.declarations import declared_tools
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Kind, Observation
 from spangrade.converters.spans.signs import Signs
-from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
+from spangrade.converters.spans.values import (
+    count,
+    first_text,
+    json_object,
+    json_text,
+    objects,
+    parse_json,
+    text,
+)
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -41,10 +50,8 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
     """Read a span by Langfuse's attributes."""
     attributes = span.attributes
     kind = _KINDS.get(text(attributes[_KIND]), "other")
-    topmost = span.parent_span_id is None
-    if attributes[_KIND] == "span" and not topmost:
-        kind = "other"  # any function
-    inputs, outputs = _value(attributes, "input", topmost), _value(attributes, "output", topmost)
+    inputs, outputs = _value(attributes, "input"), _value(attributes, "output")
+    declared, inputs = _without_declarations(inputs)
     own: dict[str, Any] = {semconv.OPERATION_NAME: "langfuse"}
     if kind == "llm":
         own = {
@@ -66,27 +73,49 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
     )
     match kind:
         case "llm":
-            return observation._replace(**_llm(attributes))
+            tools = declared_tools(declared) if declared else observation.tool_declarations
+            return observation._replace(tool_declarations=tools, **_llm(attributes))
         case "tool":
             arguments = json_text(run_io.arguments(inputs))
             tool = observation._replace(name=span.name, arguments=arguments, result=json_text(outputs))
             return tool._replace(**run_io.tool_output(tool, outputs))
         case "agent" | "workflow":
-            name = span.name if kind == "agent" else None
+            name = span.name if kind == "agent" else _langchain_agent(span)
+            given = _argument(inputs)
             return observation._replace(
+                kind="agent" if name else "workflow",
                 name=name,
                 agent=name,
-                user_input=run_io.user_input(_argument(inputs), topmost=topmost),
-                response=run_io.response(outputs, topmost=topmost),
-                run_input=run_io.user_input(_argument(inputs), topmost=True),
+                user_input=run_io.user_input(given, topmost=False),
+                response=run_io.response(outputs, topmost=False),
+                run_input=run_io.user_input(given, topmost=True),
                 run_output=run_io.response(outputs, topmost=True),
+                only_topmost=attributes[_KIND] == "span",
             )
     return observation
 
 
-def _value(attributes: Mapping[str, Any], side: str, topmost: bool) -> Any:
+def _value(attributes: Mapping[str, Any], side: str) -> Any:
     value = attributes.get(f"langfuse.observation.{side}")
-    return parse_json(attributes.get(f"langfuse.trace.{side}") if value is None and topmost else value)
+    return parse_json(attributes.get(f"langfuse.trace.{side}") if value is None else value)
+
+
+def _without_declarations(messages: Any) -> tuple[list[Any], Any]:
+    """Return the tools' declarations that LangChain's callbacks put among the messages, and the messages."""
+    if not isinstance(messages, list):
+        return [], messages
+    declared = [
+        message["content"]
+        for message in objects(messages)
+        if message.get("role") == "tool" and json_object(message.get("content")).get("type") == "function"
+    ]
+    return declared, [m for m in messages if not (isinstance(m, dict) and m.get("content") in declared)]
+
+
+def _langchain_agent(span: Span) -> str | None:
+    """Return the name of the agent that a chain of LangChain runs; None if it is not an agent's own run."""
+    name = parse_json(span.attributes.get("langfuse.observation.metadata.lc_agent_name"))
+    return span.name if name == span.name else None
 
 
 def _argument(value: Any) -> Any:

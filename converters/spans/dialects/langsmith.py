@@ -97,18 +97,18 @@ def _run(
     name = text(metadata.get("lc_agent_name"))
     is_agent = name is not None and name == span.name
     is_whole = "langgraph_node" not in metadata
-    if not is_agent and not (is_whole and (span.parent_span_id is None or "ls_integration" in metadata)):
+    if not is_agent and not is_whole:
         return {}
-    topmost = span.parent_span_id is None
     is_graph = "ls_integration" in metadata or langchain_values.holds_messages(outputs)
     return {
         "kind": "agent" if is_agent else "workflow",
         "name": name if is_agent else None,
         "agent": name if is_agent else None,
-        "user_input": run_io.user_input(inputs, topmost=topmost),
-        "response": run_io.response(outputs, topmost=topmost),
+        "user_input": run_io.user_input(inputs, topmost=False),
+        "response": run_io.response(outputs, topmost=False),
         "run_input": run_io.user_input(inputs, topmost=True),
         "run_output": run_io.response(outputs, topmost=True),
+        "only_topmost": not is_agent and "ls_integration" not in metadata,
         "state": langchain_values.state_writes(outputs, span.end_ns)
         if is_graph and is_whole
         else observation.state,

@@ -50,8 +50,8 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     observation = openinference.read(span, logs) if by_arize else genai.read(span, logs)
     type_ = text(attributes[_TYPE])
     kind = _KINDS.get(type_, "other")
-    if type_ in _GENERATIONS and attributes.get("gen_ai.operation.name") == "chat":
-        kind = "llm"
+    if type_ in _GENERATIONS:  # the sum of the calls in it where these are recorded
+        kind = "llm" if attributes.get("gen_ai.operation.name") == "chat" else "workflow"
     if kind == "tool" and observation.kind != "tool":
         kind = "other"
     changes: dict[str, Any] = {"kind": kind}

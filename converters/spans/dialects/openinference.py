@@ -17,7 +17,7 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import messages
 from spangrade.converters.spans.joined_calls import declared_names, split_calls
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import Observation, ToolResult
 from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
 from spangrade.tracer.span import LogRecord, Span
@@ -89,11 +89,25 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
         exchange = read_exchange(inputs, outputs)
         if not exchange.tool_calls or ([c.name for c in calls] == [c.name for c in exchange.tool_calls]):
             exchange = exchange._replace(tool_calls=calls)  # with their ids
+        exchange = exchange._replace(tool_results=_marked(exchange.tool_results, attributes))
         changes |= exchange._asdict()
         changes["system_instructions"] = observation.system_instructions or declarations.of_messages(inputs)
         if observation.conversation_id is None:
             changes["digests"] = conversation_digests(inputs, outputs)
     return changes
+
+
+def _marked(results: tuple[ToolResult, ...], attributes: Mapping[str, Any]) -> tuple[ToolResult, ...]:
+    """Return tool results with the marks of failures in Anthropic's own request, which the messages lack."""
+    request = attributes.get("input.value")
+    if not results or not isinstance(request, str) or '"is_error"' not in request:
+        return results
+    own = read_exchange(json_object(request).get("messages"), None).tool_results
+    marks = {result.call_id: result.failed for result in own if result.call_id}
+    return tuple(
+        result._replace(failed=marks.get(result.call_id or "")) if result.failed is None else result
+        for result in results
+    )
 
 
 def _tool(span: Span, observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,8 @@ _KINDS: dict[str | None, Kind] = {"workflow": "workflow", "agent": "agent", "tas
 _PARTS = "Runnable"
 # A class of LangChain's tools in TypeScript, whose name stands in place of a tool's.
 _TOOL_CLASSES = frozenset({"DynamicStructuredTool", "DynamicTool", "StructuredTool", "Tool"})
+# The name of a graph that was given none.
+_UNNAMED = frozenset({"LangGraph"})
 _MODEL_NODES = frozenset({"model", "agent"})
 SIGNS = Signs(scopes=_SCOPES, attributes=frozenset(_OWN))
 
@@ -71,7 +73,13 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
         case "agent" if observation.name is None:
             return observation._replace(name=text(entity))
         case "workflow":
-            return observation._replace(**_run(span, observation, attributes), name=None, agent=None)
+            named = "gen_ai.workflow.nodes" in attributes and observation.agent not in _UNNAMED
+            run = _run(span, observation, attributes)
+            return observation._replace(**run, name=None, agent=observation.agent if named else None)
+        case "other" if logs:  # with LangChain, a call's messages may be events of the task around it
+            exchange = read_exchange(attributes.get(semconv.INPUT_MESSAGES), None)
+            if exchange.user_input:
+                return observation._replace(kind="workflow", user_input=exchange.user_input, name=None)
         case "tool":
             return _tool(observation, attributes)
         case "handoff":

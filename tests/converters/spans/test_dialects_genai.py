@@ -590,3 +590,38 @@ def test_an_integer_of_the_state_beyond_64_bits_is_kept_exactly() -> None:
         "n": ["18446744073709551617", 18446744073709551615, 1e300],
     }
     assert variables == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        ("ShopError: no seeds", "ShopError: no seeds"),
+        ("no seeds", "no seeds"),
+        ("Traceback ...\nshop.ShopError: no seeds", "no seeds"),
+        (None, "no seeds"),
+    ],
+)
+def test_a_status_of_the_exceptions_type_and_message_is_the_error(status: str | None, error: str) -> None:
+    attributes = {"exception.type": "shop.ShopError", "exception.message": "no seeds"}
+    event = {"name": "exception", "time_ns": 1, "attributes": attributes}
+    assert observed({}, status="ERROR", status_message=status, events=[event]).error == error
+
+
+LANGFUSE = {"langfuse.observation.type": "chain", "langfuse.observation.metadata.lc_agent_name": '"shop"'}
+
+
+def test_langfuses_chain_of_an_agent_of_langchain_is_the_agent() -> None:
+    given = {"langfuse.observation.input": '{"messages": [["user", "Any soil?"]]}'}
+    run = observed(LANGFUSE | given, name="shop")
+    assert (run.kind, run.name, run.user_input) == ("agent", "shop", "Any soil?")
+    assert observed(LANGFUSE | given, name="model").kind == "workflow"
+
+
+def test_the_declarations_among_langfuses_messages_are_not_results_of_tools() -> None:
+    declared = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+    messages = [{"role": "user", "content": "Any soil?"}, {"role": "tool", "content": declared}]
+    call = observed(
+        {"langfuse.observation.type": "generation", "langfuse.observation.input": json.dumps(messages)}
+    )
+    assert (call.user_input, call.continues, call.tool_results) == ("Any soil?", False, ())
+    assert '"search"' in (call.tool_declarations or "")

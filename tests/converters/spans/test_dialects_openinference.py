@@ -13,7 +13,7 @@ from spangrade.converters.spans import langchain_values, run_io
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
 from spangrade.evaluator.session import Session
-from spangrade.tracer.span import Span
+from spangrade.tracer.span import LogRecord, Span
 
 CART = {
     "customer_id": "C-1001",
@@ -543,3 +543,27 @@ def test_a_step_to_a_node_that_is_not_an_agent_is_not_a_handoff(tmp_path: Path) 
 def test_a_trace_without_an_agent_is_not_a_session(tmp_path: Path) -> None:
     created = {"gen_ai.operation.name": "create_agent", "gen_ai.agent.name": "a"}
     assert sessions([made(1, None, 0, 1, created)], tmp_path / "s.duckdb") == []
+
+
+def test_a_graph_of_functions_names_its_agent_but_is_not_a_step() -> None:
+    graph = dotted(
+        gen_ai__provider__name="langgraph",
+        gen_ai__operation__name="invoke_agent",
+        gen_ai__agent__name="shop",
+        gen_ai__workflow__nodes=["search"],
+    )
+    found = observed(graph, scope_name="opentelemetry.instrumentation.langchain")
+    assert (found.kind, found.name, found.agent) == ("workflow", None, "shop")
+    unnamed = observed(
+        graph | {"gen_ai.agent.name": "LangGraph"}, scope_name="opentelemetry.instrumentation.langchain"
+    )
+    assert (unnamed.kind, unnamed.agent) == ("workflow", None)
+
+
+def test_a_users_message_that_is_an_event_of_the_task_around_a_call_is_read() -> None:
+    task = dotted(traceloop__span__kind="task", traceloop__entity__name="RunnableSequence")
+    asked = LogRecord(
+        TRACE_ID, SPAN_ID, 1, event_name="gen_ai.user.message", body={"content": "Any soil?"}, attributes={}
+    )
+    assert observed(task, logs=[asked]).user_input == "Any soil?"
+    assert observed(task).kind == "other"

@@ -97,7 +97,8 @@ def wrong(facts: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, 
         pairs += [
             (f"tools[{i}].{key}", expected.get(key, "no such call"), found.get(key)) for key in TOOL_FACTS
         ]
-    pairs += [(f"usage.{key}", facts["usage"][key], actual["usage"][key]) for key in USAGE_FACTS]
+    usage = facts["usage"] or {}  # null: nothing of it is recorded
+    pairs += [(f"usage.{key}", usage.get(key), actual["usage"][key]) for key in USAGE_FACTS]
     same = {alias: name for name, aliases in (facts.get("model_aliases") or {}).items() for alias in aliases}
     models = actual["models"] and sorted({same.get(name, name) for name in actual["models"]})
     pairs.append(("models", facts["models"] and sorted(facts["models"]), models))

@@ -278,12 +278,13 @@ def test_a_turn_failed_if_its_topmost_span_that_ended_last_did() -> None:
     assert failed(first, last._replace(failed=True)) == [True]
 
 
-def test_tokens_of_0_for_an_answer_are_unknown_and_so_is_the_cost() -> None:
-    def counted(**changes: Any) -> tuple[int | None, int | None, float | None, str | None]:
+def test_tokens_of_0_for_an_answer_are_not_the_whole_usage_and_have_no_price() -> None:
+    def counted(**changes: Any) -> tuple[int | None, int | None, bool, float | None, str | None]:
         made = build_session("s1", "conversation", [SHOP, ANSWER._replace(**changes)])
-        return made.usage.input_tokens, made.usage.output_tokens, made.cost_usd, made.cost_unknown
+        usage = made.usage
+        return usage.input_tokens, usage.output_tokens, usage.complete, made.cost_usd, made.cost_unknown
 
     zero: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
-    assert counted(**zero) == (None, None, None, "gpt-4o")
-    assert counted(**zero, response=None) == (0, 0, 0.0, None)
+    assert counted(**zero) == (0, 0, False, None, "gpt-4o")
+    assert counted(**zero, response=None) == (0, 0, True, 0.0, None)
     assert counted(input_tokens=0, output_tokens=10)[:2] == (0, 10)

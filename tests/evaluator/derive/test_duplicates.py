@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from builders import observation
 
 from spangrade.converters.spans.observation import Observation
@@ -34,3 +37,64 @@ def test_the_provider_that_a_framework_does_not_know_is_that_of_the_inner_span()
     outer = OUTER._replace(provider="gcp.vertex.agent", model="openai/gpt-4o")
     (call,) = session(outer, INNER._replace(provider="openai")).llm_calls
     assert (call.provider, call.cost_usd is not None) == ("openai", True)
+
+
+BESIDE = OUTER._replace(scope="a", user_input="hi", response="ho")
+AGAIN = BESIDE._replace(
+    span_id="again", scope="b", start_ns=2 * 10**9, end_ns=3 * 10**9, input_tokens=None, output_tokens=None
+)
+
+
+def test_two_spans_beside_each_other_are_one_call_by_their_times_and_texts() -> None:
+    (call,) = session(BESIDE, AGAIN._replace(cached_input_tokens=4)).llm_calls
+    assert (call.span_id, call.input_tokens, call.cached_input_tokens) == ("outer", 10, 4)
+    third = AGAIN._replace(span_id="third", scope="c")
+    assert [c.span_id for c in session(BESIDE, AGAIN, third).llm_calls] == ["outer"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scope": "a"},  # the same instrumentation: two calls at once
+        {"response": "no"},
+        {"response": None},
+        {"user_input": "hello"},
+        {"input_tokens": 11},
+        {"end_ns": 5 * 10**9},  # not within the time of the other
+        {"call_key": "r2"},
+    ],
+)
+def test_two_model_calls_at_once_that_differ_are_two(changes: dict[str, Any]) -> None:
+    outer = BESIDE._replace(call_key="r1" if "call_key" in changes else None)
+    assert len(session(outer, AGAIN._replace(**changes)).llm_calls) == 2
+
+
+def test_as_many_equal_calls_at_once_as_one_instrumentation_records_count() -> None:
+    twice = [BESIDE, BESIDE._replace(span_id="other")]
+    both = [*twice, AGAIN, AGAIN._replace(span_id="other again")]
+    assert len(session(*both).llm_calls) == 2
+
+
+TOOL = observation(
+    "tool", "look", "shop", (5, 8), name="look", call_id="c1", arguments='{"a":1}', scope="a", result="1"
+)
+TOOL_AGAIN = TOOL._replace(span_id="look again", scope="b", start_ns=6 * 10**9, end_ns=7 * 10**9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "calls"),
+    [
+        ({}, 1),
+        ({"call_id": None}, 1),  # by its time and arguments
+        ({"arguments": '{"a":1,"context":{}}'}, 1),  # by its id
+        ({"call_id": "c2"}, 2),
+        ({"call_id": None, "arguments": '{"a":2}'}, 2),
+        ({"call_id": None, "scope": "a"}, 2),
+        ({"start_ns": 8 * 10**9, "end_ns": 9 * 10**9}, 2),  # the call is repeated
+        ({"name": "sell"}, 2),
+    ],
+)
+def test_a_tool_call_that_two_instrumentations_recorded_counts_once(
+    changes: dict[str, Any], calls: int
+) -> None:
+    assert len(session(TOOL, TOOL_AGAIN._replace(**changes)).tool_interactions) == calls

@@ -55,6 +55,28 @@ def test_the_usage_of_an_agents_span_counts_where_no_model_call_is_recorded() ->
     assert build_session("s1", "conversation", [run, CALL]).usage.input_tokens == 100
 
 
+def test_the_usage_of_runs_counts_where_model_calls_record_no_tokens() -> None:
+    bare = CALL._replace(input_tokens=None, output_tokens=None, model=None)
+    outer = observation("workflow", "sum", "shop", (0, 9), model="m", input_tokens=300, output_tokens=30)
+    tool = observation("tool", "desk", "sum", (4, 8), name="desk")
+    inner = outer._replace(
+        span_id="inner", parent_span_id="desk", model="n", input_tokens=50, output_tokens=5
+    )
+    called = [bare._replace(parent_span_id="sum"), bare._replace(span_id="second", parent_span_id="inner")]
+    session = build_session("s1", "conversation", [SHOP, outer, tool, inner, *called])
+    assert session.usage == Usage(llm_calls=2, input_tokens=350, output_tokens=35)
+    assert session.models == ("m", "n")
+    counted = build_session("s1", "conversation", [SHOP, outer, CALL._replace(parent_span_id="sum")])
+    assert counted.usage.input_tokens == 100
+
+
+def test_counts_of_0_for_an_answer_are_kept_but_the_usage_is_not_complete() -> None:
+    call = CALL._replace(input_tokens=0, output_tokens=0, response="hi", model="gpt-4o")
+    session = build_session("s1", "conversation", [SHOP, call])
+    assert (session.usage.input_tokens, session.usage.output_tokens) == (0, 0)
+    assert (session.usage.complete, session.cost_usd) == (False, None)
+
+
 def test_a_model_that_the_agents_span_alone_names_is_that_of_its_calls() -> None:
     run = SHOP._replace(model="gpt-4o")
     session = build_session("s1", "conversation", [run, CALL._replace(model=None)])

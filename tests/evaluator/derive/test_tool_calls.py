@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from builders import observation, question
 
+from spangrade.converters.spans.messages import message_of
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
@@ -161,3 +162,34 @@ def test_a_call_that_its_history_repeats_under_another_id_is_one_call() -> None:
     made = session(ask("1", 1, call("look", "c1")), after)
     assert [(one.tool_name, one.call_id, one.output) for one in made.tool_interactions] == [("look", "c1", 1)]
     assert made.requested_calls == ()
+
+
+@pytest.mark.parametrize(
+    ("failed", "ok", "error"), [(None, None, None), (True, False, "no"), (False, True, None)]
+)
+def test_a_result_that_a_message_marks_as_an_errors_or_not_tells_whether_the_call_failed(
+    failed: bool | None, ok: bool | None, error: str | None
+) -> None:
+    answered = ask("2", 3, results=[ToolResult(None, "c1", '"no"', failed)])
+    (tool,) = session(ask("1", 1, call("look", "c1")), answered).tool_interactions
+    assert (tool.ok, tool.error) == (ok, error)
+    spanned = session(ask("1", 1, call("look", "c1")), span("look", 2, "c1"), answered)
+    assert spanned.tool_interactions[0].ok is (failed is not True)
+
+
+@pytest.mark.parametrize(
+    ("part", "failed"),
+    [
+        ({"type": "tool_result", "tool_use_id": "1", "content": "x"}, None),
+        ({"type": "tool_result", "tool_use_id": "1", "content": "x", "is_error": True}, True),
+        ({"type": "tool_result", "tool_use_id": "1", "content": "x", "is_error": False}, False),
+        ({"toolResult": {"toolUseId": "1", "content": [{"text": "x"}], "status": "error"}}, True),
+        ({"toolResult": {"toolUseId": "1", "content": [{"text": "x"}], "status": "success"}}, False),
+    ],
+)
+def test_anthropics_and_bedrocks_marks_of_a_result_are_read(
+    part: dict[str, Any], failed: bool | None
+) -> None:
+    message = message_of({"role": "user", "content": [part]})
+    assert message is not None
+    assert [result.failed for result in message.tool_results] == [failed]

@@ -157,3 +157,16 @@ def test_the_agent_to_which_a_turn_hands_over_in_another_trace_continues_it() ->
     assert len(turns(SHOP, transfer, returns)) == 1
     assert len(turns(SHOP, transfer, returns._replace(name="sales"))) == 2
     assert len(turns(SHOP, transfer, returns._replace(user_input="more"))) == 2
+
+
+def test_a_function_is_a_run_only_where_no_agents_work_is_around_it() -> None:
+    function = observation("workflow", "f", None, (0, 9), run_input="hi", run_output="ho", only_topmost=True)
+    call = observation("llm", "ask", "f", (1, 2), response="said")
+    web = observation("other", "web", None, (0, 10))
+    assert turns(function, call) == [("hi", "said")]
+    assert turns(web, function._replace(parent_span_id="web"), call) == [("hi", "said")]
+    failed = {"failed": True, "error": "no"}
+    inner = function._replace(parent_span_id="shop", **failed, state=((1, {"a": 1}),))
+    made = session(SHOP, inner)
+    assert (made.errors, made.state_variables) == ((), None)
+    assert [e.where for e in session(function._replace(**failed)).errors] == ["run None"]

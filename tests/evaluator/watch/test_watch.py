@@ -10,10 +10,11 @@ from otlp_sessions import START_NS, Said, write_golden, write_sessions
 from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, rows, verdicts
 
 import spangrade
+from spangrade.evaluator.grading.stored_selection import is_sampled
 from spangrade.evaluator.judge import Question, Verdict, use_judge
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.watch.gates import Gates, read_gates
-from spangrade.evaluator.watch.watch import Settings, Watch, is_sampled
+from spangrade.evaluator.watch.watch import Settings, Watch
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem
