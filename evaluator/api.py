@@ -41,6 +41,7 @@ from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.run_methods import RunMethods
 from spangrade.evaluator.score_methods import ScoreMethods
+from spangrade.evaluator.scores.review import ToReview
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.session_list import SessionSort, find_session_id, list_sessions
 from spangrade.evaluator.watch_methods import WatchMethods
@@ -62,6 +63,7 @@ __all__ = [
     "Session",
     "SessionSort",
     "StoredGrade",
+    "ToReview",
     "check_age",
     "default_path",
     "list_metrics",

@@ -12,6 +12,7 @@ from typing import Literal
 from spangrade.evaluator.intake import Callbacks
 from spangrade.evaluator.pipeline import RUN_WAIT_S, up_to_date
 from spangrade.evaluator.scores.external import ExternalScore, Source, external_scores, save_external_scores
+from spangrade.evaluator.scores.review import ToReview, review_order
 from spangrade.evaluator.session_list import find_session_id
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -85,6 +86,17 @@ class ScoreMethods:
         with up_to_date(self.path, self._callbacks) as store:
             chosen = None if session_id is None else find_session_id(store, session_id)
             return [score for scores in external_scores(store, chosen).values() for score in scores]
+
+    def to_review(
+        self, *, metric: str | None = None, seed: int = 0, limit: int | None = None
+    ) -> list[ToReview]:
+        """Return sessions without a label, or without one on what a `metric` measures, for people to review.
+
+        First come those on which the gates of their latest run disagree, then those with a score near its
+        threshold, then others in an order that `seed` shuffles.
+        """
+        with up_to_date(self.path, self._callbacks) as store:
+            return review_order(store, LABEL if metric is None else _name(metric), seed)[:limit]
 
     def _save(
         self, session_id: str, scores: Sequence[ExternalScore], at: datetime | None

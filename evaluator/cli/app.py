@@ -16,6 +16,7 @@ from spangrade.evaluator.cli.grade import grade
 from spangrade.evaluator.cli.import_ import import_
 from spangrade.evaluator.cli.lint import lint
 from spangrade.evaluator.cli.metrics import metrics
+from spangrade.evaluator.cli.review import review
 from spangrade.evaluator.cli.runs import runs
 from spangrade.evaluator.cli.schema import schema
 from spangrade.evaluator.cli.score import label, score
@@ -72,6 +73,7 @@ for command in (
     view,
     score,
     label,
+    review,
     lint,
     sql,
     derive,

@@ -1,0 +1,121 @@
+"""`spangrade review`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.rule import Rule
+from rich.text import Text
+
+from spangrade.evaluator.cli.options import Db
+from spangrade.evaluator.cli.output import console, database
+
+if TYPE_CHECKING:
+    from spangrade import Database
+    from spangrade.evaluator.api import ToReview
+
+_LABELS = {"p": "pass", "f": "fail"}
+_KEYS = "p pass · f fail · s skip · b back · q quit"
+
+
+def review(
+    by: Annotated[str, typer.Option(metavar="USER", help="The person who reviews.")],
+    db: Db = None,
+    metric: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What is judged; else the session as a whole.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Review at most so many sessions.")] = 20,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Shuffles the sessions that are taken at random.")
+    ] = 0,
+) -> None:
+    """Walk through sessions without a label; one key labels each: p pass, f fail, s skip, b back, q quit.
+
+    First come those on which gates disagree, then those near a threshold, then others at random. Each label
+    is stored at once.
+    """
+    with database(db) as opened:
+        sessions = opened.to_review(metric=metric, seed=seed, limit=limit)
+        with _keys() as next_key:
+            labelled = _walk(opened, sessions, next_key, by, metric)
+    counts = ", ".join(f"{number} {label}" for label, number in sorted(Counter(labelled.values()).items()))
+    console().print(f"{len(labelled)} labelled{': ' if counts else ''}{counts}", markup=False)
+
+
+def _walk(
+    opened: Database,
+    sessions: Sequence[ToReview],
+    next_key: Callable[[], str],
+    by: str,
+    metric: str | None,
+) -> dict[str, str]:
+    """Show sessions one by one and store their labels; return the labels by session."""
+    labelled: dict[str, str] = {}
+    position = 0
+    while position < len(sessions):
+        _show(opened, sessions[position], f"{position + 1} of {len(sessions)}")
+        key = _known_key(next_key)
+        if key == "q":
+            break
+        if key == "b":
+            position = max(position - 1, 0)
+            continue
+        if label := _LABELS.get(key):
+            session_id = sessions[position].session_id
+            opened.label(session_id, label, by=by, metric=metric)  # type: ignore[arg-type]
+            labelled[session_id] = label
+        position += 1
+    return labelled
+
+
+def _show(opened: Database, one: ToReview, place: str) -> None:
+    from spangrade.evaluator.reports.session_text import session_text
+    from spangrade.evaluator.reports.tables import cell
+
+    out = console()
+    out.print(Rule(Text(f"{place}: {one.reason}")))
+    if one.details:
+        out.print(cell(one.details))
+    session = opened.session(one.session_id)
+    for part in session_text(
+        session, opened.latest_grade(one.session_id), opened.external_scores(one.session_id)
+    ):
+        out.print(part)
+    out.print(Text(_KEYS, "bold"))
+
+
+def _known_key(next_key: Callable[[], str]) -> str:
+    """Return the next key that means something; the end of the input quits."""
+    while True:
+        key = next_key().lower()
+        if key in ("", "q"):
+            return "q"
+        if key in _LABELS or key in ("s", "b"):
+            return key
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[], str]]:
+    """Give a function that waits for a key, at a terminal without Enter; "" is the end of the input."""
+    if not sys.stdin.isatty():
+        yield lambda: sys.stdin.read(1)
+        return
+    try:
+        import termios
+        import tty
+    except ModuleNotFoundError:  # Windows
+        yield typer.getchar
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSANOW)  # keys that are typed ahead stay
+        yield lambda: os.read(terminal, 1).decode(errors="replace")
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)

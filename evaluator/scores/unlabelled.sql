@@ -1,0 +1,9 @@
+-- The sessions that nobody has labelled.
+SELECT session_id
+FROM derived.sessions
+WHERE session_id NOT IN (
+    SELECT session_id
+    FROM scores
+    WHERE source = 'person' AND metric = $name AND label IN ('pass', 'fail') AND session_id IS NOT NULL
+)
+ORDER BY session_id
