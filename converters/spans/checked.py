@@ -45,8 +45,11 @@ def checked(observation: object, span: Span) -> Observation:
         *observation.tool_results,
         *digests,
     ):
-        if not isinstance(record, _RECORDS) or not all(isinstance(field, str | None) for field in record):
+        fields = record[:3] if isinstance(record, ToolResult) else record
+        if not isinstance(record, _RECORDS) or not all(isinstance(field, str | None) for field in fields):
             raise TypeError(f"expected a record of texts, got {record!r:.80}")
+    if not all(isinstance(result.failed, bool | None) for result in observation.tool_results):
+        raise TypeError("expected the mark of a tool's result as true, false or None")
     if not all(type(tag) is str for tag in observation.tags):
         raise TypeError("expected tags as texts")
     for time_ns, variables in observation.state:

@@ -29,13 +29,32 @@ def conversation_digests(inputs: Any, outputs: Any) -> Digests | None:
         conversation.add(message)
     history = conversation.digest() if last >= 0 else None
     new = request[last + 1 :]
+    if answered := _answered_calls(new):
+        history = _digest_of(request, answered)
     for message in new:
         conversation.add(message)
     with_request = conversation.digest(*(str(r.result) for message in new for r in message.tool_results))
     response = [message for message in _messages(outputs) if message.role == "assistant"]
     for message in response:
         conversation.add(message)
-    return Digests(history, with_request, conversation.digest() if response else None)
+    called = [call.call_id for message in response for call in message.tool_calls if call.call_id]
+    with_call_ids = _digest_of(request, called) if called else None
+    return Digests(history, with_request, conversation.digest() if response else None, with_call_ids)
+
+
+def _answered_calls(new: list[Message]) -> list[str]:
+    """Return the ids of the calls whose results follow the user's message directly."""
+    asked = next(
+        (i for i, m in enumerate(new) if m.role == "user" and m.text and not m.tool_results), len(new)
+    )
+    return [result.call_id for m in new[asked:] for result in m.tool_results if result.call_id]
+
+
+def _digest_of(request: list[Message], call_ids: list[str]) -> str:
+    conversation = _Conversation()
+    for message in request:
+        conversation.add(message._replace(tool_calls=()))
+    return conversation.digest("ids", *sorted(call_ids))
 
 
 def _messages(messages: Any) -> list[Message]:

@@ -21,6 +21,8 @@ _ROLES = _TYPES | {"user": "user", "assistant": "assistant"}
 _METADATA = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})
 # Runs of these names are parts of an agent: the node that calls its model, and LangChain's own classes.
 _NOT_AGENTS = frozenset({"agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent"})
+# The nodes of the graph that LangChain makes of an agent.
+NODES_OF_AGENTS = frozenset({"agent", "model", "tools", "__start__", "__end__"})
 _TEXTS = ("text", "output_text")
 _COMMAND = frozenset({"update", "goto"})
 _PARENT = "__parent__"

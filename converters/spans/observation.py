@@ -33,12 +33,14 @@ class Digests(NamedTuple):
 
     `history` covers the request up to the model's own last message, None if it has none and a conversation
     may begin here; `with_request` covers the whole request; `with_response` the request and its response,
-    None without a response.
+    None without a response. `with_call_ids` covers the request and the ids of the calls in the response: what
+    follows in a client that leaves the model's calls out of its requests.
     """
 
     history: str | None
     with_request: str
     with_response: str | None
+    with_call_ids: str | None = None
 
 
 class Observation(NamedTuple):
@@ -61,6 +63,7 @@ class Observation(NamedTuple):
     - `code_executions`: how often code ran on the model's side.
     - `failed`, `error`: a failure that the span itself records; `raised`: whether an exception event does.
     - `span_name`: the span's own name, for runs that have no other; `scope`: that of its instrumentation.
+    - `of_protocol`: whether the protocol between an agent and its tools records this (MCP).
     - `only_topmost`: whether this is a run only if no agent's work is around it (any function, else).
     - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request;
       `previous_reply`: the model's text before the user's message there.
@@ -128,6 +131,7 @@ class Observation(NamedTuple):
     only_requested: bool = False
     succeeded: bool = False
     only_topmost: bool = False
+    of_protocol: bool = False
     requested_model: str | None = None
     cut_off: bool = False
     tool_declarations: str | None = None

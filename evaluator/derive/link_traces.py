@@ -52,7 +52,12 @@ def position_of(observations: Sequence[Observation], conversation_id: str | None
         start_ns=first.start_ns,
         history=first.digests.history,
         request=first.digests.with_request,
-        digests=frozenset(o.digests.with_response for o in placed if o.digests and o.digests.with_response),
+        digests=frozenset(
+            digest
+            for o in placed
+            for digest in (o.digests and (o.digests.with_response, o.digests.with_call_ids)) or ()
+            if digest
+        ),
         calls=calls,
     )
 

@@ -125,8 +125,8 @@ def _built(
             settings.prices,
         )
         for one, observations in by_session.items()
-        # A trace without an agent's work (a web server's, the creation of an agent) is not a session.
-        if any(o.kind != "other" or o.unreadable for o in observations)
+        # A trace without an agent's work (a web server's, a protocol's) is not a session.
+        if any((o.kind != "other" and not o.of_protocol) or o.unreadable for o in observations)
     ]
     rows = {
         table: to_ipc(arrow_rows(rows, TABLES[table].arrow_types))

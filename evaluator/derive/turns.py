@@ -44,7 +44,8 @@ def turn_groups(tree: Tree) -> list[Group]:
     A turn is what happened under one topmost span; topmost spans that name the same missing parent belong
     together. A group whose first model call got the result of a tool, not a message of the user, continues
     the turn before it: model clients make one trace per call. So does one that runs during it. Several user
-    messages under one topmost span are as many turns.
+    messages under one topmost span are as many turns. Tools alone, or what a protocol records, are not a
+    turn: they belong to the turn before them, or to the first.
     """
     groups: dict[Node, Group] = {}
     keys: dict[Node, Node] = {}
@@ -64,11 +65,15 @@ def turn_groups(tree: Tree) -> list[Group]:
     separate = [part for group in groups.values() for part in _divided(group, tree)]
     for group in sorted(separate, key=lambda g: g.members[0].start_ns):
         group.end_ns = max((o.end_ns for o in group.tops), default=0)
-        if turns and _continues(turns[-1], group):
+        if turns and (_continues(turns[-1], group) or not _starts_a_turn(turns[-1])):
             _join(turns[-1], group)
         else:
             turns.append(group)
     return turns
+
+
+def _starts_a_turn(group: Group) -> bool:
+    return any(o.kind in _STARTS_A_TURN and not o.of_protocol for o in group.members)
 
 
 def _divided(group: Group, tree: Tree) -> list[Group]:
@@ -100,7 +105,7 @@ def _root_id(tree: Tree, top: Observation) -> str:
 
 def _continues(turn: Group, group: Group) -> bool:
     same_trace = turn.members[-1].trace_id == group.members[0].trace_id
-    if not any(o.kind in _STARTS_A_TURN for o in group.members):
+    if not _starts_a_turn(group):
         return True
     if any(o.kind == "turn" for o in group.members):
         return False

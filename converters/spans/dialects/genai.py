@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans import run_io
 from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
@@ -35,6 +36,8 @@ _KINDS: dict[str | None, Kind] = {
 _OPERATIONS_IN_NAMES = frozenset({semconv.INVOKE_AGENT, semconv.INVOKE_WORKFLOW, semconv.EXECUTE_TOOL})
 # Names of tool spans that are not tools: ADK's summaries of a round of parallel calls.
 _NOT_TOOLS = frozenset({"(merged tools)", "(merged)"})
+# Endings of the scopes of instrumentations that record the Model Context Protocol alone.
+_PROTOCOLS = (".mcp", "fastmcp")
 _NOT_CALL_IDS = frozenset({"<not specified>"})
 _PROMPTED = frozenset({"llm", "agent"})
 # Of a streamed call whose first output came; and exceptions that may end one after that.
@@ -133,7 +136,9 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         fields |= {name: count(_first(attributes, names)) for name, names in _TOKENS}
     for field, name in _JSON_TEXTS:
         if name in attributes:
-            fields[field] = json_text(attributes[name])
+            fields[field] = json_text(run_io.python_value(attributes[name]))
+    if "mcp.method.name" in attributes or (span.scope_name or "").endswith(_PROTOCOLS):
+        fields["of_protocol"] = True
     # What a turn records of itself comes before the messages.
     for field, name in _TURN_TEXTS:
         if own := text(attributes.get(name)):

@@ -1,26 +1,35 @@
-"""LangChain and LangGraph by `opentelemetry-instrumentation-genai-langchain`, which follows the conventions.
+"""LangChain and LangGraph by instrumentations that follow the conventions: OpenTelemetry's own and OpenLIT's.
 
-The results of its tools are LangChain's own: a message, or a command with the graph's state in it.
+The results of its tools are LangChain's own: a message, or a command with the graph's state in it. OpenLIT
+takes each node of a graph for an agent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spangrade.converters.spans import langchain_values
+from spangrade.converters.spans import langchain_values, run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.signs import Signs
-from spangrade.converters.spans.values import parse_json
+from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
-SIGNS = Signs(scopes=frozenset({"opentelemetry.instrumentation.genai.langchain"}))
+SIGNS = Signs(
+    scopes=frozenset(
+        {
+            "opentelemetry.instrumentation.genai.langchain",
+            "openlit.instrumentation.langchain",
+            "openlit.instrumentation.langgraph",
+        }
+    )
+)
 
 
 def claims(span: Span, /) -> bool:
-    """Return whether a span has the instrumentation's scope."""
+    """Return whether a span has the scope of one of the instrumentations."""
     return SIGNS.are_on(span)
 
 
@@ -28,7 +37,12 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     """Read a span by the conventions, and a tool's result as LangChain's."""
     attributes = with_events(span, logs)
     observation = langchain_values.without_control_flow(span, genai.read_attributes(span, attributes))
+    if observation.kind == "agent" and observation.name in langchain_values.NODES_OF_AGENTS:
+        return observation._replace(kind="workflow", name=None, agent=None)
     if observation.kind != "tool":
         return observation
     output = parse_json(attributes.get(semconv.TOOL_CALL_RESULT))
-    return observation._replace(**langchain_values.tool_output(observation, output))
+    arguments = run_io.python_value(attributes.get(semconv.TOOL_CALL_ARGUMENTS))
+    return observation._replace(
+        arguments=json_text(arguments), **langchain_values.tool_output(observation, output)
+    )

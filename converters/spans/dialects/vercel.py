@@ -36,6 +36,7 @@ _TOKENS = (
     ("reasoning_tokens", ("ai.usage.outputTokenDetails.reasoningTokens", "ai.usage.reasoningTokens")),
     ("cache_write_tokens", ("ai.usage.inputTokenDetails.cacheWriteTokens",)),
 )
+_OPENAI = (("cached_input_tokens", "cachedPromptTokens"), ("reasoning_tokens", "reasoningTokens"))
 SIGNS = Signs(scopes=_SCOPES, attributes=frozenset({_OPERATION}))
 
 
@@ -119,7 +120,11 @@ def _tokens(attributes: Mapping[str, Any]) -> dict[str, int]:
         number = next((n for key in keys if (n := count(attributes.get(key))) is not None), None)
         if number is not None:
             tokens[name] = number
-    usage = json_object(json_object(attributes.get("ai.response.providerMetadata")).get("anthropic"))
+    providers = json_object(attributes.get("ai.response.providerMetadata"))
+    for name, key in _OPENAI:  # up to version 5, where a call is not streamed, the details are only there
+        if (number := count(json_object(providers.get("openai")).get(key))) is not None:
+            tokens.setdefault(name, number)
+    usage = json_object(providers.get("anthropic"))
     if usage and "input_tokens" in tokens and "ai.usage.inputTokenDetails.noCacheTokens" not in attributes:
         read = tokens.get("cached_input_tokens", count(usage.get("cacheReadInputTokens")))
         written = count(usage.get("cacheCreationInputTokens"))

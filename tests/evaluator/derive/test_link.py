@@ -316,3 +316,19 @@ def test_without_messages_there_is_no_position() -> None:
         conversation_digests([], [says("assistant", "hi")]),
         conversation_digests("hi", []),
     ] == [None, None, None]
+
+
+def test_a_client_that_leaves_the_models_calls_out_of_its_requests_is_linked_by_their_ids() -> None:
+    hi = says("user", "hi")
+    result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": "5"}]}
+    asked = conversation_digests([hi], [asks("look", {})])
+    answered = conversation_digests([hi, result], [says("assistant", "five")])
+    other = conversation_digests([hi, {**result, "parts": [{**result["parts"][0], "id": "2"}]}], [])
+    assert asked is not None
+    assert answered is not None
+    assert other is not None
+    assert (asked.history, answered.history) == (None, asked.with_call_ids)
+    assert other.history != asked.with_call_ids
+    again = conversation_digests([hi, result, says("assistant", "five"), says("user", "and now?")], [])
+    assert again is not None
+    assert again.history == answered.with_response

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import recordings
 from builders import observation
 from recordings import dotted, observed
 
@@ -12,6 +14,7 @@ from spangrade.converters.spans.messages import message_of
 from spangrade.converters.spans.observation import Observation, ToolCall
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Session
+from spangrade.tracer.span import Span
 
 SHOP = observation("agent", "shop", None, (0, 20), name="shop", user_input="hi")
 
@@ -170,3 +173,41 @@ def test_a_function_is_a_run_only_where_no_agents_work_is_around_it() -> None:
     made = session(SHOP, inner)
     assert (made.errors, made.state_variables) == ((), None)
     assert [e.where for e in session(function._replace(**failed)).errors] == ["run None"]
+
+
+def test_tools_alone_are_not_a_turn() -> None:
+    before = observation("tool", "before", None, (0, 1), name="look", trace_id="t0")
+    after = observation("tool", "after", None, (30, 31), name="look", trace_id="t2")
+    run = SHOP._replace(start_ns=2 * 10**9)
+    made = session(before, run, after)
+    assert [(turn.user_input, turn.trace_ids) for turn in made.turns] == [("hi", ("t0", "t1", "t2"))]
+    assert [tool.turn for tool in made.tool_interactions] == [1, 1]
+    assert len(session(before).turns) == 1
+
+
+MCP = dotted(
+    mcp__method__name="tools/call", gen_ai__operation__name="execute_tool", gen_ai__tool__name="look"
+)
+
+
+def test_a_trace_of_a_transport_alone_is_neither_a_session_nor_a_turn(tmp_path: Path) -> None:
+    def alone(name: str, **changes: Any) -> Span:
+        return Span("b" * 32, "d" * 16, None, name, "SERVER", 5 * 10**9, 6 * 10**9, **changes)
+
+    run = dotted(
+        gen_ai__operation__name="invoke_agent", gen_ai__agent__name="shop", gen_ai__conversation__id="c1"
+    )
+    agent = Span("a" * 32, "c" * 16, None, "invoke_agent shop", "INTERNAL", 1, 10**9, attributes=run)
+    for number, other in enumerate(
+        (
+            alone("tools/call look", attributes=MCP),
+            alone("look.tool", attributes={"traceloop.span.kind": "workflow"}, scope_name="x.mcp"),
+            alone("POST", attributes={"http.request.method": "POST"}),
+            alone("SELECT", attributes={"db.system.name": "postgresql", "session.id": "c1"}),
+        )
+    ):
+        made = recordings.sessions([agent, other], tmp_path / f"{number}.duckdb")
+        assert [(s.session_id, len(s.turns)) for s in made] == [("c1", 1)], other.name
+    in_conversation = alone("tools/call look", attributes=MCP | {"gen_ai.conversation.id": "c1"})
+    (made_whole,) = recordings.sessions([agent, in_conversation], tmp_path / "whole.duckdb")
+    assert (len(made_whole.turns), [t.tool_name for t in made_whole.tool_interactions]) == (1, ["look"])
