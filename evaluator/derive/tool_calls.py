@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.converters.spans.observation import Observation, ToolCall
+from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.derive.run_messages import with_messages_of_runs
 from spangrade.evaluator.derive.span_tree import Tree
@@ -69,65 +69,86 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
     History repeats every earlier call and result: only what is new in each model call is read. Results are
     joined by call id, else by name, in order.
     """
-    requested: list[ModelRequest] = []
-    by_id: dict[str, deque[int]] = {}
-    by_name: dict[str | None, deque[int]] = {}
-    in_order: deque[int] = deque()
-    last_by_agent: dict[str | None, tuple[Observation, range]] = {}
+    requests = _Requests()
+    for llm_call in llm_calls:
+        requests.complete(llm_call.repeated_calls, llm_call.agent)
+        for result in llm_call.tool_results:
+            requests.answer(result, llm_call)
+        requests.add_all(llm_call)
+    return requests.requested
 
-    def add(call: ToolCall, llm_call: Observation) -> None:
-        number = len(requested)
-        if call.call_id:
-            by_id.setdefault(call.call_id, deque()).append(number)
-        by_name.setdefault(call.name, deque()).append(number)
-        in_order.append(number)
-        requested.append(ModelRequest(call, llm_call, None, None))
 
-    def repeated(calls: Sequence[ToolCall], agent: str | None) -> None:
-        """Take from a request's history what the call that made these requests does not record."""
-        before, calls = last_by_agent.get(agent), [call for call in calls if call.name]
-        if before is None or all(call.call_id in by_id for call in calls):
+class _Requests:
+    """The calls that the models of one turn requested so far."""
+
+    def __init__(self) -> None:
+        self.requested: list[ModelRequest] = []
+        self._by_id: dict[str, deque[int]] = {}
+        self._by_name: dict[str | None, deque[int]] = {}
+        self._in_order: deque[int] = deque()
+        self._last_by_agent: dict[str | None, tuple[Observation, range]] = {}
+
+    def add_all(self, llm_call: Observation) -> None:
+        """Add the calls that a model call requests."""
+        first = len(self.requested)
+        for call in llm_call.tool_calls:
+            self._add(call, llm_call)
+        self._last_by_agent[llm_call.agent] = (llm_call, range(first, len(self.requested)))
+
+    def answer(self, result: ToolResult, reported_by: Observation) -> None:
+        """Join a result to the first call without one that has its id, else its name, else comes first."""
+        i = self._unanswered(self._by_id.get(result.call_id)) if result.call_id else None
+        if i is None and not (result.call_id and self._by_id):
+            i = self._unanswered(self._by_name.get(result.name) if result.name else self._in_order)
+        if i is not None:
+            self.requested[i] = self.requested[i]._replace(
+                result=result.result, reported_by=reported_by, failed=result.failed
+            )
+
+    def complete(self, calls: Sequence[ToolCall], agent: str | None) -> None:
+        """Take from a request's history what the model call that made these requests does not record."""
+        before, calls = self._last_by_agent.get(agent), [call for call in calls if call.name]
+        if before is None or all(call.call_id in self._by_id for call in calls):
             return
         llm_call, numbers = before
+        self._forget_joined(numbers, calls)
         left = list(numbers)
-        glued = "".join(call.name or "" for call in calls)
-        for number in numbers:
-            if len(calls) > 1 and requested[number].call.name == glued:  # parallel calls, streamed as one
-                requested[number] = requested[number]._replace(call=ToolCall(None, None, None))
         for call in calls:
-            known = [n for n in left if requested[n].call.name == call.name]
-            if not known:
-                if call.call_id not in by_id:
-                    add(call, llm_call)
-                continue
-            same = next((n for n in known if requested[n].call.call_id == call.call_id), known[0])
-            left.remove(same)
-            if call.call_id and requested[same].call.call_id != call.call_id:
-                named = requested[same].call
-                named = named._replace(call_id=named.call_id or call.call_id)
-                requested[same] = requested[same]._replace(call=named)
-                by_id.setdefault(call.call_id, deque()).append(same)
+            known = [n for n in left if self.requested[n].call.name == call.name]
+            if known:
+                same = next((n for n in known if self.requested[n].call.call_id == call.call_id), known[0])
+                left.remove(same)
+                self._identify(same, call.call_id)
+            elif call.call_id not in self._by_id:
+                self._add(call, llm_call)
 
-    def pending(numbers: deque[int] | None) -> int | None:
-        while numbers and requested[numbers[0]].reported_by is not None:
+    def _forget_joined(self, numbers: Iterable[int], calls: Sequence[ToolCall]) -> None:
+        """Take the names from parallel calls that were streamed as one, now that history shows each."""
+        joined = "".join(call.name or "" for call in calls)
+        for number in numbers:
+            if len(calls) > 1 and self.requested[number].call.name == joined:
+                self.requested[number] = self.requested[number]._replace(call=ToolCall(None, None, None))
+
+    def _identify(self, number: int, call_id: str | None) -> None:
+        """Note the id that history gives a call; the call has it if it had none."""
+        call = self.requested[number].call
+        if call_id and call.call_id != call_id:
+            named = call._replace(call_id=call.call_id or call_id)
+            self.requested[number] = self.requested[number]._replace(call=named)
+            self._by_id.setdefault(call_id, deque()).append(number)
+
+    def _add(self, call: ToolCall, llm_call: Observation) -> None:
+        number = len(self.requested)
+        if call.call_id:
+            self._by_id.setdefault(call.call_id, deque()).append(number)
+        self._by_name.setdefault(call.name, deque()).append(number)
+        self._in_order.append(number)
+        self.requested.append(ModelRequest(call, llm_call, None, None))
+
+    def _unanswered(self, numbers: deque[int] | None) -> int | None:
+        while numbers and self.requested[numbers[0]].reported_by is not None:
             numbers.popleft()
         return numbers[0] if numbers else None
-
-    for llm_call in llm_calls:
-        repeated(llm_call.repeated_calls, llm_call.agent)
-        for result in llm_call.tool_results:
-            i = pending(by_id.get(result.call_id)) if result.call_id else None
-            if i is None and not (result.call_id and by_id):
-                i = pending(by_name.get(result.name) if result.name else in_order)
-            if i is not None:
-                requested[i] = requested[i]._replace(
-                    result=result.result, reported_by=llm_call, failed=result.failed
-                )
-        first = len(requested)
-        for call in llm_call.tool_calls:
-            add(call, llm_call)
-        last_by_agent[llm_call.agent] = (llm_call, range(first, len(requested)))
-    return requested
 
 
 def completed(spans: Sequence[Observation], unmatched: UnmatchedCalls, tree: Tree) -> Iterator[Observation]:
