@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -175,3 +176,14 @@ def test_the_settings_sample_only_without_a_dataset(
     assert spangrade("grade", "--db", db.path).out[-1] == "1 session: 1 passed"
     assert spangrade("grade", "--db", db.path, "--limit", "3").out[-1] == "3 sessions: 3 passed"
     assert spangrade("grade", SAMPLE, "--db", db.path).out[-1] == "4 sessions: 4 passed"
+
+
+def test_a_score_from_outside_without_a_threshold_is_in_the_reports(
+    db: public.Database, tmp_path: Path
+) -> None:
+    run = db.grade(metrics=["thumbs", "cost<=1"], sessions="conversation-1", out=tmp_path)
+    assert str(run) == "1 session: 1 passed"
+    with (tmp_path / "evaluation_results.csv").open(newline="") as table:
+        (row,) = csv.DictReader(table)
+    assert (row["score.thumbs"], row["passed.thumbs"], row["verdict"]) == ("0.5", "", "passed")
+    assert json.loads((tmp_path / "sessions.jsonl").read_text())["metrics"]["thumbs"]["value"] == 0.5
