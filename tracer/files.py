@@ -296,12 +296,15 @@ def _whole(document: Any, records: Records | None, path: Path) -> Records:
 
 
 def _opening(stream: BufferedReader | BytesIO) -> Iterator[bytes]:
-    """Yield the lines up to and including the second that is not blank; of a very long first line, a part."""
+    """Yield the lines up to and including the second that is not blank; of a very long list, a part."""
     filled = 0
     while filled < 2 and (line := stream.readline(-1 if filled else _WHOLE)):
-        yield line
         if len(line) == _WHOLE and not line.endswith(b"\n"):
-            return
+            if has_items(line):
+                yield line
+                return
+            line += stream.readline()
+        yield line
         filled += not line.isspace()
 
 

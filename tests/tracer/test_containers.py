@@ -222,6 +222,15 @@ def test_json_lines_with_a_long_first_line_are_read(file: Callable[[bytes], Path
     assert (found[2].where, last) == (f"{path}:3", stored(3))
 
 
+def test_rows_in_json_lines_with_a_long_first_line_are_read(file: Callable[[bytes], Path]) -> None:
+    rows = [
+        stored(number)._asdict() | {"attributes": {"x": "y" * 2**23} if number == 1 else {}}
+        for number in (1, 2)
+    ]
+    path = file(b"\n".join(map(orjson.dumps, rows)))
+    assert [found.span_id for found in read(path) if isinstance(found, Span)] == [f"{n:016x}" for n in (1, 2)]
+
+
 def database(path: Path, *statements: str) -> Path:
     with duckdb.connect(str(path)) as connection:
         for statement in statements:
