@@ -1,0 +1,46 @@
+"""Measure the pages of `spangrade view` on many sessions: `python tests/benchmarks/view_pages.py [SESSIONS]`.
+
+Prints the shortest time of five requests over HTTP, and the CPU time of both sides.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from many_sessions import write_sessions
+from serving import serving
+
+PATHS = (
+    *("/", "/?sort=cost", "/?verdict=failed", "/?verdict=passed", "/?agent=refunds", "/?tool=refund"),
+    *("/?model=gpt-5", "/?version=1.2", "/?since=2026-02-01&until=2026-02-03", "/?errors=with"),
+    *("/?min_cost=0.09&max_latency=20", "/?error=session-ab"),
+    "/?agent=refunds&tool=refund&verdict=failed&min_cost=0.01",
+    *("/?text=12+days", "/?text=abc12", "/?sort=verdict", "/count", "/count?tool=refund"),
+    *("/runs", "/runs/run-1", "/trends"),
+)
+
+
+def main(sessions: int) -> None:
+    """Fill a database, serve it, and print the times."""
+    with tempfile.TemporaryDirectory() as folder:
+        db = Path(folder) / "many.duckdb"
+        write_sessions(db, sessions)
+        with serving(db) as served:
+            for path in PATHS:
+                times = []
+                for _ in range(5):
+                    wall, cpu = time.perf_counter(), time.process_time()
+                    answer = served.get(path)
+                    times.append((time.perf_counter() - wall, time.process_time() - cpu))
+                    assert answer.status == 200, answer
+                shortest, cpu = (min(column) * 1000 for column in zip(*times, strict=True))
+                print(f"{path:60} {shortest:8.0f} ms {cpu:8.0f} ms CPU", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
