@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "gemini-3.8-flash"
 _TIMEOUT_MS = 30_000
+_KEYS = ("GEMINI_", "GOOGLE_")  # how the names of all variables begin that the client takes a key from
+_NO_KEY = "no key; set GEMINI_API_KEY (or GOOGLE_API_KEY, or Vertex AI's variables)"
 
 
 class GeminiJudge:
@@ -44,6 +47,7 @@ class GeminiJudge:
 
     async def ask(self, question: Question) -> Verdict:
         """Return the verdict; see `Judge.ask`."""
+        self._require_key()
         from google.auth.exceptions import GoogleAuthError
         from google.genai import errors, types
 
@@ -91,6 +95,11 @@ class GeminiJudge:
         except _transport_errors():
             pass
 
+    def _require_key(self) -> None:
+        """Raise JudgeUnavailable if nothing can be a key: to import the client for that takes 1 s."""
+        if self._http_options is None and not any(name.startswith(_KEYS) for name in os.environ):
+            raise JudgeUnavailable(f"judge {self.name}: {_NO_KEY}")
+
     @functools.cached_property
     def _client(self) -> Client:
         from google.genai import Client, types
@@ -101,10 +110,7 @@ class GeminiJudge:
         try:
             return Client(http_options=options.model_copy(update=unset))
         except ValueError as error:
-            raise JudgeUnavailable(
-                f"judge {self.name}: no key; set GEMINI_API_KEY "
-                f"(or GOOGLE_API_KEY, or Vertex AI's variables): {error}"
-            ) from error
+            raise JudgeUnavailable(f"judge {self.name}: {_NO_KEY}: {error}") from error
 
     def _verdict(self, question: Question, response: GenerateContentResponse) -> Verdict:
         if not response.text:

@@ -1,6 +1,9 @@
 """The judge on Gemini over real HTTP: the real google-genai client against a stand-in on loopback."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from gemini_standin import MODEL, PRICE, QUESTION, decision, judge_of
@@ -174,6 +177,24 @@ async def test_without_a_key_the_judge_is_unavailable_and_says_which_variable_to
         await (run := JudgeRun(judge_of(gemini))).ask(QUESTION)
     assert undecided.value.exit_code is ExitCode.INCONCLUSIVE
     assert (gemini.calls, run.spent) == (0, Spent())
+
+
+def test_without_any_variable_of_the_client_it_is_not_imported():
+    source = """
+import asyncio, sys
+from spangrade.evaluator.judge import JudgeUnavailable, Question, load_judge
+try:
+    asyncio.run(load_judge("gemini/m").ask(Question("satisfies", "greets", (("reply", "Hi"),))))
+except JudgeUnavailable as error:
+    print(error)
+print("google.genai" in sys.modules)
+"""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GEMINI_", "GOOGLE_"))}
+    done = subprocess.run([sys.executable, "-c", source], env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "judge gemini/m: no key; set GEMINI_API_KEY (or GOOGLE_API_KEY, or Vertex AI's variables)",
+        "False",
+    ], done.stderr
 
 
 async def test_google_api_key_is_a_key_too(gemini, monkeypatch):
