@@ -66,7 +66,8 @@ def test_two_spans_beside_each_other_are_one_call_by_their_times_and_texts() -> 
 )
 def test_two_model_calls_at_once_that_differ_are_two(changes: dict[str, Any]) -> None:
     outer = BESIDE._replace(call_key="r1" if "call_key" in changes else None)
-    assert len(session(outer, AGAIN._replace(**changes)).llm_calls) == 2
+    later = BESIDE._replace(span_id="later", scope="c", start_ns=6 * 10**9, end_ns=7 * 10**9)
+    assert len(session(outer, AGAIN._replace(**changes), later).llm_calls) == 3
 
 
 def test_as_many_equal_calls_at_once_as_one_instrumentation_records_count() -> None:

@@ -183,6 +183,8 @@ def test_tools_alone_are_not_a_turn() -> None:
     assert [(turn.user_input, turn.trace_ids) for turn in made.turns] == [("hi", ("t0", "t1", "t2"))]
     assert [tool.turn for tool in made.tool_interactions] == [1, 1]
     assert len(session(before).turns) == 1
+    served = observation("workflow", "served", None, (40, 41), trace_id="t3", of_protocol=True)
+    assert len(session(run, served).turns) == 1
 
 
 MCP = dotted(
@@ -211,3 +213,22 @@ def test_a_trace_of_a_transport_alone_is_neither_a_session_nor_a_turn(tmp_path: 
     in_conversation = alone("tools/call look", attributes=MCP | {"gen_ai.conversation.id": "c1"})
     (made_whole,) = recordings.sessions([agent, in_conversation], tmp_path / "whole.duckdb")
     assert (len(made_whole.turns), [t.tool_name for t in made_whole.tool_interactions]) == (1, ["look"])
+
+
+@pytest.mark.parametrize("parent", [None, "web", "not recorded"])
+def test_the_input_and_output_of_a_run_count_wherever_it_hangs(parent: str | None) -> None:
+    web = observation("other", "web", None, (0, 10))
+    run = observation("workflow", "run", parent, (0, 9), run_input="hi", run_output="ho")
+    call = observation("llm", "ask", "run", (1, 2), user_input="Answer this: hi")
+    assert turns(web, run, call) == [("hi", "ho")]
+
+
+def test_a_handoff_inside_a_trace_does_not_begin_a_turn() -> None:
+    web = observation("other", "web", None, (0, 20))
+    first = observation("agent", "first", "web", (0, 5), name="shop", user_input="hi")
+    over = observation("tool", "over", "first", (3, 4), name="transfer_to_returns")
+    second = observation("agent", "second", "web", (5, 9), name="returns")
+    call = observation("llm", "ask", "second", (6, 7), response="done")
+    assert turns(web, first, over, second, call) == [("hi", "done")]
+    alone = [one._replace(parent_span_id=None) for one in (first, second)]
+    assert turns(*alone, over, call) == [("hi", "done")]
