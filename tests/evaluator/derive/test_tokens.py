@@ -59,9 +59,7 @@ def test_the_usage_of_runs_counts_where_model_calls_record_no_tokens() -> None:
     bare = CALL._replace(input_tokens=None, output_tokens=None, model=None)
     outer = observation("workflow", "sum", "shop", (0, 9), model="m", input_tokens=300, output_tokens=30)
     tool = observation("tool", "desk", "sum", (4, 8), name="desk")
-    inner = outer._replace(
-        span_id="inner", parent_span_id="desk", model="n", input_tokens=50, output_tokens=5
-    )
+    inner = observation("workflow", "inner", "desk", (5, 7), model="n", input_tokens=50, output_tokens=5)
     called = [bare._replace(parent_span_id="sum"), bare._replace(span_id="second", parent_span_id="inner")]
     session = build_session("s1", "conversation", [SHOP, outer, tool, inner, *called])
     assert session.usage == Usage(llm_calls=2, input_tokens=350, output_tokens=35)
