@@ -145,6 +145,20 @@ class Error(NamedTuple):
     span_id: Annotated[str | None, _SPAN]
 
 
+class RecordedScore(NamedTuple):
+    """A score in the session's traces: feedback of a user, the result of another evaluator."""
+
+    name: Annotated[str, Column("what was evaluated")]
+    value: Annotated[float | None, Column("the score as a number")]
+    label: Annotated[str | None, Column("the score in words")]
+    explanation: Annotated[str, Column("the reason for it")]
+    author: Annotated[str | None, Column("who or what gave it")]
+    turn: Annotated[int | None, Column("the turn that it is about; unknown for the session as a whole")]
+    time_ns: Annotated[int, Column("when it was given, UTC", "ns", shown_as="scored_at", json_as="scored_at")]
+    trace_id: Annotated[str | None, _TRACE]
+    span_id: Annotated[str | None, Column("the span that it is about; unknown for the trace as a whole")]
+
+
 class UnreadableSpan(NamedTuple):
     """A span that could not be read: what it records of the session is unknown."""
 
@@ -271,6 +285,9 @@ class Session:
     system_instruction: Annotated[str | None, Column("the models' instructions: the first of each agent")] = (
         None
     )
+    recorded_scores: Annotated[
+        tuple[RecordedScore, ...], Column("number of scores in its traces: of users, of other evaluators")
+    ] = ()
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from spangrade.converters.spans.evaluations import Evaluation
+
 Kind = Literal["turn", "workflow", "agent", "tool", "handoff", "llm", "other"]
 
 
@@ -72,6 +74,7 @@ class Observation(NamedTuple):
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
     - `user_id`, `tags`, `environment`: of the session.
+    - `evaluations`: scores that the span records, whoever gave them.
     - `sampled`: whether other traces of the conversation may have been dropped; `sample_ratio`: the share of
       the conversations that are recorded, if its own is recorded whole.
     - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
@@ -137,3 +140,4 @@ class Observation(NamedTuple):
     tool_declarations: str | None = None
     system_instructions: str | None = None
     environment: str | None = None
+    evaluations: tuple[Evaluation, ...] = ()

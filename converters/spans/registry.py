@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from spangrade.converters.spans.agent_spans import looks_like_an_agents
 from spangrade.converters.spans.checked import checked
+from spangrade.converters.spans.evaluations import evaluations_of
 from spangrade.converters.spans.histories import forget_messages
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.session_attributes import with_session_attributes
@@ -156,6 +157,9 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
             observation = with_session_attributes(observation, span)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code: other packages' dialects)
             observation = _unreadable(span, name, error)
+        if (evaluations := evaluations_of(span)) and observation.unreadable is None:
+            # A span that records a score and no step is understood.
+            observation = observation._replace(evaluations=evaluations, not_understood=None)
         observations.append(
             _with_sampling(observation, span.trace_state) if span.trace_state else observation
         )

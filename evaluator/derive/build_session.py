@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from spangrade.converters.spans.evaluations import Evaluation
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import error_line
 from spangrade.evaluator.derive.completeness import missing_spans
@@ -12,6 +13,7 @@ from spangrade.evaluator.derive.cost import estimated_models, own_priced_models,
 from spangrade.evaluator.derive.declared import system_instruction, tool_declarations
 from spangrade.evaluator.derive.duplicates import merge_duplicates
 from spangrade.evaluator.derive.errors import errors, without_copies
+from spangrade.evaluator.derive.evaluations import recorded_scores
 from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
 from spangrade.evaluator.derive.price_overrides import OwnPrice
@@ -31,12 +33,14 @@ def build_session(
     observations: Iterable[Observation],
     logged_state: Iterable[tuple[int, Mapping[str, Any]]] = (),
     prices: Sequence[OwnPrice] = (),
+    logged_scores: Iterable[Evaluation] = (),
 ) -> Session:
     """Return the session that observations record.
 
     `logged_state` are the state variables of session logs, each set of them with its time in nanoseconds.
-    `prices` come before those of `genai-prices`.
+    `prices` come before those of `genai-prices`. `logged_scores` are the scores in session logs.
     """
+    observations = list(observations)
     tree = with_topmost_runs(Tree(without_copies(with_sound_tokens(observations))))
     tree = merge_duplicates(tree)
     groups = turn_groups(tree)
@@ -93,6 +97,7 @@ def build_session(
             UnreadableSpan(*o.unreadable, o.trace_id, o.span_id) for o in tree.ordered if o.unreadable
         ),
         not_understood=len(spans_not_understood(tree)),
+        recorded_scores=recorded_scores(observations, turns, logged_scores),
     )
     return with_unknowns(session)
 
@@ -103,10 +108,11 @@ def session_of(
     observations: Sequence[Observation],
     logged_state: Iterable[tuple[int, Mapping[str, Any]]] = (),
     prices: Sequence[OwnPrice] = (),
+    logged_scores: Iterable[Evaluation] = (),
 ) -> Session:
     """Return the session that observations record or, if that fails, one that records only why."""
     try:
-        return build_session(session_id, session_id_source, observations, logged_state, prices)
+        return build_session(session_id, session_id_source, observations, logged_state, prices, logged_scores)
     except Exception as error:  # noqa: BLE001 (what third-party dialects read, and genai-prices)
         return Session(
             session_id=session_id,

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from spangrade.converters.spans.evaluations import Evaluation, evaluation_of_log
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import session_of
+from spangrade.evaluator.derive.evaluations import with_scores
 from spangrade.evaluator.derive.kept import Packed, packed, unpacked
 from spangrade.evaluator.derive.link_traces import Position, position_of
 from spangrade.evaluator.derive.not_understood import counted
@@ -24,6 +27,7 @@ from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import arrow_rows, to_ipc
 
 State = Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
+NO_SCORES: Mapping[str, Sequence[Evaluation]] = MappingProxyType({})
 
 
 class Place(NamedTuple):
@@ -89,18 +93,21 @@ def compact(portion: Portion, without: Collection[str]) -> Portion:
 
 
 class Complete(NamedTuple):
-    """All that sessions come from: observations by trace, the traces' sessions, and state of session logs."""
+    """All that sessions come from: observations by trace, the traces' sessions, state and scores of logs."""
 
     by_trace: Mapping[str, Packed]
     session_by_trace: Mapping[str, str]
     state: State
     settings: Settings
+    scores: Mapping[str, Sequence[Evaluation]]
 
 
 def portion_of_sessions(complete: Complete) -> Portion:
     """Return what whole sessions come to; without the places of their traces."""
     known = {trace_id: unpacked(content) for trace_id, content in complete.by_trace.items()}
-    built = _built(known, complete.session_by_trace, complete.state, complete.settings)
+    built = _built(
+        known, complete.session_by_trace, complete.state, complete.settings, scores=complete.scores
+    )
     return Portion([], *built, {}, complete.settings)
 
 
@@ -110,6 +117,7 @@ def _built(
     state: State,
     settings: Settings,
     without: Collection[str] = (),
+    scores: Mapping[str, Sequence[Evaluation]] = NO_SCORES,
 ) -> tuple[list[str], dict[str, bytes]]:
     """Return the ids and the rows of the sessions of traces."""
     by_session: dict[str, list[Observation]] = {}
@@ -123,6 +131,7 @@ def _built(
             observations,
             state.get(one, ()),
             settings.prices,
+            scores.get(one, ()),
         )
         for one, observations in by_session.items()
         # A trace without an agent's work (a web server's, a protocol's) is not a session.
@@ -147,10 +156,13 @@ def observed(
     """Return by trace the observations, and the number of records."""
     by_trace: dict[str, list[Observation]] = {}
     by_span: dict[tuple[str, str], list[LogRecord]] = {}
+    scores: dict[str, list[tuple[str | None, Evaluation]]] = {}
     records: Counter[str] = Counter()
     for log in logs:
         if log.trace_id:
             records[log.trace_id] += 1
+            if score := evaluation_of_log(log):
+                scores.setdefault(log.trace_id, []).append((log.span_id, score))
             if log.span_id:
                 by_span.setdefault((log.trace_id, log.span_id), []).append(log)
     attributes, ignored, _ = settings
@@ -165,6 +177,9 @@ def observed(
                 session_ids.setdefault(span.trace_id, {})[span.span_id] = found
     for trace_id, ids_by_span in session_ids.items():
         by_trace[trace_id] = with_session_ids(by_trace[trace_id], ids_by_span)
+    for trace_id, logged in scores.items():
+        if trace_id in by_trace:
+            by_trace[trace_id] = with_scores(by_trace[trace_id], logged)
     for trace_id in records:  # traces of logs alone
         by_trace.setdefault(trace_id, [])
     for trace_id, observations in by_trace.items():

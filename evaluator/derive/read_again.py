@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from spangrade.evaluator.derive.evaluations import session_evaluations
 from spangrade.evaluator.derive.kept import Kept, Packed
 from spangrade.evaluator.derive.portion import Complete, observed
 from spangrade.evaluator.derive.recorded import TraceRange, logged_state, logs_of, spans_of, stored_rows
@@ -52,6 +53,7 @@ def complete_sessions(
         stored = stored_rows(store, to_read)
         by_trace |= observed(spans_of(stored.spans), logs_of(stored.logs), settings)[0]
         session_by_trace = {trace_id: session_id for trace_id, *_, session_id in rows}
-        yield Complete(by_trace, session_by_trace, state, settings)
+        scores = session_evaluations(store, session_ids)
+        yield Complete(by_trace, session_by_trace, state, settings, scores)
         if time.monotonic() >= until_s:
             return

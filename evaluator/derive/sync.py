@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import nanoarrow as na
 
 from spangrade.evaluator.derive.affected import Affected, affected_by
+from spangrade.evaluator.derive.evaluations import delete_scores, save_scores
 from spangrade.evaluator.derive.fingerprint import fingerprint
 from spangrade.evaluator.derive.kept import Kept
 from spangrade.evaluator.derive.portion import (
@@ -194,6 +195,7 @@ def forget(store: Store) -> None:
     """Create the derived tables, empty, and their views, in place of any that are there."""
     with store.transaction():
         store.query("DROP SCHEMA IF EXISTS derived CASCADE")
+        delete_scores(store)
         store.query("CREATE SCHEMA derived")
         for name in ("progress", "read_again", *_OF_TRACES):
             store.query(_sql(name))
@@ -350,12 +352,15 @@ def _insert_sessions(store: Store, portion: Portion, without: Iterable[str] = ()
             query += " ANTI JOIN others USING (session_id)"
             tables["others"] = arrow_column("session_id", others)
         store.query(query, {"batch": batch}, **tables)
+    if "recorded_scores" in portion.rows:
+        save_scores(store, set(portion.session_ids).difference(others))
 
 
 def _replace_sessions(store: Store, session_ids: Sequence[str], portion: Portion) -> None:
     """Write noted sessions anew; those that are not sessions any more are removed."""
     wanted = arrow_column("session_id", session_ids)
     with store.transaction():
+        delete_scores(store, session_ids)
         for table in (*TABLES, "read_again"):
             store.query(
                 f"DELETE FROM derived.{table} WHERE session_id IN (FROM wanted)",  # noqa: S608 (our own names)

@@ -26,6 +26,7 @@ from faults.disk import fill_disk
 from faults.kill import kill_repeatedly
 from faults.kill_commands import kill_commands, kill_deletes
 from faults.outcome import Outcome
+from faults.production_day import play
 from faults.soak import soak
 
 FUZZER = Path(__file__).parents[1] / "evaluator/derive/test_hostile.py"
@@ -42,10 +43,12 @@ class Size(NamedTuple):
     disk_mb: int
     profile: str
     soak_s: float
+    day_sessions: int
+    watch_kills: int
 
 
-FULL = Size(20, 30, 10, 100, 20, 64, "long", 600)
-SHORT = Size(2, 3, 1, 10, 3, 16, "spangrade", 15)
+FULL = Size(20, 30, 10, 100, 20, 64, "long", 600, 2_000, 10)
+SHORT = Size(2, 3, 1, 10, 3, 16, "spangrade", 15, 100, 2)
 
 
 def kill_receiver(folder: Path, kills: int) -> Outcome:
@@ -101,6 +104,7 @@ def steps(size: Size, fuzzed: Callable[[], Outcome]) -> dict[str, Callable[[Path
         faults_by_name["disk"] = lambda folder: fill_disk(folder, size.disk_mb)
     else:
         print("Not run without root: a full disk")
+    faults_by_name["day"] = lambda folder: play(folder, size.day_sessions, size.watch_kills, seed=0)
     faults_by_name["soak"] = lambda folder: soak(folder, size.soak_s)
     faults_by_name["fuzz"] = lambda _: fuzzed()
     return faults_by_name

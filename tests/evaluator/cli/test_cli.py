@@ -135,6 +135,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "cost_configured",
         "tool_declarations",
         "system_instruction",
+        "recorded_scores",
         "assembly_error",
         "grade",
         "external_scores",

@@ -141,7 +141,11 @@ def test_the_views_have_a_row_per_record(store: Store) -> None:
     expected = {name: sum(len(getattr(s, name)) for s in sessions) for name in RECORDS}
     variables = sum(len(s.state_variables or ()) for s in sessions)
     assert counts == expected | {"sessions": len(sessions), "state_variables": variables}
-    assert {name for name, count in counts.items() if not count} == {"unreadable_spans", "requested_calls"}
+    assert {name for name, count in counts.items() if not count} == {
+        "unreadable_spans",
+        "requested_calls",
+        "recorded_scores",
+    }
 
 
 def test_the_page_of_the_views_is_current() -> None:
