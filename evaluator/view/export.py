@@ -36,9 +36,9 @@ class SiteLinks:
         """Return no address: style and script are part of each page."""
         return ""
 
-    def sessions(self, **filters: str) -> str:  # noqa: ARG002
-        """Return the address of the list of sessions."""
-        return f"{self._root}index.html#sessions"
+    def sessions(self, **filters: str) -> str:
+        """Return the address of the list of sessions, which no address filters."""
+        return "" if filters else f"{self._root}index.html#sessions"
 
     def session(self, session_id: str, span_id: str | None = None) -> str:
         """Return the address of a session, or of one of its spans; "" if it has no page."""
@@ -100,7 +100,7 @@ def _write(opened: Opened, folder: Path, run_id: str | None) -> int:
     links = SiteLinks("../", exported)
     for row in rows:
         _write_session(opened, row, run.run_id, links, folder)
-    index = file_html("export_index.html", {"run": run}, SiteLinks("", exported))
+    index = file_html("export_index.html", {**run.page, "summary": run}, SiteLinks("", exported))
     (folder / "index.html").write_text(index, encoding="utf-8")
     return len(rows)
 

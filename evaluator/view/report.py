@@ -34,9 +34,9 @@ class ReportLinks:
         """Return no address: style and script are part of the file."""
         return ""
 
-    def sessions(self, **filters: str) -> str:  # noqa: ARG002
-        """Return the address of the list of sessions."""
-        return "#sessions"
+    def sessions(self, **filters: str) -> str:
+        """Return the address of the list of sessions, which no address filters."""
+        return "" if filters else "#sessions"
 
     def session(self, session_id: str, span_id: str | None = None) -> str:
         """Return the address of a session, or of one of its spans; "" if the file does not have it."""
@@ -108,7 +108,7 @@ def report_html(
             continue
         size += len(body)
         whole.append(WholeSession(row, anchors[session_id], Markup(body)))  # noqa: S704 (rendered)
-    values = {"run": run, "whole": whole, "not_passed": _not_passed(run)}
+    values = {**run.page, "summary": run, "whole": whole, "not_passed": _not_passed(run)}
     return file_html("report.html", values, links)
 
 

@@ -1,15 +1,12 @@
-"""A run in short, as the files show it: its verdicts, its metrics and its sessions."""
+"""A run as files show it: the values of its page, its verdicts and the rows of its sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import NamedTuple
-
-import orjson
+from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
-from spangrade.evaluator.view.queries import rows_of
+from spangrade.evaluator.view.run_page import run_page
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
@@ -34,28 +31,15 @@ class SessionRow(NamedTuple):
     errors: int | None = None
 
 
-class MetricRow(NamedTuple):
-    """A metric over the sessions of a run; mean and percentiles are None without a score."""
-
-    metric: str
-    mean: float | None
-    p50: float | None
-    p95: float | None
-    passed: int
-    failed: int
-    inconclusive: int
-    broken: int
-    threshold: str = ""
-
-
 class RunSummary(NamedTuple):
-    """A run; `rows` are its sessions, the gravest first, and may be fewer than `total`."""
+    """A run; `rows` are its sessions, the gravest first, and may be fewer than `total`.
+
+    `page` are the values of `run_body.html`.
+    """
 
     run_id: str
-    graded_at: datetime
-    dataset: str
+    page: Mapping[str, Any]
     verdicts: Mapping[str, int]
-    metrics: tuple[MetricRow, ...]
     rows: tuple[SessionRow, ...]
     total: int
 
@@ -66,8 +50,7 @@ def run_summary(store: Store, run_id: str | None, most_rows: int) -> RunSummary:
     Raises InputError if there is no such run, or more than one.
     """
     runs = store.query(
-        "SELECT run_id, graded_at, dataset, thresholds FROM runs "
-        "WHERE starts_with(run_id, $run_id) ORDER BY graded_at DESC, run_id LIMIT 2",
+        "SELECT run_id FROM runs WHERE starts_with(run_id, $run_id) ORDER BY graded_at DESC, run_id LIMIT 2",
         {"run_id": run_id or ""},
     )
     if not runs:
@@ -75,28 +58,17 @@ def run_summary(store: Store, run_id: str | None, most_rows: int) -> RunSummary:
         raise InputError(f"{store.path}: {which}: `spangrade grade` makes one")
     if run_id is not None and len(runs) > 1:
         raise InputError(f'"{run_id}" may be {runs[0][0]}, {runs[1][0]} or others: give more of the id')
-    found, graded_at, dataset, thresholds = runs[0]
-    gates = {} if thresholds is None else orjson.loads(thresholds)
+    found = runs[0][0]
     counts = store.query(
         "SELECT verdict, count(*) FROM verdicts WHERE run_id = $run_id AND session_id IS NOT NULL "
         "GROUP BY verdict ORDER BY list_position($order, verdict) NULLS LAST",
         {"run_id": found, "order": _GRAVEST_FIRST},
     )
     ((total,),) = store.query("SELECT count(*) FROM verdicts WHERE run_id = $run_id", {"run_id": found})
-    metrics = rows_of(store, "run_metrics", run=found)
     rows = store.query(
         statement("run_sessions", _PACKAGE),
         {"run_id": found, "gravest_first": _GRAVEST_FIRST, "most": most_rows},
     )
     return RunSummary(
-        found,
-        graded_at,
-        dataset,
-        dict(counts),
-        tuple(
-            MetricRow._make([*(metric[name] for name in _METRIC_COLUMNS), gates.get(metric["metric"], "")])
-            for metric in metrics
-        ),
-        tuple(SessionRow(*row) for row in rows),
-        total,
+        found, run_page(store, found) or {}, dict(counts), tuple(SessionRow(*row) for row in rows), total
     )

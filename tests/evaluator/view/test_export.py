@@ -47,7 +47,7 @@ def test_the_beginning_of_an_id_names_the_run(tmp_path: Path, spangrade: Spangra
     done = spangrade("view", "--db", database.path, "--export", tmp_path / "one", "--run", first.run_id[:12])
     assert done.code == 0
     index = parsed((tmp_path / "one" / "index.html").read_text(encoding="utf-8"))
-    assert text(find(index, id="run-title")) == f"Run {first.run_id[:8]}"
+    assert text(next(one for one in elements(index) if name(one) == "h1")) == f"Run {first.run_id[:12]}"
     assert "4 passed" in text(find(index, id="run"))
     assert spangrade("view", "--db", database.path, "--export", tmp_path / "latest").code == 0
     latest = parsed((tmp_path / "latest" / "index.html").read_text(encoding="utf-8"))
