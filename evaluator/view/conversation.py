@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from spangrade.evaluator.metrics.matching import json_equal
@@ -76,8 +77,10 @@ class Conversation(NamedTuple):
 
 
 class _Timed(NamedTuple):
+    """When an item started, and what makes it: most of a long turn's are not shown."""
+
     start_ns: int
-    item: Item
+    make: Callable[[], Item]
 
 
 def conversation(
@@ -95,20 +98,19 @@ def conversation(
     made = session_items(session)
     origin_ns = origin_of(session)
     timed: dict[int | None, list[_Timed]] = {}
-    for turn, start_ns, item in _own(session, changes, origin_ns, longest):
-        timed.setdefault(turn, []).append(_Timed(start_ns, item))
+    for turn, start_ns, make in _own(session, changes, origin_ns, longest):
+        timed.setdefault(turn, []).append(_Timed(start_ns, make))
 
-    def in_order(turn: int | None, started: Iterable[Started]) -> list[Item]:
-        all_items = [_Timed(one.start_ns, _item(one, origin_ns, longest)) for one in started]
-        all_items += timed.pop(turn, ())
-        return [one.item for one in sorted(all_items, key=lambda one: one.start_ns)]
+    def in_order(turn: int | None, started: Iterable[Started]) -> list[_Timed]:
+        listed = [_Timed(one.start_ns, partial(_item, one, origin_ns, longest)) for one in started]
+        return sorted([*listed, *timed.pop(turn, ())], key=lambda one: one.start_ns)
 
     turns = []
     for of_turn in made.turns:
         items = in_order(of_turn.turn.turn, of_turn.items)
         turns.append(_turn(of_turn, items, skip, most_items, origin_ns, longest))
-    outside = in_order(None, made.outside)
-    return Conversation(tuple(turns), tuple(outside), _problems(made.errors))
+    outside = tuple(one.make() for one in in_order(None, made.outside)[:most_items])
+    return Conversation(tuple(turns), outside, _problems(made.errors))
 
 
 def origin_of(session: Session) -> int:
@@ -120,14 +122,14 @@ def origin_of(session: Session) -> int:
 
 def _turn(
     of_turn: TurnItems,
-    items: Sequence[Item],
+    items: Sequence[_Timed],
     skip: int,
     most_items: int,
     origin_ns: int,
     longest: int,
 ) -> TurnView:
     turn = of_turn.turn
-    shown = tuple(items[skip : skip + most_items])
+    shown = tuple(one.make() for one in items[skip : skip + most_items])
     return TurnView(
         turn.turn,
         _offset(turn.start_ns, origin_ns),
@@ -143,10 +145,10 @@ def _turn(
 
 def _own(
     session: Session, changes: Sequence[StateChange], origin_ns: int, longest: int
-) -> Iterable[tuple[int | None, int, Item]]:
+) -> Iterable[tuple[int | None, int, Callable[[], Item]]]:
     """Yield the requested calls and the changes of state, each with its turn and time."""
     for call in session.requested_calls:
-        yield call.turn, call.start_ns, _requested(call, origin_ns, longest)
+        yield call.turn, call.start_ns, partial(_requested, call, origin_ns, longest)
     state: dict[str, tuple[Any, Text]] = {}
     for number, change in enumerate(changes):
         variables = []
@@ -157,14 +159,18 @@ def _own(
                 variables.append(Variable(name, None if before is None else before[1], after))
                 state[name] = value, after
         if variables:
-            item = Item(
-                "state",
-                ", ".join(variable.name for variable in variables),
-                _offset(change.time_ns, origin_ns),
-                change.span_id,
-                variables=tuple(variables),
-            )
-            yield _turn_at(session.turns, change.time_ns), change.time_ns, item
+            make = partial(_state, change, tuple(variables), origin_ns)
+            yield _turn_at(session.turns, change.time_ns), change.time_ns, make
+
+
+def _state(change: StateChange, variables: tuple[Variable, ...], origin_ns: int) -> Item:
+    return Item(
+        "state",
+        ", ".join(variable.name for variable in variables),
+        _offset(change.time_ns, origin_ns),
+        change.span_id,
+        variables=variables,
+    )
 
 
 def _turn_at(turns: Sequence[Turn], time_ns: int) -> int | None:

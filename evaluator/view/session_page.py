@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from spangrade.evaluator.maintenance.lint import Finding
+from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.session import Session
@@ -18,6 +18,9 @@ from spangrade.evaluator.view.session_source import (
     SessionSource,
     session_source,
     span_record,
+    spans_of_session,
+    state_changes,
+    stored_session,
 )
 from spangrade.evaluator.view.texts import CHUNK, LONGEST, Limits, Place, Text, chunk, text
 from spangrade.evaluator.view.waterfall import Waterfall, waterfall
@@ -68,15 +71,15 @@ class Golden(NamedTuple):
 class SessionPage(NamedTuple):
     """What the page of a session shows.
 
-    `waterfall` is None where it is loaded on demand, `alignment` where there is nothing to compare with.
-    `tables` are the names of the derived tables with their number of rows, `records` the tables themselves
-    where they are not loaded on demand.
+    `waterfall` and `findings` are None where they are loaded on demand, `alignment` where there is nothing to
+    compare with. `tables` are the names of the derived tables with their number of rows, `records` the tables
+    themselves where they are not loaded on demand.
     """
 
     session: Session
     grade: GradeOfRun | None
     outcomes: tuple[Outcome, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] | None
     conversation: Conversation
     waterfall: Waterfall | None
     spans: int
@@ -89,7 +92,7 @@ class SessionPage(NamedTuple):
 def page_of(source: SessionSource, limits: Limits = Limits()) -> SessionPage:  # noqa: B008 (a value)
     """Return the page of a session. Of a large one the server loads turns and spans on demand."""
     session, grade = source.session, source.grade
-    later = limits.on_demand and source.agent_spans is None
+    later = source.state_changes is None
     evidence = frozenset(span for score in (grade.scores if grade else ()) for span in score.evidence)
     tables = tuple(table_names(session))
     return SessionPage(
@@ -103,14 +106,10 @@ def page_of(source: SessionSource, limits: Limits = Limits()) -> SessionPage:  #
             longest=limits.longest,
             most_items=0 if later else limits.items,
         ),
-        None
-        if later
-        else waterfall(
-            session, source.spans, source.agent_spans or (), most_bars=limits.bars, always=evidence
-        ),
-        len(source.spans),
+        None if later else waterfall(session, source.spans, most_bars=limits.bars, always=evidence),
+        source.span_count,
         None if source.question is None else alignment(session, source.question),
-        golden(session, longest=CHUNK),
+        Golden(loaded=False) if later else golden(session),
         tables,
         () if limits.on_demand else tuple(_tables(session, tables, limits)),
     )
@@ -176,9 +175,9 @@ def session_part(
 ) -> tuple[str, dict[str, Any]] | None:
     """Return the template and the values of a part of a session that is loaded on demand.
 
-    The parts are `text` (more of a long value), `turn` (more of its items), `waterfall`, `span` (all that is
-    stored of it), `attribute` (more of one), `table` (derived records) and `golden`. None if there is no such
-    part.
+    The parts are `text` (more of a long value), `turn` (more of its items), `waterfall`, `findings`, `span`
+    (all that is stored of it), `attribute` (more of one), `table` (derived records) and `golden`. None if
+    there is no such part.
     """
     make = _PARTS.get(name)
     return None if make is None else make(store, session_id, values)
@@ -186,13 +185,11 @@ def session_part(
 
 def _text(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
     place = Place(values.get("table", ""), _number(values, "number"), values.get("field", ""))
-    source = session_source(store, session_id, whole=place.table == "state")
     try:
         if place.table == "state":
-            changes = source.state_changes or ()
-            value = changes[place.number].variables[place.field]
+            value = state_changes(store, session_id)[place.number].variables[place.field]
         else:
-            value = value_at(source.session, place)
+            value = value_at(stored_session(store, session_id), place)
     except (KeyError, IndexError):
         return None
     more = chunk(value, place, _number(values, "offset"))
@@ -200,9 +197,9 @@ def _text(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str
 
 
 def _turn(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    source = session_source(store, session_id, whole=True)
+    session, changes = stored_session(store, session_id), state_changes(store, session_id)
     number, skip = _number(values, "number"), _number(values, "skip")
-    made = conversation(source.session, source.state_changes or (), skip=skip)
+    made = conversation(session, changes, skip=skip)
     turn = next((turn for turn in made.turns if turn.number == number), None)
     if turn is None:
         return None
@@ -210,11 +207,15 @@ def _turn(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str
 
 
 def _waterfall(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    source = session_source(store, session_id, whole=True)
+    session, spans = stored_session(store, session_id), spans_of_session(store, session_id)
     skip = _number(values, "skip")
-    shown = waterfall(source.session, source.spans, source.agent_spans or (), skip=skip)
+    shown = waterfall(session, spans, skip=skip)
     template = "part_bars.html" if skip else "part_waterfall.html"
-    return template, {"waterfall": shown, "session_id": session_id, "spans": len(source.spans)}
+    return template, {"waterfall": shown, "session_id": session_id, "spans": len(spans)}
+
+
+def _findings(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:  # noqa: ARG001
+    return "part_findings.html", {"findings": tuple(lint(store, session_id))}
 
 
 class SpanField(NamedTuple):
@@ -256,13 +257,13 @@ def _attribute(store: Store, session_id: str, values: Mapping[str, str]) -> tupl
 
 
 def _table(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    session = session_source(store, session_id).session
+    session = stored_session(store, session_id)
     table = record_table(session, values.get("table", ""), _number(values, "skip"))
     return None if table is None else ("part_table.html", {"table": table, "session_id": session_id})
 
 
 def _golden(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:  # noqa: ARG001
-    session = session_source(store, session_id).session
+    session = stored_session(store, session_id)
     return "part_golden.html", {"golden": golden(session, longest=2**63), "session_id": session_id}
 
 
@@ -276,6 +277,7 @@ _PARTS = {
     "text": _text,
     "turn": _turn,
     "waterfall": _waterfall,
+    "findings": _findings,
     "span": _span,
     "attribute": _attribute,
     "table": _table,

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.derive.recorded import (
@@ -27,11 +26,10 @@ from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
-# Spans from which on a page does not read all attributes to open: 20,000 take a second.
+# Spans and logs from which on a page opens without its spans: reading 20,000 with their attributes takes 1 s.
 LARGE = 2_000
 
 _PACKAGE = "spangrade.evaluator.view"
-_RUNS = frozenset({"turn", "workflow", "agent"})
 
 
 class SpanRow(NamedTuple):
@@ -84,37 +82,47 @@ class GradeOfRun(NamedTuple):
 class SessionSource(NamedTuple):
     """A session, its spans, what a run found of it, and what its recording lacks.
 
-    `agent_spans` are the (trace id, span id) of the runs of agents. They and `state_changes` are None where
-    they are not read (a large session), and the page then loads them on demand.
+    Of a large session `spans` are empty, and `state_changes` and `findings` None: its page loads them on
+    demand. `span_count` is the number of its spans.
     """
 
     session: Session
     spans: tuple[SpanRow, ...] = ()
-    agent_spans: frozenset[tuple[str, str]] | None = frozenset()
+    span_count: int = 0
     state_changes: tuple[StateChange, ...] | None = ()
     grade: GradeOfRun | None = None
     question: GoldenQuestion | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] | None = ()
 
 
-def session_source(
-    store: Store, session_id: str, run_id: str | None = None, *, whole: bool = False
-) -> SessionSource:
+def session_source(store: Store, session_id: str, run_id: str | None = None) -> SessionSource:
     """Return what the page of a session needs: with the grade of a run, else of the latest one.
 
-    A large session is read with the attributes of its spans only if `whole`. Raises InputError if there is no
-    such session.
+    Raises InputError if there is no such session.
     """
+    session = stored_session(store, session_id)
     grade = grade_of(store, session_id, run_id)
     question = None
     if grade is not None and grade.question_id is not None:
         question = stored_question(store, grade.run_id, grade.question_id)
+    ((count,),) = store.query(
+        "SELECT coalesce(sum(records), 0)::BIGINT FROM derived.traces WHERE session_id = $session_id",
+        {"session_id": session_id},
+    )
+    if count > LARGE:
+        return SessionSource(session, (), count, None, grade, question, None)
     spans = spans_of_session(store, session_id)
-    agents, changes = _observed(store, session_id) if whole or len(spans) <= LARGE else (None, None)
+    changes = state_changes(store, session_id)
+    findings = tuple(lint(store, session_id))
+    return SessionSource(session, spans, len(spans), changes, grade, question, findings)
+
+
+def stored_session(store: Store, session_id: str) -> Session:
+    """Return a session. Raises InputError if there is no such session."""
     session = next(load(store, session_id), None)
     if session is None:
         raise InputError(f"{store.path}: no session {session_id!r}: it may have been deleted")
-    return SessionSource(session, spans, agents, changes, grade, question, tuple(lint(store, session_id)))
+    return session
 
 
 def spans_of_session(store: Store, session_id: str) -> tuple[SpanRow, ...]:
@@ -167,24 +175,21 @@ def _traces(store: Store, session_id: str) -> list[TraceRange]:
     return [TraceRange(*row) for row in rows]
 
 
-def _observed(store: Store, session_id: str) -> tuple[frozenset[tuple[str, str]], tuple[StateChange, ...]]:
-    """Return the spans of the agents' runs, and the changes of state in their order."""
+def state_changes(store: Store, session_id: str) -> tuple[StateChange, ...]:
+    """Return the changes of a session's state in their order. It takes 70 µs per span."""
     stored = stored_rows(store, _traces(store, session_id))
     logs: dict[tuple[str, str], list[Any]] = {}
     for record in logs_of(stored.logs):
         logs.setdefault((record.trace_id or "", record.span_id or ""), []).append(record)
-    observations: list[Observation] = []
-    for batch in spans_of(stored.spans):
-        observations += observe(batch, logs)
     changes = [
         StateChange(time_ns, variables, o.trace_id, o.span_id or None)
-        for o in observations
+        for batch in spans_of(stored.spans)
+        for o in observe(batch, logs)
         for time_ns, variables in o.state
     ]
     logged = logged_state(store, [session_id]).get(session_id, [])
     changes += [StateChange(time_ns, variables) for time_ns, variables in logged]
-    agents = frozenset((o.trace_id, o.span_id) for o in observations if o.kind in _RUNS)
-    return agents, tuple(sorted(changes, key=lambda change: change.time_ns))
+    return tuple(sorted(changes, key=lambda change: change.time_ns))
 
 
 _JSON_COLUMNS = frozenset({"attributes", "events", "links", "resource"})

@@ -11,10 +11,17 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from spangrade.evaluator.maintenance.lint import lint
 from spangrade.evaluator.view.links import Links
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.session_page import SpanField, page_of, span_fields
-from spangrade.evaluator.view.session_source import SessionSource, session_source, span_records
+from spangrade.evaluator.view.session_source import (
+    SessionSource,
+    session_source,
+    span_records,
+    spans_of_session,
+    state_changes,
+)
 from spangrade.evaluator.view.texts import Limits
 from spangrade.tracer.store import Store
 
@@ -65,7 +72,13 @@ def read_session(opened: Opened, session_id: str, run_id: str) -> ReadSession:
     """Return a session with the grade of a run. Raises InputError if there is no such session."""
     with opened() as store:
         source = session_source(store, session_id, run_id)
-        small = len(source.spans) <= _RAW_SPANS
+        if source.state_changes is None:  # nothing is loaded on demand
+            source = source._replace(
+                spans=spans_of_session(store, session_id),
+                state_changes=state_changes(store, session_id),
+                findings=tuple(lint(store, session_id)),
+            )
+        small = source.span_count <= _RAW_SPANS
         records = list(span_records(store, session_id)) if small else []
     return ReadSession(source, {record["span_id"]: span_fields(record, _RAW_LONGEST) for record in records})
 

@@ -64,16 +64,18 @@ class Waterfall(NamedTuple):
 def waterfall(
     session: Session,
     spans: Sequence[SpanRow],
-    agent_spans: Collection[Node] = (),
     *,
     skip: int = 0,
     most_bars: int = Limits().bars,
     always: Collection[str] = (),
 ) -> Waterfall:
-    """Return the bars of a session's spans: `most_bars` from `skip` on, and always some (span ids)."""
+    """Return the bars of a session's spans: `most_bars` from `skip` on, and always some (span ids).
+
+    Agents are the spans of the trajectory, and those with their names: an agent that goes on is no new step.
+    """
     ordered, parents = _in_tree_order(spans)
     axis = _Axis(spans, origin_of(session))
-    kinds, calls = _kinds(session, agent_spans)
+    kinds, calls = _kinds(session, spans)
     critical = critical_path(ordered, parents)
     failed = _failed(session)
     depths: dict[Node, int] = {}
@@ -118,13 +120,10 @@ def _failed(session: Session) -> Collection[Node]:
     }
 
 
-def _kinds(
-    session: Session, agent_spans: Collection[Node]
-) -> tuple[Mapping[Node, Kind], Mapping[Node, LLMCall]]:
-    kinds: dict[Node, Kind] = dict.fromkeys(agent_spans, "agent")
-    for step in session.trajectory:
-        if step.kind == "agent" and step.span_id is not None:
-            kinds[step.trace_id, step.span_id] = "agent"
+def _kinds(session: Session, spans: Iterable[SpanRow]) -> tuple[Mapping[Node, Kind], Mapping[Node, LLMCall]]:
+    steps = {(step.trace_id, step.span_id) for step in session.trajectory if step.kind == "agent"}
+    names = {span.name for span in spans if (span.trace_id, span.span_id) in steps}
+    kinds: dict[Node, Kind] = {(span.trace_id, span.span_id): "agent" for span in spans if span.name in names}
     calls = {(call.trace_id, call.span_id): call for call in session.llm_calls}
     kinds.update(dict.fromkeys(calls, "model"))
     for tool in session.tool_interactions:

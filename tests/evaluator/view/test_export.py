@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from command_line import Spangrade
-from hostile_session import golden, store_session
+from hard_sessions import golden, store_session
 from pages import dangers, elements, find, find_all, name, parsed, text
 from paths import SAMPLE
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hostile_session import ATTACK, SESSION_ID, golden, store_session
+from hard_sessions import ATTACK, SESSION_ID, golden, store_session
 from pages import dangers, elements, find, find_all, name, parsed, text
 from paths import SAMPLE
 

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 from command_line import Spangrade
-from hostile_session import ATTACK, SESSION_ID, golden, store_session
+from hard_sessions import ATTACK, SESSION_ID, golden, large_spans, store_session
 from pages import dangers, elements, find, find_all, name, parsed, parsed_part, text
 from paths import SAMPLE
 from recordings import NAMES, paths
@@ -22,7 +22,6 @@ from spangrade.evaluator.view.rendering import render
 from spangrade.evaluator.view.session_page import session_page, session_part
 from spangrade.evaluator.view.texts import CHUNK, LONGEST
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
 UNKNOWN = object()
@@ -215,36 +214,6 @@ def test_a_reason_leads_to_the_spans_that_are_its_evidence(tmp_path: Path) -> No
 def test_a_part_that_does_not_exist_is_none(hostile: Path, name_: str, values: dict[str, str]) -> None:
     with Store.open(hostile, read_only=True) as store:
         assert session_part(store, SESSION_ID, name_, values) is None
-
-
-def large_spans(number: int, message: str = "hello") -> Iterator[Span]:
-    """Yield the spans of one turn with so many tool calls."""
-    trace_id, common = "e" * 32, {"gen_ai.conversation.id": "large", "gen_ai.agent.name": "shop"}
-    top = f"{1:016x}"
-    messages = json.dumps([{"role": "user", "parts": [{"type": "text", "content": message}]}])
-    chat = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.request.model": "gpt-4o",
-        "gen_ai.input.messages": messages,
-    }
-    yield Span(
-        trace_id, top, None, "invoke_agent shop", "INTERNAL", 0, (number + 3) * 10**6,
-        attributes={**common, "gen_ai.operation.name": "invoke_agent"},
-    )  # fmt: skip
-    yield Span(trace_id, f"{2:016x}", top, "chat", "CLIENT", 1, 10**6, attributes={**common, **chat})
-    for index in range(3, number + 1):
-        tool = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": f"tool_{index % 7}",
-            "gen_ai.tool.call.id": f"c{index}",
-            "gen_ai.tool.call.arguments": json.dumps({"index": index}),
-            "gen_ai.tool.call.result": '"done"',
-        }
-        start_ns = index * 10**6
-        yield Span(
-            trace_id, f"{index:016x}", top, "execute_tool", "INTERNAL", start_ns, start_ns + 10**6,
-            attributes={**common, **tool},
-        )  # fmt: skip
 
 
 def test_a_large_session_opens_without_its_spans_and_loads_them_in_portions(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""A session in which every recorded field is hostile to a page, and a golden question like it."""
+"""Sessions that are hard on a page: one in which every recorded field is hostile, and large ones."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,33 @@ def store_session(db: Path) -> None:
     """Write the session to a database."""
     with Store.open(db) as store:
         store.add(spans())
+
+
+def large_spans(number: int, message: str = "hello") -> Iterator[Span]:
+    """Yield the spans of one turn with so many tool calls."""
+    trace_id, common = "e" * 32, {"gen_ai.conversation.id": "large", "gen_ai.agent.name": "shop"}
+    top = f"{1:016x}"
+    messages = json.dumps([{"role": "user", "parts": [{"type": "text", "content": message}]}])
+    chat = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.input.messages": messages,
+    }
+    yield Span(
+        trace_id, top, None, "invoke_agent shop", "INTERNAL", 0, (number + 3) * 10**6,
+        attributes={**common, "gen_ai.operation.name": "invoke_agent"},
+    )  # fmt: skip
+    yield Span(trace_id, f"{2:016x}", top, "chat", "CLIENT", 1, 10**6, attributes={**common, **chat})
+    for index in range(3, number + 1):
+        tool = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": f"tool_{index % 7}",
+            "gen_ai.tool.call.id": f"c{index}",
+            "gen_ai.tool.call.arguments": json.dumps({"index": index}),
+            "gen_ai.tool.call.result": '"done"',
+        }
+        start_ns = index * 10**6
+        yield Span(
+            trace_id, f"{index:016x}", top, "execute_tool", "INTERNAL", start_ns, start_ns + 10**6,
+            attributes={**common, **tool},
+        )  # fmt: skip

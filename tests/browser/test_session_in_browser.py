@@ -1,0 +1,134 @@
+"""A session in a real browser: evidence, zoom, what is loaded on demand, and sessions of any size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright", reason="needs the group `browser`")
+from axe import serious_findings
+from hard_sessions import SESSION_ID, golden, large_spans, store_session
+from playwright.sync_api import Page, expect
+from serving import Served, serving
+
+import spangrade
+from spangrade.evaluator.view.links import url_part
+from spangrade.tracer.store import Store
+
+ID = "conversation-3"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    from paths import SAMPLE
+
+    db = tmp_path_factory.mktemp("session") / "sample.duckdb"
+    spangrade.open(db).grade(SAMPLE, metrics="trajectory_single_tool_use:apply_discount")
+    with serving(db) as one:
+        yield one
+
+
+def test_a_click_on_a_reason_leads_to_the_spans_that_are_its_evidence(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/session/{ID}")
+    link = page.locator("[data-metric='trajectory_single_tool_use:apply_discount'] a.evidence")
+    spans = (link.get_attribute("data-spans") or "").split()
+    link.click()
+    assert page.url.endswith(f"#span-{spans[0]}")
+    row = page.locator(f"#span-{spans[0]}")
+    expect(row).to_be_in_viewport()
+    expect(row).to_be_focused()
+    lit = page.locator(".lit").evaluate_all("all => [...new Set(all.map(one => one.dataset.span))].sort()")
+    assert lit == sorted(spans)
+
+
+def test_an_address_with_a_span_opens_at_the_span(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/session/{ID}")
+    last = page.locator("tr.bar.tool").last.get_attribute("id")
+    page.goto("about:blank")
+    page.goto(f"{served.url}/session/{ID}#{last}")
+    expect(page.locator(f"#{last}")).to_be_in_viewport()
+
+
+def test_attributes_and_tables_are_loaded_on_demand(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/session/{ID}")
+    expect(page.locator("#span-detail")).to_be_empty()
+    page.locator("tr.bar.tool button.name").first.click()
+    expect(page.locator("#span-detail")).to_contain_text("attributes.gen_ai.tool.name")
+    page.locator("details.loaded summary", has_text="llm_calls").click()
+    expect(page.locator("table[data-table='llm_calls'] tbody tr")).to_have_count(6)
+
+
+def test_the_waterfall_zooms_by_button_and_by_double_click(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/session/{ID}")
+    box = page.locator("svg.time").first
+    assert box.get_attribute("viewBox") == "0 0 1000 10"
+    page.get_by_role("button", name="Zoom in").click()
+    assert box.get_attribute("viewBox") == "250 0 500 10"
+    page.get_by_role("button", name="Later").click()
+    assert box.get_attribute("viewBox") == "500 0 500 10"
+    page.get_by_role("button", name="All").click()
+    assert box.get_attribute("viewBox") == "0 0 1000 10"
+    page.locator("tr.bar.tool svg.time").first.dblclick()
+    assert box.get_attribute("viewBox") != "0 0 1000 10"
+
+
+def test_the_golden_question_is_copied(page: Page, served: Served) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{served.url}/session/{ID}")
+    page.get_by_role("button", name="Copy the golden question").click()
+    expect(page.locator("#status")).to_have_text("Copied")
+    assert json.loads(page.evaluate("navigator.clipboard.readText()"))["id"] == "discount_beyond_policy"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(page: Page, served: Served, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(f"{served.url}/session/{ID}")
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    page.wait_for_load_state("networkidle")
+    assert serious_findings(page) == []
+
+
+def test_it_fits_a_narrow_window(page: Page, served: Served) -> None:
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto(f"{served.url}/session/{ID}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_nothing_that_was_recorded_runs(page: Page, tmp_path: Path) -> None:
+    store_session(tmp_path / "s.duckdb")
+    (tmp_path / "golden.json").write_text(json.dumps(golden()), encoding="utf-8")
+    spangrade.open(tmp_path / "s.duckdb").grade(tmp_path / "golden.json")
+    with serving(tmp_path / "s.duckdb") as served:
+        page.goto(f"{served.url}/session/{url_part(SESSION_ID)}")
+        for summary in page.locator("details:not([open]) > summary").all():
+            if summary.is_visible():
+                summary.click()
+        page.locator("tr.bar button.name").first.click()
+        expect(page.locator("#span-detail")).to_contain_text("attributes.")
+        page.locator("body").hover()
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("window.attacked") is None
+        assert page.locator("main script, main iframe, main img, main form").count() == 0
+
+
+def test_a_session_of_20_000_spans_opens_and_stays_usable(page: Page, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(large_spans(20_000, "word " * 1_000_000))
+    spangrade.open(tmp_path / "s.duckdb").derive()
+    with serving(tmp_path / "s.duckdb") as served:
+        page.goto(f"{served.url}/session/large")
+        expect(page.locator("h1")).to_contain_text("large")
+        expect(page.locator("tr.bar")).to_have_count(500, timeout=30_000)
+        page.get_by_role("button", name="more characters").first.click()
+        expect(page.locator(".message.user pre")).to_have_count(2, timeout=30_000)
+        page.locator(".hidden-items button").click()
+        expect(page.locator("li.item")).to_have_count(200, timeout=30_000)
+        page.locator("tr.rest button").click()
+        expect(page.locator("tr.bar")).to_have_count(1_000, timeout=30_000)
+        page.goto(f"{served.url}/session/large#span-{15_000:016x}")
+        page.reload()
+        expect(page.locator("#span-detail")).to_contain_text("15000", timeout=30_000)
