@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.sync import forget
 from spangrade.tracer.store import Store
 
@@ -26,12 +27,9 @@ SELECT
     nullif((hash(i, 4) % 100000)::DOUBLE / 1e6, 0) AS cost_usd,
     nullif((hash(i, 5) % 600)::DOUBLE / 10, 0) AS total_s,
     (hash(i, 6) % 20 = 0)::BIGINT AS errors,
-    0 AS missing_spans,
     false AS sampled,
     '1.' || (hash(i, 7) % 5)::VARCHAR AS agent_version,
-    0 AS unreadable_spans,
-    0 AS not_understood,
-    0 AS requested_calls
+    $zeros
 FROM range($n) AS numbers(i)
 """
 _TURNS = """
@@ -117,12 +115,22 @@ FROM verdicts JOIN derived.sessions USING (session_id),
 """
 
 
+def _sessions() -> str:
+    """Return the statement that fills the sessions: counts that it does not name are 0."""
+    zeros = [
+        f"0 AS {column.name}"
+        for column in SESSIONS.columns
+        if not column.nullable and f" AS {column.name}" not in _SESSIONS
+    ]
+    return _SESSIONS.replace("$zeros", ", ".join(zeros))
+
+
 def write_sessions(db: Path, number: int) -> None:
     """Fill a new database with sessions, their turns, calls and errors, and two runs."""
     with Store.open(db) as store:
         forget(store)
         with store.transaction():
-            for statement in (_SESSIONS, _TURNS, _TOOLS):
+            for statement in (_sessions(), _TURNS, _TOOLS):
                 store.query(statement, {"n": number})
             for statement in (_ERRORS, _RUNS, _VERDICTS, _SCORES):
                 store.query(statement)
