@@ -95,18 +95,22 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     *,
     on_problem: Callable[[Problem], None] = log_problem,
     on_progress: Callable[[str], None] | None = None,
+    on_share: Callable[[float], None] | None = None,
 ) -> Database:
     """Return the database at a path, without one that of $SPANGRADE_DB, else of the settings.
 
     Nothing is opened yet, and the file is created by the first import or grade. `on_problem` is called with
     each part of an input that cannot be used or is odd; by default a warning is logged. `on_progress` is
-    called with the name of each step that may take a while. The prices and ignored scopes of the settings
-    apply (docs/configuration.md); raises InputError if these cannot be used.
+    called with the name of each step that may take a while, `on_share` with the share of it that is done,
+    from 0 to 1, where that is known. The prices and ignored scopes of the settings apply
+    (docs/configuration.md); raises InputError if these cannot be used.
     """
     settings = load_settings().settings
     callbacks = Callbacks(on_problem, configured=Configured.of(settings))
     if on_progress is not None:
         callbacks = callbacks._replace(on_progress=on_progress)
+    if on_share is not None:
+        callbacks = callbacks._replace(on_share=on_share)
     return Database(Path(settings.database if path is None else path), callbacks)
 
 
@@ -161,7 +165,7 @@ class Database(GradeMethods, RunMethods, ScoreMethods, WatchMethods):
         if not self.path.exists():
             raise StoreError(f"{self.path}: no such database: import spans first")
         self._callbacks.on_progress("deriving sessions")
-        return pipeline.derive(self.path, again=all, workers=workers, configured=self._callbacks.configured)
+        return pipeline.derive(self.path, again=all, workers=workers, callbacks=self._callbacks)
 
     def sessions(self, *, failed: bool = False) -> Iterator[Session]:
         """Yield the sessions in the order in which they were derived, read in batches.

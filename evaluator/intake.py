@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -23,11 +24,11 @@ from spangrade.evaluator.derive.settings import (
     apply,
     settings_of,
 )
-from spangrade.evaluator.derive.sync import derive_new, noted
-from spangrade.evaluator.parts import ReadPart, grouped, part_groups, read_parts, read_parts_at_once
+from spangrade.evaluator.derive.sync import derive_new, noted, stale
+from spangrade.evaluator.parts import Job, ReadPart, grouped, part_groups, read_parts, read_parts_at_once
 from spangrade.evaluator.session_list import count_sessions
 from spangrade.evaluator.windows import OpenStore, derive_in_windows
-from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
+from spangrade.evaluator.workers import InOrder, default_workers, few_collections, workers_in_order
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
@@ -48,15 +49,21 @@ def _ignore(step: str) -> None:
     pass
 
 
+def _ignore_share(share: float) -> None:
+    pass
+
+
 class Callbacks(NamedTuple):
     """What is called with input that cannot be used, and with the name of a step that begins.
 
-    `configured` are the project's settings, which are applied before sessions are derived.
+    `on_share` is called with the share of the step that is done, from 0 to 1, where it is known. `configured`
+    are the project's settings, which are applied before sessions are derived.
     """
 
     on_problem: Callable[[Problem], None] = log_problem
     on_progress: Callable[[str], None] = _ignore
     configured: Configured = NOT_CONFIGURED
+    on_share: Callable[[float], None] = _ignore_share
 
 
 DEFAULT = Callbacks()
@@ -67,7 +74,8 @@ class Intake:
     """What importing files comes to: the traces in them, the rows added, and what could not be read.
 
     `settings` are those of the database, `noted` its sessions that are derived again at the end: parts that
-    are read before it is open use none. `kept` is what is known of those sessions.
+    are read before it is open use none. `kept` is what is known of those sessions. `in_order` gives work to
+    the processes that `workers` ends.
     """
 
     traces: set[str] = field(default_factory=set)
@@ -77,6 +85,8 @@ class Intake:
     settings: Settings = NO_SETTINGS
     noted: frozenset[str] = frozenset()
     kept: Kept = field(default_factory=Kept)
+    in_order: InOrder = map
+    workers: ExitStack = field(default_factory=ExitStack)
 
     def count(self, part: ReadPart, on_problem: Callable[[Problem], None]) -> None:
         """Count what a part comes to, and report its problems."""
@@ -92,10 +102,10 @@ class Intake:
         return bool(self.records_lost or self.files_lost)
 
 
-def check_files(paths: Iterable[Path], callbacks: Callbacks = DEFAULT) -> None:
+def check_files(paths: Sequence[Path], callbacks: Callbacks = DEFAULT) -> None:
     """Read files and keep nothing. Raises InputError if anything in them cannot be read."""
     intake = Intake()
-    for _ in _parts_read(intake, paths, callbacks, workers=1):
+    for _ in _parts_read(intake, paths, callbacks):
         pass
     if intake.incomplete:
         raise InputError("nothing imported: --strict, and not everything could be read")
@@ -110,61 +120,82 @@ def start_import(
     read and the database does not exist: it is not created then.
     """
     callbacks.on_progress("importing")
-    intake = Intake()
-    parts = _parts_read(intake, paths, callbacks, workers or default_workers(_spans_in(paths)))
-    if db.exists():
-        return intake, parts
+    with ExitStack() as stack:
+        pool = workers_in_order(workers or default_workers(_spans_in(paths)))
+        intake = Intake(in_order=stack.enter_context(pool))
+        parts = _parts_read(intake, paths, callbacks)
+        skipped = [] if db.exists() else _until_rows(parts)
+        if skipped and not skipped[-1].rows and intake.incomplete:
+            raise InputError(f"{db}: not created, because nothing could be imported")
+        intake.workers = stack.pop_all()
+    return intake, chain(skipped, parts)
+
+
+def _until_rows(parts: Iterator[ReadPart]) -> list[ReadPart]:
+    """Return the parts up to the first with a row."""
     skipped = []
     for part in parts:
         skipped.append(part)
         if part.rows:
             break
-    else:
-        if intake.incomplete:
-            raise InputError(f"{db}: not created, because nothing could be imported")
-    return intake, chain(skipped, parts)
+    return skipped
 
 
 def _spans_in(paths: Iterable[Path]) -> float:
     """Return about how many spans files hold, by their size."""
-    size = 0.0
-    for path in paths:
-        with suppress(OSError):
-            size += path.stat().st_size * (8 if path.suffix == ".gz" else 1)
-    return size / _SPAN_BYTES
+    return sum(_size(path) * (8 if path.suffix == ".gz" else 1) for path in paths) / _SPAN_BYTES
 
 
-def _parts_read(
-    intake: Intake, paths: Iterable[Path], callbacks: Callbacks, workers: int
-) -> Iterator[ReadPart]:
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
+def _parts_read(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> Iterator[ReadPart]:
     """Yield what is read of files, in order; what cannot be read is reported and counted."""
-    jobs = ((group, intake.settings, intake.noted) for group in part_groups(paths))
-    with workers_in_order(workers) as in_order:
-        for parts in in_order(read_parts if workers == 1 else read_parts_at_once, jobs):
-            for part in parts:
-                intake.count(part, callbacks.on_problem)
-                yield part
+    sizes: deque[int] = deque()
+
+    def jobs() -> Iterator[Job]:
+        for group in part_groups(paths):
+            sizes.append(sum(part.size for part in group))
+            yield group, intake.settings, intake.noted
+
+    size, done = sum(map(_size, paths)), 0
+    for parts in intake.in_order(read_parts if intake.in_order is map else read_parts_at_once, jobs()):
+        for part in parts:
+            intake.count(part, callbacks.on_problem)
+            yield part
+        done += sizes.popleft()
+        callbacks.on_share(done / max(done, size, 1))
 
 
 def import_parts(
     open_store: OpenStore, intake: Intake, parts: Iterable[ReadPart], callbacks: Callbacks = DEFAULT
 ) -> None:
     """Store what was read of files, and derive their sessions. The database is open in short windows."""
-    with open_store() as store:
-        apply(store, callbacks.configured)
-        intake.settings = settings_of(store)
-    with few_collections():
-        for group in grouped(parts, lambda part: part.rows, WRITE):
-            with open_store() as store:
-                _write(store, intake, group)
-    if intake.traces:
-        with open_store() as store, store.transaction():
-            store.query("DELETE FROM last_import")
-            store.query(
-                "INSERT INTO last_import FROM traces", traces=arrow_column("trace_id", sorted(intake.traces))
-            )
-    callbacks.on_progress("deriving sessions")
-    derive_in_windows(open_store, kept=intake.kept)
+    with intake.workers:
+        with open_store() as store:
+            apply(store, callbacks.configured)
+            intake.settings = settings_of(store)
+        with few_collections():
+            for group in grouped(parts, lambda part: part.rows, WRITE):
+                with open_store() as store:
+                    _write(store, intake, group)
+        callbacks.on_progress("deriving sessions")
+        with open_store() as store:
+            if intake.traces:
+                _remember_import(store, intake.traces)
+            if not stale(store):  # nearly always: opening the database again takes 40 ms
+                return
+        derive_in_windows(open_store, intake.in_order, kept=intake.kept, on_share=callbacks.on_share)
+
+
+def _remember_import(store: Store, traces: Iterable[str]) -> None:
+    """Store which traces were imported last."""
+    with store.transaction():
+        store.query("DELETE FROM last_import")
+        store.query("INSERT INTO last_import FROM traces", traces=arrow_column("trace_id", sorted(traces)))
 
 
 def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:
@@ -227,11 +258,12 @@ def import_files(
     InputError as `start_import` does.
     """
     intake, parts = start_import(db, files, callbacks, workers)
-    with open_store() as store:
-        before = count_sessions(store)
-        if session_from is not None:
-            set_session_from(store, session_from)
-    import_parts(open_store, intake, parts, callbacks)
+    with intake.workers:
+        with open_store() as store:
+            before = count_sessions(store)
+            if session_from is not None:
+                set_session_from(store, session_from)
+        import_parts(open_store, intake, parts, callbacks)
     with open_store() as store:
         sessions = count_sessions(store)
         scopes = by_scope(store)

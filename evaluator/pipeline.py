@@ -21,7 +21,7 @@ import duckdb
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
 from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenQuestion
 from spangrade.evaluator.derive import load_batches, load_sessions, stale
-from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured, apply, differs
+from spangrade.evaluator.derive.settings import apply, differs
 from spangrade.evaluator.derive.sync import forget, pending_spans
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import grade, may_ask_judge
@@ -89,9 +89,7 @@ def up_to_date(
         yield store
 
 
-def derive(
-    db: Path, *, again: bool = False, workers: int | None = 1, configured: Configured = NOT_CONFIGURED
-) -> int:
+def derive(db: Path, *, again: bool = False, workers: int | None = 1, callbacks: Callbacks = DEFAULT) -> int:
     """Derive the sessions that are out of date, or all of them again; return how many.
 
     So many processes read spans; None is as many as are worth it. The database is open in short windows.
@@ -99,12 +97,13 @@ def derive(
     """
     with Store.open(db, wait_s=WAIT_S) as store:
         drain(store)
-        apply(store, configured)
+        apply(store, callbacks.configured)
         if again:
             forget(store)
         workers = workers or default_workers(pending_spans(store))
     with workers_in_order(workers) as in_order:
-        return derive_in_windows(partial(Store.open, db, wait_s=RUN_WAIT_S), in_order)
+        opened = partial(Store.open, db, wait_s=RUN_WAIT_S)
+        return derive_in_windows(opened, in_order, on_share=callbacks.on_share)
 
 
 def _open_to_read(db: Path, confined: bool, wait_s: float) -> Store:

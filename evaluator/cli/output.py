@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spangrade.tracer.span import Problem
 
 MAX_LISTED = 20  # problems; the others are counted
-_SPINNER_AFTER_S = 2.0
+_PROGRESS_AFTER_S = 2.0
 _PADDING = re.compile(r" +(?=\n)")
 
 
@@ -91,35 +91,39 @@ def database(path: Path | None) -> Iterator[Database]:
         if problems <= MAX_LISTED:
             warn(f"{problem.where}: {problem.message}")
 
-    with _spinner() as on_progress:
-        yield spangrade.open(path, on_problem=on_problem, on_progress=on_progress)
+    with _progress() as (on_progress, on_share):
+        yield spangrade.open(path, on_problem=on_problem, on_progress=on_progress, on_share=on_share)
     if problems > MAX_LISTED:
         warn(f"and {problems - MAX_LISTED} more that could not be read well")
 
 
 @contextmanager
-def _spinner() -> Iterator[Callable[[str], None]]:
-    """Show the step that is under way, at a terminal and once it has taken two seconds."""
+def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[float], None]]]:
+    """Show the step that is under way and how much of it is done, at a terminal and after two seconds."""
     if not sys.stderr.isatty():
-        yield lambda step: None  # noqa: ARG005
+        yield lambda step: None, lambda share: None  # noqa: ARG005
         return
     from threading import Timer
 
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     shown = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
+        BarColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )
     task = shown.add_task("", total=None)
-    timer = Timer(_SPINNER_AFTER_S, shown.start)
+    timer = Timer(_PROGRESS_AFTER_S, shown.start)
     timer.start()
     try:
-        yield lambda step: shown.update(task, description=step)
+        yield (
+            lambda step: shown.update(task, description=step, total=None),
+            lambda share: shown.update(task, total=1, completed=share),
+        )
     finally:
         timer.cancel()
         timer.join()

@@ -186,6 +186,13 @@ def pending_spans(store: Store) -> int:
     return _scalar(store, f"SELECT count(*) FROM spans WHERE seq > {done}") or 0  # noqa: S608 (a number)
 
 
+def records_left(store: Store) -> int:
+    """Return about how many spans and logs the remaining steps read; new ones may be read twice."""
+    pending = store.query(_sql("pending"), {"seq": _derived_up_to(store) or 0})
+    waiting = store.query(_sql("noted"))
+    return 2 * sum(int(PendingTrace(*row).records) for row in pending) + sum(int(row[1]) for row in waiting)
+
+
 def noted(store: Store) -> frozenset[str]:
     """Return the ids of the sessions that must be read again."""
     return frozenset(session_id for (session_id,) in store.query("FROM derived.read_again"))

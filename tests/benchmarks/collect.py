@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlparse
 
 import duckdb
@@ -162,7 +163,19 @@ def quantile(values: list[float], share: float) -> float:
     return ordered[max(0, -(-int(len(ordered) * share * 100) // 100) - 1)] * 1000 if ordered else float("nan")
 
 
-def main(kind: str, seconds: float) -> None:
+class Load(NamedTuple):
+    """What a receiver did under load: spans acknowledged in so many seconds, and its CPU seconds until then.
+
+    The other texts are lines of the report.
+    """
+
+    spans: int
+    wall_s: float
+    cpu_s: float
+    others: list[str]
+
+
+def load(kind: str, seconds: float) -> Load:
     """Run one load against a new receiver."""
     work = {"encoded": encoded, "exporters": exporting}[kind]
     with tempfile.TemporaryDirectory() as folder, receiver(Path(folder) / "s.duckdb") as running:
@@ -200,18 +213,29 @@ def main(kind: str, seconds: float) -> None:
         rows, distinct = client.execute(
             "SELECT count(*), count(DISTINCT (trace_id, span_id)) FROM spans"
         ).fetchone()
-        print(f"{sent} spans acknowledged in {took:.1f} s: {sent / took:.0f} per second")
-        print(f"rejected or failed: {sum(outcome[1] for outcome in outcomes)} requests or spans")
-        print(f"request: p50 {quantile(latencies, 0.5):.0f} ms, p99 {quantile(latencies, 0.99):.0f} ms")
-        print(f"receiver: {cpu / sent * 1e6:.1f} µs CPU per span, {memory} MiB resident over time")
-        print(
-            f"reader: p50 {quantile(reads, 0.5):.0f} ms, worst {max(reads, default=0) * 1000:.0f} ms, "
-            f"{len(refused)} of {len(reads) + len(refused)} refused"
-        )
-        print(
-            f"stop: {drained:.1f} s for {waiting_mb} MiB, exit code {code}; "
-            f"stored {rows}, distinct {distinct}, file {running.db.stat().st_size / rows:.0f} bytes per span"
-        )
+        others = [
+            f"rejected or failed: {sum(outcome[1] for outcome in outcomes)} requests or spans",
+            f"request: p50 {quantile(latencies, 0.5):.0f} ms, p99 {quantile(latencies, 0.99):.0f} ms",
+            f"memory of the receiver: {memory} MiB resident over time",
+            (
+                f"reader: p50 {quantile(reads, 0.5):.0f} ms, worst {max(reads, default=0) * 1000:.0f} ms, "
+                f"{len(refused)} of {len(reads) + len(refused)} refused"
+            ),
+            (
+                f"stop: {drained:.1f} s for {waiting_mb} MiB, exit code {code}; "
+                f"stored {rows}, distinct {distinct}, "
+                f"file {running.db.stat().st_size / rows:.0f} bytes per span"
+            ),
+        ]
+        return Load(sent, took, cpu, others)
+
+
+def main(kind: str, seconds: float) -> None:
+    """Run one load and print the result."""
+    spans, wall_s, cpu_s, others = load(kind, seconds)
+    print(f"{spans} spans acknowledged in {wall_s:.1f} s: {spans / wall_s:.0f} per second")
+    print(f"receiver: {cpu_s / spans * 1e6:.1f} µs CPU per span")
+    print(*others, sep="\n")
 
 
 if __name__ == "__main__":

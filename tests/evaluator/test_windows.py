@@ -10,7 +10,7 @@ import pytest
 from paths import SAMPLE
 
 import spangrade
-from spangrade.evaluator import windows
+from spangrade.evaluator import parts, windows
 from spangrade.evaluator.derive import sync
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Span
@@ -49,3 +49,23 @@ def test_the_database_is_free_between_steps(
     COMMANDS[command](db)
     assert len(opened) > 5
     assert len(list(db.sessions())) == (3 if command == "delete" else 4)
+
+
+def test_the_share_that_is_done_is_reported_while_files_are_read_and_sessions_derived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str | float] = []
+    db = spangrade.open(tmp_path / "s.duckdb", on_progress=steps.append, on_share=steps.append)
+    monkeypatch.setattr(parts, "PART", 10_000)
+    db.import_files(SAMPLE / "spans.otlp.jsonl")
+    shares = steps[1:-1]
+    assert (steps[0], steps[-1]) == ("importing", "deriving sessions")
+    assert len(shares) == 3
+    assert (shares, shares[-1]) == (sorted(shares), 1.0)
+    steps.clear()
+    monkeypatch.setattr(sync, "SLICE", 5)
+    monkeypatch.setattr(windows, "WINDOW_S", 0)
+    db.derive(all=True)
+    assert steps[0] == "deriving sessions"
+    assert len(steps) > 5
+    assert steps[1:] == sorted(steps[1:])
