@@ -3,9 +3,10 @@
     python tests/benchmarks/compare.py tables ../other spans.jsonl recordings/
     python tests/benchmarks/compare.py speed ../other spans.jsonl golden.json --runs 5
 
-`tables` imports each file (of folders, all files) with both checkouts and lists the rows that differ. `speed`
-imports and grades in alternation, so that a busy machine slows both down, and prints the CPU time of each
-checkout and the ratios of the pairs: below 1, this checkout is faster.
+Each checkout runs in its own environment (`.venv`), if it has one. `tables` imports each file (of folders,
+all files) with both checkouts and lists the rows that differ. `speed` imports and grades in alternation, so
+that a busy machine slows both down, and prints the CPU time of each checkout and the ratios of the pairs:
+below 1, this checkout is faster.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ def environment(checkout: Path) -> dict[str, str]:
     """Return the environment in which Python runs a checkout."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | {"PYTHONPATH": str(checkout.resolve() / "src")}
+
+
+def python(checkout: Path) -> str:
+    """Return the Python of a checkout's own environment, which has its entry points, else this one."""
+    own = checkout / ".venv" / "bin" / "python"
+    return str(own) if own.exists() else sys.executable
 
 
 def differences(one: Path, other: Path) -> Iterable[str]:
@@ -76,7 +83,7 @@ def compare_tables(other: Path, paths: Sequence[Path]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for name, checkout in (("here", HERE), ("other", other)):
             (Path(folder) / name).mkdir()
-            command = [sys.executable, "-c", IMPORT_EACH, f"{folder}/{name}", *files]
+            command = [python(checkout), "-c", IMPORT_EACH, f"{folder}/{name}", *files]
             subprocess.run(command, env=environment(checkout), check=True)
         for number, file in enumerate(files):
             databases = [Path(folder) / name / f"{number}.duckdb" for name in ("here", "other")]
@@ -93,14 +100,16 @@ def compare_tables(other: Path, paths: Sequence[Path]) -> int:
 def cpu_s(checkout: Path, *command: str | Path) -> float:
     """Run a command of a checkout; return the CPU seconds of all its processes."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "spangrade", *command],
+        [python(checkout), "-m", "spangrade", *command],
         env=environment(checkout),
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
+    assert process.stderr is not None
+    problems = process.stderr.read().decode()
     _, status, usage = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status) not in {0, 1, 4}:
-        sys.exit(f"{command}: exit {os.waitstatus_to_exitcode(status)}")
+    if (code := os.waitstatus_to_exitcode(status)) not in {0, 1, 4}:
+        sys.exit(f"{checkout}: {' '.join(map(str, command))}: exit {code}: {problems[-1000:]}")
     return usage.ru_utime + usage.ru_stime
 
 
