@@ -53,8 +53,9 @@ def merge_duplicates(tree: Tree) -> Tree:
 def _beside(tree: Tree) -> Iterator[tuple[Node, Observation]]:
     """Yield a call's second span and the first, where neither is around the other.
 
-    They overlap and share a key (a model's response id, a tool's call id). Without keys they are of two
-    instrumentations, one ran within the time of the other, and what both record of the texts is equal.
+    They overlap and share a key: a model's response id, or the id of a call that two instrumentations record.
+    Without keys they are of two instrumentations, one ran within the time of the other, and what both record
+    of the texts is equal.
     """
     by_key: dict[tuple[str, str], Observation] = {}
     open_calls: dict[str, deque[Observation]] = {
@@ -69,7 +70,7 @@ def _beside(tree: Tree) -> Iterator[tuple[Node, Observation]]:
         key = inner.call_key if inner.kind == "llm" else inner.call_id
         if key:
             outer = by_key.setdefault((inner.kind, key), inner)
-            if outer is not inner and inner.start_ns < outer.end_ns and _same_name(outer, inner):
+            if outer is not inner and inner.start_ns < outer.end_ns and _same_work(outer, inner):
                 yield node_of(inner), outer
                 continue
             if inner.start_ns >= outer.end_ns:  # the id is used again
@@ -85,10 +86,10 @@ def _beside(tree: Tree) -> Iterator[tuple[Node, Observation]]:
             open_calls[inner.kind].append(inner)
 
 
-def _same_name(outer: Observation, inner: Observation) -> bool:
+def _same_work(outer: Observation, inner: Observation) -> bool:
     if inner.kind == "llm":
         return True
-    return None in (outer.name, inner.name) or outer.name == inner.name
+    return outer.scope != inner.scope and (None in (outer.name, inner.name) or outer.name == inner.name)
 
 
 def _repeats(outer: Observation, inner: Observation) -> bool:

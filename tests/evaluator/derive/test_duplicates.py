@@ -93,6 +93,7 @@ TOOL_AGAIN = TOOL._replace(span_id="look again", scope="b", start_ns=6 * 10**9, 
         ({"call_id": None, "scope": "a"}, 2),
         ({"start_ns": 8 * 10**9, "end_ns": 9 * 10**9}, 2),  # the call is repeated
         ({"name": "sell"}, 2),
+        ({"scope": "a"}, 2),  # an id that one instrumentation uses twice
     ],
 )
 def test_a_tool_call_that_two_instrumentations_recorded_counts_once(
