@@ -118,7 +118,7 @@ def _page(
     rows: list[dict[str, Any]] = []
     if chosen.candidate_lookups:
         query = (
-            f"WITH candidates AS MATERIALIZED ({listed.format(chosen.own, _CANDIDATES)}) "  # noqa: S608
+            f"WITH candidates AS MATERIALIZED ({listed.format(chosen.own, _CANDIDATES)}) "  # noqa: S608 (ours)
             f"SELECT *, (SELECT count(*) FROM candidates) AS of_candidates FROM candidates AS listed "
             f"WHERE {chosen.candidate_lookups} {ordered} LIMIT {PAGE + 1}"
         )

@@ -52,7 +52,10 @@ def rounded(cell: object) -> object:
 
 def facts(db: Path, view: str, columns: set[str]) -> list[str]:
     """The rows of a view as sorted JSON texts, of these columns alone; JSON columns as their values."""
-    found = ({name: json_value(row[name]) for name in columns} for row in rows(db, f"FROM {view}"))
+    found = [{name: json_value(row[name]) for name in columns} for row in rows(db, f"FROM {view}")]
+    for row in found:  # an error has the exception's type now, if the status of its span has it too
+        for name in {"error", "message"} & row.keys():
+            row[name] = row[name] and row[name].removeprefix("RefusalError: ")
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in found)
 
 
@@ -107,7 +110,7 @@ def test_reading_upgrades_its_tables(database: Path, spangrade: Spangrade) -> No
     assert (done.code, done.err) == (0, [])
     unknown = ("judge", "judge_calls", "judge_cache_hits", "judge_failures", "judge_input_tokens")
     unknown += ("judge_output_tokens", "judge_cost_usd", "thresholds", "name", "tags", "git_commit")
-    unknown += ("git_dirty", "git_branch", "dataset_digest", "prices_version")
+    unknown += ("git_dirty", "git_branch", "dataset_digest", "prices_version", "price_overrides")
     assert json.loads("\n".join(done.out)) == [run | dict.fromkeys(unknown) for run in kept]
     assert spangrade("sql", "FROM last_import", "--db", database).code == 0
 
