@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.converters.datasets.formats import read_dataset
-from spangrade.converters.datasets.golden import append
+from spangrade.converters.datasets.golden import append, new_questions
 from spangrade.evaluator import pipeline
 from spangrade.evaluator.derive import load, not_understood
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.grade_methods import GradeMethods
 from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade
+from spangrade.evaluator.grading.stored_selection import StoredSelection
 from spangrade.evaluator.intake import (
     DEFAULT,
     Callbacks,
@@ -35,6 +36,7 @@ from spangrade.evaluator.maintenance.lint_grade import lint_grade
 from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import with_files
+from spangrade.evaluator.mining.questions import mine
 from spangrade.evaluator.pipeline import SessionReader, up_to_date
 from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.evaluator.rows import Rows
@@ -74,10 +76,10 @@ StrPath = str | os.PathLike[str]
 
 
 class GoldenAddition(NamedTuple):
-    """The result of adding a session to a golden file.
+    """The result of adding sessions to a golden file.
 
-    `added` is 1, or 0 where a problem prevented it. `volatile` names the values that look generated, such as
-    ids and timestamps: another run has others.
+    `added` is the number of questions that were added. `volatile` names the values that look generated, such
+    as ids and timestamps: another run has others.
     """
 
     added: int
@@ -293,8 +295,45 @@ class Database(GradeMethods, RunMethods, ScoreMethods, WatchMethods):
         session = self.session(session_id)
         name = question_id or session.question_id or session.session_id
         question, volatile = question_of(session, name, wildcards=wildcards)
-        added, problems = append(Path(golden), [question])
+        added, problems = append(Path(golden), [{**question, "reviewed": False}])
         return GoldenAddition(added, problems, volatile)
+
+    def mine_golden(
+        self,
+        golden: StrPath,
+        *,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
+        where: str | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+        limit: int | None = None,
+        dedupe: bool = False,
+        failed_calls: bool = False,
+    ) -> GoldenAddition:
+        """Add many sessions to a golden file as questions that nobody has reviewed yet.
+
+        The sessions are chosen as in `grade` without a dataset. Those with equal user inputs become one
+        question, with `dedupe` also those that differ in values alone; what varies between them becomes a
+        reference or a wildcard (datasets/README.md). Questions whose user inputs the file has already are
+        left out. Calls that failed are expected only with `failed_calls`. Raises InputError for a condition
+        that DuckDB refuses.
+        """
+        selection = StoredSelection(
+            (),
+            None if since is None else deletion.parse_time(since),
+            None if until is None else deletion.parse_time(until),
+            agent,
+            model,
+            where,
+            None,
+            limit,
+        )
+        sessions = pipeline.stored_sessions(self.path, selection, self._callbacks)
+        questions, problems = mine(sessions, dedupe=dedupe, failed_calls=failed_calls)
+        new, known = new_questions(Path(golden), questions)
+        added, mistakes = append(Path(golden), new)
+        return GoldenAddition(added, [*problems, *known, *mistakes], [])
 
 
 def list_metrics(metrics_files: StrPath | Iterable[StrPath] = ()) -> list[Metric]:

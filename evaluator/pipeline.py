@@ -269,6 +269,7 @@ def grade_dataset(
         require_match=require_match,
         thresholds=plan.thresholds,
         groups=groups,
+        unreviewed=sum(question.reviewed is False for question in questions.golden_questions),
     )
     callbacks.on_progress("grading")
     with SessionFacts() as facts, use_judge_of_run(judge), few_collections():
@@ -292,6 +293,15 @@ def grade_dataset(
             write_results(run, out)
             write_reports(run, out, questions, facts, datetime.now(UTC), wanted)
     return run
+
+
+def stored_sessions(db: Path, selection: StoredSelection, callbacks: Callbacks) -> Iterator[Session]:
+    """Yield the stored sessions that a selection chooses. Raises InputError as `select_sessions` does."""
+    with up_to_date(db, callbacks, wait_s=RUN_WAIT_S, confined=True) as store:
+        only = select_sessions(store, selection)
+    with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
+        reader = SessionReader(store, only)
+    yield from reader.read(callbacks)
 
 
 def _sessions_to_grade(

@@ -145,6 +145,7 @@ class Run:
     name. `incomplete` says that some of the dataset or of the recorded spans could not be read. `gates` are
     the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
     `groups` the results are also counted by group.
+    `unreviewed` is the number of golden questions with `reviewed: false`.
     `judge` is set at the end of the run. `thresholds` are those of the gates, as `>= 0.9`, as far as they are
     known.
     """
@@ -159,12 +160,14 @@ class Run:
         require_match: bool = False,
         thresholds: Mapping[str, str] = MappingProxyType({}),
         groups: Groups | None = None,
+        unreviewed: int = 0,
     ) -> None:
         self.run_id = run_id
         self.dataset = dataset
         self.incomplete = incomplete
         self.require_match = require_match
         self.thresholds = thresholds
+        self.unreviewed = unreviewed
         self.judge: JudgeUsage | None = None
         self.sessions: list[SessionVerdict] = []
         self._price_overrides: set[str] = set()
@@ -290,6 +293,7 @@ class Run:
             "sessions": self._counts.total(),
             "verdicts": {verdict.value: number for verdict, number in self.verdicts.items()},
             "unanswered_questions": self._unanswered,
+            **({"unreviewed_questions": self.unreviewed} if self.unreviewed else {}),
             "unapplied_gates": list(self.unapplied_gates),
             "exit_code": int(self.exit_code),
             **self.groups_json(),

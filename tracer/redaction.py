@@ -113,6 +113,10 @@ class Redaction:
                 changes[field] = new
         return cast(Record, record._replace(**changes))
 
+    def value(self, value: Any) -> Any:
+        """Return a JSON value redacted: the same object if there is nothing to redact."""
+        return self._value(value, _DEPTH, False)
+
     def _part(self, part: Attributes) -> Attributes:
         """Return an event or a link redacted."""
         return {

@@ -55,7 +55,8 @@ class _Model(BaseModel):
 class ReferenceToolInteraction(_Model):
     """An expected call, which must succeed unless `status` is "error" or `output` is given.
 
-    Without `input_arguments` any arguments are accepted; `output` is the expected result.
+    Without `input_arguments` any arguments are accepted; `output` is the expected result. Successive calls
+    that are `unordered` may happen in any order among themselves.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,23 +66,34 @@ class ReferenceToolInteraction(_Model):
     input_arguments: dict[str, Any] | None = None
     status: Literal["ok", "error"] | None = None
     output: Any = None
+    unordered: bool = False
 
 
 class ReferenceData(_Model):
-    """What is expected of a session. A part that is None is not judged; custom keys are kept."""
+    """What is expected of a session. A part that is None is not judged; custom keys are kept.
+
+    `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`.
+    """
 
     reference_tool_interactions: tuple[ReferenceToolInteraction, ...] | None = None
+    reference_tool_alternatives: tuple[tuple[ReferenceToolInteraction, ...], ...] | None = None
     reference_trajectory: Names | None = None
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None
 
 
 class GoldenQuestion(_Model):
-    """One test case: the user's messages, and what is expected of the session that answers them."""
+    """One test case: the user's messages, and what is expected of the session that answers them.
+
+    Each of `user_values` is a name that stands for any text where `user_inputs` have it in braces. A question
+    that nobody has reviewed yet has `reviewed` false.
+    """
 
     id: Annotated[StrictStr, Field(min_length=1)]
     user_inputs: Annotated[Names, Field(min_length=1)]
     agents_evaluated: Annotated[Names, Field(min_length=1)]
+    user_values: Names = ()
+    reviewed: bool | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     reference_data: ReferenceData
 
@@ -92,6 +104,12 @@ class GoldenQuestion(_Model):
             if key in value:
                 raise PydanticCustomError("wrong_key", '"{key}" belongs in reference_data', {"key": key})
         return value
+
+    @property
+    def accepted_calls(self) -> tuple[tuple[ReferenceToolInteraction, ...], ...]:
+        """The lists of calls that are accepted: the reference's, then its alternatives."""
+        reference = self.reference_data
+        return (reference.reference_tool_interactions or (), *(reference.reference_tool_alternatives or ()))
 
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data`, or of `user_inputs` or `agents_evaluated`.
@@ -185,6 +203,32 @@ def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, lis
     return len(added), problems
 
 
+def new_questions(
+    path: Path, questions: Iterable[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[Problem]]:
+    """Return the questions whose user inputs a golden file does not have yet, each with an id of its own.
+
+    The others are named in problems that drop nothing. Raises InputError as `existing` does.
+    """
+    _, dataset = existing(path)
+    known = dataset.golden_questions if dataset else ()
+    ids = {question.id for question in known}
+    inputs = {question.user_inputs: question.id for question in known}
+    new: list[dict[str, Any]] = []
+    problems: list[Problem] = []
+    for question in questions:
+        if same := inputs.get(tuple(question["user_inputs"])):
+            text = f'"{same}" has the same user inputs and is kept as it is'
+            problems.append(Problem(f'{path}: id "{question["id"]}"', text, dropped=False))
+            continue
+        name, number = question["id"], 2
+        while name in ids:
+            name, number = f"{question['id']}-{number}", number + 1
+        ids.add(name)
+        new.append({**question, "id": name})
+    return new, problems
+
+
 def question_problems(raw: Any, model: type[GoldenQuestion] = GoldenQuestion) -> list[str]:
     """Return the mistakes in one question, each with its field; none if it is valid."""
     try:
@@ -220,7 +264,9 @@ def _problem(raw: Any, detail: ErrorDetails) -> str:
         return f"{where}: {detail['msg']}"
     expected = _EXPECTED[kind]
     if kind == "tuple_type":
-        holds_objects = detail["loc"][-1] in ("golden_questions", "reference_tool_interactions")
+        holds_objects = detail["loc"][-1] in ("golden_questions", "reference_tool_interactions") or (
+            "reference_tool_alternatives" in detail["loc"] and isinstance(detail["loc"][-1], int)
+        )
         expected += " of objects" if holds_objects else " of strings"
     return f"{where}: expected {expected}, found {_described(detail['input'])}"
 

@@ -9,9 +9,10 @@ import typer
 
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
 from spangrade.converters.script import report
-from spangrade.evaluator.cli.options import Db, SessionId
+from spangrade.evaluator.cli.options import Db
 from spangrade.evaluator.cli.output import database
 from spangrade.evaluator.cli.settings import with_config
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.terminal import warn
 
 app = typer.Typer(
@@ -47,10 +48,13 @@ def evalset(
 @app.command()
 @with_config
 def session(
-    session_id: SessionId,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="A golden file; what it has already is kept.")
     ],
+    session_id: Annotated[
+        str | None,
+        typer.Argument(help="A session's id, or the beginning of one; without, the options choose many."),
+    ] = None,
     db: Db = None,
     question_id: Annotated[
         str | None,
@@ -59,13 +63,66 @@ def session(
         ),
     ] = None,
     wildcards: Annotated[
-        bool, typer.Option("--wildcards", help="Expect no value that looks generated: ids, timestamps.")
+        bool,
+        typer.Option(
+            "--wildcards", help="With one id: expect no value that looks generated: ids, timestamps."
+        ),
+    ] = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Sessions for which it holds, in SQL over the view sessions: \"verdict = 'passed'\".",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Sessions since 2026-01-31, or of the last 30d.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Sessions that started before this time.")
+    ] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Sessions of this agent.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Sessions with this model.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="At most so many sessions, the newest.")
+    ] = None,
+    dedupe: Annotated[
+        bool, typer.Option("--dedupe", help="Merge sessions whose user inputs differ in values alone.")
+    ] = False,
+    failed_calls: Annotated[
+        bool, typer.Option("--failed-calls", help="Expect calls that failed to fail again.")
     ] = False,
 ) -> None:
-    """Make a stored session a golden question: what it did is what is expected from then on."""
+    """Make golden questions of stored sessions: what they did is what is expected from then on.
+
+    With an id, of that session; else of all that the options choose. Sessions with equal user inputs become
+    one question, which nobody has reviewed yet: it has "reviewed": false.
+    """
+    many = any(option is not None for option in (where, since, until, agent, model, limit)) or dedupe
+    if session_id is None:
+        if not many:
+            raise InputError("convert which sessions? Expected an id, --where, --since, --limit or --dedupe")
+        if question_id is not None or wildcards:
+            raise InputError("--id and --wildcards are about one session: give its id")
+    elif many or failed_calls:
+        raise InputError("expected the id of one session or options that choose many, not both")
     with database(db) as opened:
-        addition = opened.add_to_golden(session_id, output, question_id=question_id, wildcards=wildcards)
-    for where in addition.volatile:
+        if session_id is not None:
+            addition = opened.add_to_golden(session_id, output, question_id=question_id, wildcards=wildcards)
+        else:
+            addition = opened.mine_golden(
+                output,
+                since=since,
+                until=until,
+                where=where,
+                agent=agent,
+                model=model,
+                limit=limit,
+                dedupe=dedupe,
+                failed_calls=failed_calls,
+            )
+    for place in addition.volatile:
         handled = "any value is accepted" if wildcards else "--wildcards accepts any value"
-        warn(f"{where}: looks generated; {handled}")
-    report(f"{addition.added} question added to {output}", addition.problems)
+        warn(f"{place}: looks generated; {handled}")
+    noun = "question" if session_id is not None or addition.added == 1 else "questions"
+    report(f"{addition.added} {noun} added to {output}", addition.problems)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.metrics.matching import normal_text
+from spangrade.evaluator.metrics.user_values import InputPattern, input_pattern
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
@@ -28,7 +29,12 @@ class QuestionIndex:
         self._by_id = {question.id: question for question in dataset.golden_questions}
         self._by_inputs: dict[tuple[str, ...], list[GoldenQuestion]] = {}
         self._by_beginning: dict[tuple[str, ...], list[GoldenQuestion]] = {}
+        self._patterns: dict[str, list[tuple[InputPattern, GoldenQuestion]]] = {}  # by first word
         for question in dataset.golden_questions:
+            if question.user_values:
+                pattern = input_pattern(question)
+                self._patterns.setdefault(pattern.first_word, []).append((pattern, question))
+                continue
             inputs = tuple(map(normal_text, question.user_inputs))
             self._by_inputs.setdefault(inputs, []).append(question)
             for length in range(1, len(inputs)):
@@ -39,7 +45,8 @@ class QuestionIndex:
 
         A session for which `answers` or its spans give a question's id answers that question. Else its user
         inputs decide: the questions with the same inputs, or if there are none, those whose inputs begin with
-        the session's and those whose inputs the session's begin with.
+        the session's and those whose inputs the session's begin with. Inputs with values match any text in
+        their place; of several questions those that leave the least to values are taken.
         """
         question_id = self._answers.get(session.session_id, session.question_id)
         if question_id is not None:
@@ -51,10 +58,22 @@ class QuestionIndex:
         inputs = tuple(map(normal_text, recorded))
         if inputs in self._by_inputs:
             return tuple(self._by_inputs[inputs])
-        candidates = list(self._by_beginning.get(inputs, ()))
+        matching = self._matching(inputs)
+        if whole := [(pattern, question) for pattern, question in matching if _answers(question, inputs)]:
+            longest = max(pattern.literal_length for pattern, _ in whole)
+            return tuple(question for pattern, question in whole if pattern.literal_length == longest)
+        candidates = [question for _, question in matching]
+        candidates += self._by_beginning.get(inputs, ())
         for length in range(1, len(inputs)):
             candidates += self._by_inputs.get(inputs[:length], ())
         return tuple(candidates)
+
+    def _matching(self, inputs: Sequence[str]) -> list[tuple[InputPattern, GoldenQuestion]]:
+        """Return the questions with `user_values` that texts match, as far as there are both."""
+        if not inputs:
+            return []
+        patterns = [*self._patterns.get(inputs[0].partition(" ")[0], ()), *self._patterns.get("", ())]
+        return [one for one in patterns if one[0].values(inputs) is not None]
 
     def expectations(self, candidates: Sequence[GoldenQuestion]) -> list[list[GoldenQuestion]]:
         """Return questions in groups that expect the same: equal user inputs, agents and references.
@@ -71,6 +90,10 @@ class QuestionIndex:
                 self._expected[question.id] = canonical([inputs, expected])
             groups.setdefault(self._expected[question.id], []).append(question)
         return list(groups.values())
+
+
+def _answers(question: GoldenQuestion, inputs: Sequence[str]) -> bool:
+    return len(question.user_inputs) == len(inputs)
 
 
 def check_answers(answers: Mapping[str, str], dataset: GoldenDataset) -> None:

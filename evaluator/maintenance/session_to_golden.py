@@ -87,10 +87,15 @@ def _with_wildcards(value: Any, where: str, volatile: list[str]) -> Any:
         items = [_with_wildcards(item, f"{where}[{index}]", volatile) for index, item in enumerate(value)]
         # Null leaves a key free, not an item of a list.
         return None if items.count(None) > value.count(None) else items
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return value
-    text = str(int(value) if isinstance(value, float) and abs(value) < 2**63 else value)
-    if len(text) > _LONGEST or not _GENERATED.search(text):
+    if not looks_generated(value):
         return value
     volatile.append(where)
     return ANY_TEXT if isinstance(value, str) else None
+
+
+def looks_generated(value: Any) -> bool:
+    """Return whether a text or number looks like an id, a digest or a time: another run has another one."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    text = str(int(value) if isinstance(value, float) and abs(value) < 2**63 else value)
+    return len(text) <= _LONGEST and _GENERATED.search(text) is not None

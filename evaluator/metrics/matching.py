@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from unicodedata import normalize
 
 ArgumentMatcher = Literal["exact", "subset", "ignore"]
@@ -13,6 +13,30 @@ A = TypeVar("A")
 _INTEGERS = range(-(2**63), 2**64)  # which what was recorded has as numbers
 ANY_TEXT = "*"
 NULL = "$null"
+USER, RESULT = "$user", "$result"
+
+
+class AnyOf(NamedTuple):
+    """The values that a reference accepts; with `text`, a number that is written like one is equal to it."""
+
+    values: tuple[Any, ...]
+    text: bool = False
+
+    def accepts(self, actual: Any) -> bool:
+        """Return whether a value equals one of these."""
+        return any(
+            json_equal(value, actual) or (self.text and written_as(actual, value)) for value in self.values
+        )
+
+
+def written_as(value: Any, text: str) -> bool:
+    """Return whether a value is a number that a text writes, with or without zeros at its end."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return float(text) == value
+    except ValueError:
+        return False
 
 
 def text_equal(left: str, right: str) -> bool:
@@ -57,6 +81,21 @@ def expects_null(expected: Any) -> bool:
     return isinstance(expected, Mapping) and len(expected) == 1 and expected.get(NULL) is True
 
 
+def is_reference(expected: Any) -> bool:
+    """Return whether an expected value refers to another: `{"$user": NAME}`, `{"$result": "TOOL#/PATH"}`."""
+    return (
+        isinstance(expected, Mapping)
+        and len(expected) == 1
+        and any(isinstance(expected.get(kind), str) for kind in (USER, RESULT))
+    )
+
+
+def reference_of(expected: Mapping[str, str]) -> tuple[str, str]:
+    """Return the kind of a reference, USER or RESULT, and what it refers to."""
+    ((kind, name),) = expected.items()
+    return kind, name
+
+
 def arguments_match(expected: Any, actual: Any, matcher: ArgumentMatcher = "subset") -> bool:
     """Return whether a call's arguments match the expected ones.
 
@@ -69,6 +108,8 @@ def arguments_match(expected: Any, actual: Any, matcher: ArgumentMatcher = "subs
 
 
 def _matches(expected: Any, actual: Any, subset: bool) -> bool:
+    if isinstance(expected, AnyOf):
+        return expected.accepts(actual)
     if isinstance(expected, str):
         return isinstance(actual, str) and (expected == ANY_TEXT or text_equal(expected, actual))
     if isinstance(expected, dict):

@@ -155,7 +155,7 @@ def compared_steps(
     A name that is an agent's too (an agent used as a tool) does not count as a tool of the reference.
     """
     tools = {call.tool_name for call in session.tool_interactions}
-    tools.update(call.tool_name for call in question.reference_data.reference_tool_interactions or ())
+    tools.update(call.tool_name for calls in question.accepted_calls for call in calls)
     tools.difference_update(agents, question.agents_evaluated)
     if tools.isdisjoint(expected):
         named = (step for step in session.trajectory if step.kind == "agent")

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
-from spangrade.evaluator.run import Run, SessionVerdict
+from spangrade.evaluator.run import Run, SessionVerdict, counted
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import printable
 
@@ -76,6 +76,8 @@ def run_tables(run: Run, *, every: bool = False) -> RenderableType:
         parts.append(cell(run.judge_line))
     if run.price_overrides:
         parts.append(cell(f"priced by the settings: {', '.join(run.price_overrides)}"))
+    if run.unreviewed:
+        parts.append(cell(f"{counted(run.unreviewed, 'golden question')} not reviewed yet"))
     return Group(*parts, cell(str(run)))
 
 

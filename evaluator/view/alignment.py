@@ -11,9 +11,11 @@ from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
-from spangrade.evaluator.metrics.matching import ANY_TEXT, arguments_match, expects_null
-from spangrade.evaluator.metrics.tools import compared_calls, pair_calls
+from spangrade.evaluator.metrics.matching import ANY_TEXT, AnyOf, arguments_match, expects_null
+from spangrade.evaluator.metrics.references import resolved
+from spangrade.evaluator.metrics.tools import best_met, compared_calls, pair_calls
 from spangrade.evaluator.metrics.trajectory import compared_steps
+from spangrade.evaluator.metrics.user_values import pattern_of, user_values
 from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.evaluator.view.texts import LONGEST, as_text
 
@@ -134,9 +136,10 @@ def _trajectory(session: Session, question: GoldenQuestion, reference: Sequence[
 
 def _calls(session: Session, question: GoldenQuestion) -> Iterator[Call]:
     """Yield the expected calls in their order, each beside its own; between them those not expected."""
-    expected = (question.reference_data.reference_tool_interactions or ())[:MOST]
+    expected = best_met(session, question)[:MOST]
     actual = compared_calls(session, question)[:MOST]
-    chosen = list(pair_calls(expected, actual))
+    values = user_values(session, question)
+    chosen = list(pair_calls(expected, actual, values))
     met = [place is not None for place in chosen]
     free = [place for place in range(len(actual)) if place not in set(chosen)]
     for index, wanted in enumerate(expected):  # a call of the same tool, with other arguments
@@ -155,7 +158,9 @@ def _calls(session: Session, question: GoldenQuestion) -> Iterator[Call]:
         call = actual[place]
         state: State = "differs" if not is_met else "same" if place > highest else "in another order"
         highest = max(highest, place)
-        yield Call(state, _title(wanted), call.tool_name, call.span_id, _compared(wanted, call), _note(call))
+        arguments = resolved(wanted.input_arguments, values, actual[:place])
+        compared = _compared(wanted, arguments, call)
+        yield Call(state, _title(wanted), call.tool_name, call.span_id, compared, _note(call))
     yield from (_not_expected(actual[place]) for place in free)
 
 
@@ -174,13 +179,15 @@ def _not_expected(call: ToolInteraction) -> Call:
     return Call("not expected", None, call.tool_name, call.span_id, values, _note(call))
 
 
-def _compared(wanted: ReferenceToolInteraction, call: ToolInteraction) -> tuple[Value, ...]:
-    if wanted.input_arguments is None:
+def _compared(
+    wanted: ReferenceToolInteraction, arguments: dict[str, Any] | None, call: ToolInteraction
+) -> tuple[Value, ...]:
+    if arguments is None:
         values: tuple[Value, ...] = _values({}, _arguments(call), free=True)
     elif not call.arguments_known:
         values = (Value("differs", "arguments", Difference(_plain(wanted.input_arguments), None)),)
     else:
-        values = _values(wanted.input_arguments, _arguments(call), free=True)
+        values = _values(arguments, _arguments(call), free=True)
     if wanted.output is not None:
         same = call.output_known and arguments_match(wanted.output, call.output)
         actual = call.output if call.output_known else None
@@ -212,11 +219,13 @@ def _values(
             both = Difference(_plain(_wildcard(expected[name])), _plain(actual[name]))
             rows.append(Value("same", name, both))
         else:
-            rows.append(Value("differs", name, difference(expected[name], actual[name])))
+            rows.append(Value("differs", name, difference(_wildcard(expected[name]), actual[name])))
     return tuple(rows)
 
 
 def _wildcard(expected: Any) -> Any:
+    if isinstance(expected, AnyOf):
+        return expected.values[0] if len(expected.values) == 1 else list(expected.values)
     if expected == ANY_TEXT:
         return "any text"
     if expects_null(expected):
@@ -236,6 +245,7 @@ def _reply(session: Session, expected: str | None) -> Value | None:
 
 def _user_inputs(session: Session, question: GoldenQuestion) -> Iterator[Value]:
     given = [turn.user_input for turn in session.turns]
+    patterns = [pattern_of((text,), question.user_values) for text in question.user_inputs]
     for index in range(max(len(given), len(question.user_inputs))):
         name = f"turn {index + 1}"
         if index >= len(given):
@@ -244,7 +254,7 @@ def _user_inputs(session: Session, question: GoldenQuestion) -> Iterator[Value]:
             yield Value("not expected", name, Difference(None, _plain(given[index])))
         else:
             expected, actual = question.user_inputs[index], given[index]
-            same = actual is not None and actual.split() == expected.split()
+            same = actual is not None and patterns[index].values((actual,)) is not None
             yield Value("same" if same else "differs", name, difference(expected, actual))
 
 
