@@ -29,6 +29,7 @@ from spangrade.evaluator.intake import (
     import_files,
     log_problem,
 )
+from spangrade.evaluator.judge_methods import JudgeMethods
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
 from spangrade.evaluator.maintenance.lint import Finding, lint
@@ -116,7 +117,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     return Database(Path(settings.database if path is None else path), callbacks)
 
 
-class Database(GradeMethods, RunMethods, ScoreMethods, WatchMethods):
+class Database(GradeMethods, JudgeMethods, RunMethods, ScoreMethods, WatchMethods):
     """A DuckDB file of spans, the sessions that are derived from them, and their scores.
 
     It keeps no file open between calls. Every method waits up to 5 s for another process that has the file

@@ -88,15 +88,22 @@ class ScoreMethods:
             return [score for scores in external_scores(store, chosen).values() for score in scores]
 
     def to_review(
-        self, *, metric: str | None = None, seed: int = 0, limit: int | None = None
+        self,
+        *,
+        metric: str | None = None,
+        seed: int = 0,
+        limit: int | None = None,
+        at_random: bool = False,
     ) -> list[ToReview]:
         """Return sessions without a label, or without one on what a `metric` measures, for people to review.
 
         First come those on which the gates of their latest run disagree, then those with a score near its
-        threshold, then others in an order that `seed` shuffles.
+        threshold, then others in an order that `seed` shuffles. With `at_random` that is the order of all, so
+        that the labels are those of a random share.
         """
+        name = LABEL if metric is None else _name(metric)
         with up_to_date(self.path, self._callbacks) as store:
-            return review_order(store, LABEL if metric is None else _name(metric), seed)[:limit]
+            return review_order(store, name, seed, at_random=at_random)[:limit]
 
     def _save(
         self, session_id: str, scores: Sequence[ExternalScore], at: datetime | None

@@ -14,6 +14,7 @@ from spangrade.evaluator.cli.delete import delete
 from spangrade.evaluator.cli.derive import derive
 from spangrade.evaluator.cli.grade import grade
 from spangrade.evaluator.cli.import_ import import_
+from spangrade.evaluator.cli.judge import app as judge
 from spangrade.evaluator.cli.lint import lint
 from spangrade.evaluator.cli.metrics import metrics
 from spangrade.evaluator.cli.review import review
@@ -86,3 +87,4 @@ for command in (
 ):
     app.command()(with_config(command))
 app.add_typer(convert, name="convert")
+app.add_typer(judge, name="judge")

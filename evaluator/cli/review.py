@@ -34,6 +34,10 @@ def review(
     seed: Annotated[
         int, typer.Option(metavar="N", help="Shuffles the sessions that are taken at random.")
     ] = 0,
+    random: Annotated[
+        bool,
+        typer.Option("--random", help="Take all sessions at random, as `spangrade judge agreement` needs."),
+    ] = False,
 ) -> None:
     """Walk through sessions without a label; one key labels each: p pass, f fail, s skip, b back, q quit.
 
@@ -41,7 +45,7 @@ def review(
     is stored at once.
     """
     with database(db) as opened:
-        sessions = opened.to_review(metric=metric, seed=seed, limit=limit)
+        sessions = opened.to_review(metric=metric, seed=seed, limit=limit, at_random=random)
         with _keys() as next_key:
             labelled = _walk(opened, sessions, next_key, by, metric)
     counts = ", ".join(f"{number} {label}" for label, number in sorted(Counter(labelled.values()).items()))

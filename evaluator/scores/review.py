@@ -31,15 +31,15 @@ class _Judged(NamedTuple):
     margin: float | None
 
 
-def review_order(store: Store, name: str, seed: int) -> list[ToReview]:
+def review_order(store: Store, name: str, seed: int, *, at_random: bool = False) -> list[ToReview]:
     """Return the sessions without a label of a name, in the order in which to review them.
 
     First come those of which one gate was met and another missed in the latest run that graded them, then
     those with a score within `NEAR` of its threshold, the nearest first, then the others, in an order that
-    `seed` shuffles.
+    `seed` shuffles. With `at_random` that is the order of all.
     """
     unlabelled = {row[0] for row in store.query(_sql("unlabelled"), {"name": name})}
-    judged = _judged_scores(store)
+    judged = {} if at_random else _judged_scores(store)
     disagreeing: list[ToReview] = []
     near: list[tuple[float, ToReview]] = []
     others: list[ToReview] = []

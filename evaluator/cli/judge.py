@@ -1,0 +1,49 @@
+"""`spangrade judge`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from spangrade.evaluator.cli.options import Db, Format, OutputFormat
+from spangrade.evaluator.cli.output import database, print_json, show
+from spangrade.evaluator.cli.settings import with_config
+
+app = typer.Typer(
+    help="Find out whether a judge is right.", no_args_is_help=True, pretty_exceptions_enable=False
+)
+
+
+@app.callback()
+def _judge() -> None:  # without it typer makes the one command the whole of `judge`
+    """Find out whether a judge is right."""
+
+
+@app.command()
+@with_config
+def agreement(
+    metric: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The metric that is compared with the labels of people for it."),
+    ],
+    db: Db = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(metavar="VALUE", help="What a score needs to pass; else its run's own verdict counts."),
+    ] = None,
+    all: Annotated[bool, typer.Option("--all", help="List all sessions on which they differ.")] = False,  # noqa: A002
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Compare the verdicts of a metric with people's labels, and correct its pass rate for its errors.
+
+    Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions have a verdict and a label.
+    """
+    with database(db) as opened:
+        compared = opened.judge_agreement(metric, threshold=threshold)
+    from spangrade.evaluator.reports.agreement import agreement_json, agreement_tables
+
+    if format is Format.JSON:
+        print_json(agreement_json(compared))
+    else:
+        show(agreement_tables(compared, every=all))
