@@ -177,6 +177,10 @@ def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[d
     """
     cases, problems = [], []
     for question in questions:
+        if question.user_values:
+            text = "its user inputs have names for values; an eval set needs the texts themselves"
+            problems.append(Problem(question.id, text))
+            continue
         reference = question.reference_data
         turns: list[dict[str, Any]] = [
             {
@@ -241,6 +245,7 @@ def _without_a_place(question: GoldenQuestion) -> str:
         if call.tool_name == _HANDOFF
     ]
     lost = [key for key in ("metadata",) if question.metadata]
+    lost += ["reference_tool_alternatives"] if reference.reference_tool_alternatives else []
     lost += (
         [f"agents_evaluated beyond {question.agents_evaluated[0]}"] if question.agents_evaluated[1:] else []
     )

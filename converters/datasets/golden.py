@@ -229,6 +229,22 @@ def new_questions(
     return new, problems
 
 
+def set_reviewed(path: Path, question_id: str, by: str, *, accepted: bool) -> None:
+    """Mark a question of a golden file as reviewed by someone; one that is not accepted is taken out.
+
+    Raises InputError as `existing` does.
+    """
+    raw, _ = existing(path)
+    questions = []
+    for question in raw["golden_questions"]:
+        if question["id"] != question_id:
+            questions.append(question)
+        elif accepted:
+            metadata = {**question.get("metadata", {}), "reviewed_by": by}
+            questions.append({**question, "reviewed": True, "metadata": metadata})
+    write_json(path, {**raw, "golden_questions": questions})
+
+
 def question_problems(raw: Any, model: type[GoldenQuestion] = GoldenQuestion) -> list[str]:
     """Return the mistakes in one question, each with its field; none if it is valid."""
     try:

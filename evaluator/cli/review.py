@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,18 +39,57 @@ def review(
         bool,
         typer.Option("--random", help="Take all sessions at random, as `spangrade judge agreement` needs."),
     ] = False,
+    golden: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Review the questions of a golden file instead: p accepts, f takes it out."
+        ),
+    ] = None,
 ) -> None:
     """Walk through sessions without a label; one key labels each: p pass, f fail, s skip, b back, q quit.
 
     First come those on which gates disagree, then those near a threshold, then others at random. Each label
-    is stored at once.
+    is stored at once. With --golden, the questions with "reviewed": false are walked through.
     """
+    if golden is not None:
+        with _keys() as next_key:
+            _review_questions(golden, next_key, by, limit)
+        return
     with database(db) as opened:
         sessions = opened.to_review(metric=metric, seed=seed, limit=limit, at_random=random)
         with _keys() as next_key:
             labelled = _walk(opened, sessions, next_key, by, metric)
     counts = ", ".join(f"{number} {label}" for label, number in sorted(Counter(labelled.values()).items()))
     console().print(f"{len(labelled)} labelled{': ' if counts else ''}{counts}", markup=False)
+
+
+def _review_questions(golden: Path, next_key: Callable[[], str], by: str, limit: int) -> None:
+    """Show the questions that nobody has reviewed, one by one, and store what a person decides."""
+    from spangrade.converters.datasets.golden import load_golden, set_reviewed
+    from spangrade.evaluator.reports.question_text import question_text
+
+    questions = [one for one in load_golden(golden).golden_questions if one.reviewed is False][:limit]
+    decided: dict[str, str] = {}
+    position = 0
+    while position < len(questions):
+        question = questions[position]
+        console().print(Rule(Text(f"{position + 1} of {len(questions)}: {question.id}")))
+        for line in question_text(question):
+            console().print(line)
+        console().print(Text(_KEYS, "bold"))
+        key = _known_key(next_key)
+        if key == "q":
+            break
+        if key == "b":
+            position = max(position - 1, 0)
+            continue
+        if key in _LABELS:
+            set_reviewed(golden, question.id, by, accepted=key == "p")
+            decided[question.id] = key
+        position += 1
+    counts = Counter(decided.values())
+    text = f"{counts['p']} accepted, {counts['f']} taken out of {golden}"
+    console().print(text, markup=False, soft_wrap=True)
 
 
 def _walk(

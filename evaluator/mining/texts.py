@@ -14,7 +14,7 @@ from spangrade.evaluator.session import Session
 # What looks like a value: a word with a digit, a name within a sentence (words with a capital), a quotation.
 _VALUE = re.compile(
     r"[\"“'‘](?<!\w.)[^\"”'’]{1,100}[\"”'’](?!\w)"
-    r"|[^\s,;:!?()\[\]]*\d(?:[^\s,;:!?()\[\]]*[^\s.,;:!?()\[\]])?"
+    r"|[^\s,;:!?()\[\]]*\d(?:[^\s,;!?()\[\]]*[^\s.,;:!?()\[\]])?"
     r"|(?<![.!?:] )(?<!^)(?<![\w.])[^\W\d_a-z]\w+(?:[ -][^\W\d_a-z]\w+)*"
 )
 _LONGEST = 200  # characters of a value of a call that is looked for in a text
@@ -104,10 +104,14 @@ def _joined(groups: Sequence[Group]) -> list[Group]:
 
 def _split(text: str, known: Sequence[str]) -> list[str]:
     """Return a text in pieces, literal ones and values in turn, the first and the last literal."""
+    looks = [found.span() for found in _VALUE.finditer(text)]
+    words = [(start, end) for start, end in looks if any(map(str.isdigit, text[start:end]))]
     spans: list[tuple[int, int]] = []
     for value in known:
-        spans += (found.span() for found in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text))
-    spans += (found.span() for found in _VALUE.finditer(text))
+        found = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text)]
+        # A part of a number or a date is not what a call has: the whole one is.
+        spans += (one for one in found if one in words or not any(_overlap(one, word) for word in words))
+    spans += (one for one in looks if one in words or not any(_overlap(one, span) for span in spans))
     pieces: list[str] = []
     last = 0
     for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
@@ -116,6 +120,10 @@ def _split(text: str, known: Sequence[str]) -> list[str]:
         pieces += (text[last:start], text[start:end])
         last = end
     return [*pieces, text[last:]]
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def _values_of(session: Session) -> list[str]:

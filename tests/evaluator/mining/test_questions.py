@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from builders import session, tool
 from command_line import Spangrade
 from otlp_sessions import Call, Said, write_sessions
@@ -17,6 +19,7 @@ from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.tools import tool_exact_match, tool_usage_accuracy
 from spangrade.evaluator.mining.questions import mine
 from spangrade.evaluator.session import Session, ToolInteraction
+from spangrade.evaluator.view.alignment import alignment
 
 
 def order(number: int, *others: ToolInteraction, **changes: Any) -> Session:
@@ -200,3 +203,37 @@ def test_one_session_or_many_are_converted_not_both(spangrade: Spangrade, tmp_pa
     ):
         done = spangrade("convert", "session", *arguments, *out)
         assert (done.code, done.err) == (2, [f"spangrade: {message}"])
+
+
+def test_a_person_reviews_the_questions_of_a_golden_file(
+    spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db, golden = tmp_path / "s.duckdb", tmp_path / "golden.json"
+    texts = ("Find ORD-1", "Find ORD-2", "Sell it", "Keep it")
+    sessions = [
+        (f"s{n}", [Said(text, calls=[Call("act", {"id": text[5:]})])]) for n, text in enumerate(texts, 1)
+    ]
+    spangrade("import", write_sessions(tmp_path / "spans.json", sessions), "--db", db)
+    spangrade("convert", "session", "--dedupe", "--db", db, "-o", golden)
+    monkeypatch.setattr("sys.stdin", StringIO("pfs"))
+    done = spangrade("review", "--golden", golden, "--by", "ann")
+    assert (done.code, done.out[-1]) == (0, f"1 accepted, 1 taken out of {golden}")
+    assert done.out[1:3] == ["user: Find {value1}", '  act{"id":{"$user":"value1"}}']
+    kept = json.loads(golden.read_bytes())["golden_questions"]
+    assert [(one["user_inputs"], one["reviewed"], one["metadata"].get("reviewed_by")) for one in kept] == [
+        (["Find {value1}"], True, "ann"),
+        (["Keep it"], False, None),
+    ]
+    evalset = spangrade("convert", "evalset", "-i", golden, "-o", tmp_path / "evalset.json")
+    text = "its user inputs have names for values; an eval set needs the texts themselves"
+    assert (evalset.code, text in evalset.err[0]) == (2, True)
+
+
+def test_a_reference_is_shown_as_the_value_that_it_accepts() -> None:
+    (question,) = mined(order(1), order(2))
+    shown = alignment(order(4), GoldenQuestion.model_validate(question))
+    assert [(call.state, [value.state for value in call.values]) for call in shown.calls or ()] == [
+        ("same", ["same"]),
+        ("same", ["same", "same", "same"]),
+    ]
+    assert [value.state for value in shown.user_inputs] == ["same"]

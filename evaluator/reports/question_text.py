@@ -1,0 +1,34 @@
+"""A golden question for people: what the user says, the expected calls, and what was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.reports.tables import cell
+from spangrade.tracer.canonical_json import dumps
+
+
+def question_text(question: GoldenQuestion) -> Iterator[Text]:
+    """Yield the lines of a question: user inputs, accepted calls, other references, and what was learned."""
+    for text in question.user_inputs:
+        yield cell(f"user: {text}")
+    for number, calls in enumerate(question.accepted_calls):
+        if number:
+            yield cell("or these calls:")
+        for call in calls:
+            arguments = "" if call.input_arguments is None else dumps(call.input_arguments)
+            notes = [f"status {call.status}"] * (call.status is not None) + ["in any order"] * call.unordered
+            yield cell(f"  {call.tool_name}{arguments} {', '.join(notes)}".rstrip())
+    reference = question.reference_data
+    if reference.reference_state_variables:
+        yield cell(f"state: {dumps(reference.reference_state_variables)}")
+    if reference.reference_response is not None:
+        yield cell(f"reply: {reference.reference_response}")
+    learned = question.metadata.get("learned")
+    if isinstance(learned, dict):
+        yield cell(f"learned from sessions: {learned.get('sessions')}")
+        for rule in learned.get("rules", ()):
+            yield cell(f"  {rule['where']}: {rule['rule']} ({rule['sessions']})")
