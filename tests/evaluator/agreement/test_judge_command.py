@@ -156,6 +156,16 @@ def test_too_few_labels_and_unknown_metrics_are_one_line(db: public.Database, sp
     assert "no run measured nothing" in done.err[0]
 
 
+def test_labels_that_a_run_measured_are_not_compared_with_themselves(db: public.Database) -> None:
+    run = db.grade(metrics=["tone>=0.5"])  # no metric has the name: the labels are measured
+    assert run.verdicts["passed"] == 30
+    assert db.judge_agreement("tone").confusion == MADE
+    save(db, *(label(number, people, name="kind") for number, (_, people) in enumerate(pairs(MADE))))
+    db.grade(metrics=["kind>=0.5"])
+    with pytest.raises(InputError, match=r"^no run measured kind"):
+        db.judge_agreement("kind")
+
+
 def test_deleted_sessions_do_not_count(db: public.Database) -> None:
     db.delete("session-000")
     assert db.judge_agreement("tone").confusion == MADE._replace(pass_pass=19)
