@@ -35,7 +35,7 @@ class InputPattern(NamedTuple):
         """Return the value of each name if texts match the inputs, as far as there are both; else None."""
         values: dict[str, str] = {}
         for (literals, names), text in zip(self.inputs, texts, strict=False):
-            found = _between(literals, normal_text(text))
+            found = between(literals, normal_text(text))
             if found is None:
                 return None
             for name, value in zip(names, found, strict=True):
@@ -67,7 +67,7 @@ def user_values(session: Session, question: GoldenQuestion) -> Mapping[str, str]
     return (input_pattern(question).values(known) if len(known) == len(texts) else None) or {}
 
 
-def _between(literals: Sequence[str], text: str) -> list[str] | None:
+def between(literals: Sequence[str], text: str) -> list[str] | None:
     """Return the texts between literal ones, none of them empty; None if a text does not have these.
 
     Each literal is taken where it occurs first, which finds a way if there is one, in linear time.

@@ -54,7 +54,8 @@ def way_of(
         at_call = f"{where}[{position}]"
         arguments = [one.call.input_arguments for one in seen]
         if all(isinstance(one, dict) for one in arguments):
-            call["input_arguments"] = _expected(arguments, seen, f"{at_call}.input_arguments", rules, mask)
+            masked = [mask(one) for one in arguments]
+            call["input_arguments"] = _expected(arguments, masked, seen, f"{at_call}.input_arguments", rules)
         if seen[0].call.ok is False:
             call["status"] = "error"
         if key in unordered:
@@ -88,28 +89,34 @@ def _unordered(orders: Sequence[list[tuple[str, bool, int]]]) -> set[tuple[str, 
     }
 
 
-def _expected(values: Sequence[Any], seen: Sequence[Seen], where: str, rules: list[Rule], mask: Mask) -> Any:
-    """Return the expected value in place of those of several sessions; add what was learned to `rules`."""
-    if all(isinstance(value, dict) for value in values):
+def _expected(
+    values: Sequence[Any], masked: Sequence[Any], seen: Sequence[Seen], where: str, rules: list[Rule]
+) -> Any:
+    """Return the expected value in place of those of several sessions; add what was learned to `rules`.
+
+    `masked` are the same values without personal data; one that differs from its own is never expected.
+    """
+    if all(isinstance(one, dict) for one in (*values, *masked)):
         made: dict[str, Any] = {}
-        for key in dict.fromkeys(key for value in values for key in value):
-            having = [value[key] for value in values if key in value]
-            if len(having) < len(values):
-                made[key] = None
-                rules.append(Rule(f"{where}.{key}", "any value or none", len(values)))
+        for key in dict.fromkeys(key for value in masked for key in value):
+            place = f"{where}.{key}"
+            if all(key in value for value in (*values, *masked)):
+                inner = ([one[key] for one in values], [one[key] for one in masked])
+                made[key] = _expected(*inner, seen, place, rules)
             else:
-                made[key] = _expected(having, seen, f"{where}.{key}", rules, mask)
+                made[key] = None
+                rules.append(Rule(place, "any value or none", len(values)))
         return made
-    if all(isinstance(value, list) for value in values) and len({len(value) for value in values}) == 1:
+    if all(isinstance(one, list) for one in (*values, *masked)) and len({len(one) for one in values}) == 1:
         return [
-            _expected([value[index] for value in values], seen, f"{where}[{index}]", rules, mask)
-            for index in range(len(values[0]))
+            _expected([one[at] for one in values], [one[at] for one in masked], seen, f"{where}[{at}]", rules)
+            for at in range(len(values[0]))
         ]
-    return _expected_scalar(values, seen, where, rules, mask)
+    return _expected_scalar(values, masked, seen, where, rules)
 
 
 def _expected_scalar(
-    values: Sequence[Any], seen: Sequence[Seen], where: str, rules: list[Rule], mask: Mask
+    values: Sequence[Any], masked: Sequence[Any], seen: Sequence[Seen], where: str, rules: list[Rule]
 ) -> Any:
     first = values[0]
     number = len(values)
@@ -119,11 +126,11 @@ def _expected_scalar(
         return expected
 
     constant = all(json_equal(first, value) for value in values)
-    masked = any(not json_equal(mask(value), value) for value in values)
+    personal = not all(map(json_equal, values, masked))
     if name := _user_value(values, seen):
         return learned(f"the user's {name}", {USER: name})
-    is_weak = number == 1 and not (masked or _is_distinctive(first))
-    if constant and not masked and (number > 1 or is_weak):
+    is_weak = number == 1 and not (personal or _is_distinctive(first))
+    if constant and not personal and (number > 1 or is_weak):
         if first is None:
             return learned("null", {"$null": True})
         if first == ANY_TEXT:
@@ -131,7 +138,7 @@ def _expected_scalar(
         return learned("always the same", first)
     if place := _result_value(values, seen):
         return learned(f"from the result {place}", {RESULT: place})
-    if constant and not masked and not looks_generated(first):
+    if constant and not personal and not looks_generated(first):
         return learned("always the same", first)
     if all(isinstance(value, str) for value in values):
         return learned("any text", ANY_TEXT)

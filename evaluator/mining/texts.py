@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.metrics.matching import normal_text
-from spangrade.evaluator.metrics.user_values import pattern_of
+from spangrade.evaluator.metrics.user_values import InputPattern, between, pattern_of
 from spangrade.evaluator.session import Session
 
 # What looks like a value: a word with a digit, a name within a sentence (words with a capital), a quotation.
 _VALUE = re.compile(
     r"[\"“'‘](?<!\w.)[^\"”'’]{1,100}[\"”'’](?!\w)"
-    r"|[^\s,;:!?()\[\]]*\d(?:[^\s,;!?()\[\]]*[^\s.,;:!?()\[\]])?"
+    r"|[^\s,;:!?()\[\]]{0,50}\d(?:[^\s,;!?()\[\]]{0,200}[^\s.,;:!?()\[\]])?"
     r"|(?<![.!?:] )(?<!^)(?<![\w.])[^\W\d_a-z]\w+(?:[ -][^\W\d_a-z]\w+)*"
 )
+_MASKED = re.compile(r"\[[a-z_]+(?::[0-9a-f]{16})?\]")
 _LONGEST = 200  # characters of a value of a call that is looked for in a text
 _MOST_VALUES = 500  # of a session's calls that are looked for in its texts
 
@@ -40,21 +41,27 @@ def groups_of(sessions: Iterable[Session], mask: Callable[[str], str], *, dedupe
     What looks like a value, or is one of a call's arguments or results, is a value where it differs between
     the sessions of a group, or where `mask` replaces it.
     """
-    by_texts: dict[tuple[Any, ...], list[tuple[Session, list[list[str]]]]] = defaultdict(list)
+    by_texts: dict[tuple[str, ...], list[tuple[Session, list[list[str]]]]] = defaultdict(list)
+    personal: set[str] = set()
     for session in sessions:
         texts = [normal_text(turn.user_input or "") for turn in session.turns]
-        known = _values_of(session)
-        split = [_split(text, known) for text in texts]
+        known = _values_of(session) if dedupe else ()
+        masked = [_masked_spans(text, mask) for text in texts]
+        personal.update(
+            text[start:end] for text, spans in zip(texts, masked, strict=True) for start, end in spans
+        )
+        split = [_split(text, spans, known) for text, spans in zip(texts, masked, strict=True)]
         key = [parts[::2] for parts in split] if dedupe else texts
         by_texts[tuple(map(str, key))].append((session, split))
-    made = [_group(members, mask) for _, members in sorted(by_texts.items(), key=lambda item: -len(item[1]))]
+    largest_first = sorted(by_texts.values(), key=len, reverse=True)
+    made = [_group(members, personal) for members in largest_first]
     return _joined(made) if dedupe else made
 
 
-def _group(members: Sequence[tuple[Session, list[list[str]]]], mask: Callable[[str], str]) -> Group:
+def _group(members: Sequence[tuple[Session, list[list[str]]]], personal: Collection[str]) -> Group:
     """Return a group of sessions whose texts are split in the same literal pieces.
 
-    A literal piece with something to mask is a value too.
+    What differs between them, and what is `personal`, is a value; the rest is literal.
     """
     sessions = tuple(session for session, _ in members)
     names: dict[tuple[str, ...], str] = {}
@@ -62,9 +69,9 @@ def _group(members: Sequence[tuple[Session, list[list[str]]]], mask: Callable[[s
     inputs = []
     for turn in range(len(members[0][1])):
         pieces = list(members[0][1][turn])
-        for place in range(len(pieces)):
+        for place in range(1, len(pieces), 2):
             column = tuple(split[turn][place] for _, split in members)
-            if len(set(column)) > 1 or mask(column[0]) != column[0]:
+            if len(set(column)) > 1 or column[0] in personal:
                 pieces[place] = "{" + names.setdefault(column, _name(len(names), literal_text)) + "}"
         inputs.append("".join(pieces))
     rows = [{name: column[index] for column, name in names.items()} for index in range(len(members))]
@@ -79,39 +86,60 @@ def _name(number: int, text: str) -> str:
 
 def _joined(groups: Sequence[Group]) -> list[Group]:
     """Return groups without those whose texts an earlier, larger group accepts: their sessions join it."""
-    by_length: dict[int, list[Group]] = defaultdict(list)
+    kept: list[Group] = []
+    by_texts: dict[tuple[str, ...], int] = {}
+    patterns: dict[int, list[tuple[InputPattern, int]]] = defaultdict(list)  # by number of turns
     for group in groups:
-        same_length = by_length[len(group.user_inputs)]
-        for index, larger in enumerate(same_length):
-            pattern = pattern_of(larger.user_inputs, larger.names)
-            values = [
-                pattern.values([turn.user_input or "" for turn in session.turns])
-                for session in group.sessions
-            ]
-            known = [row for row in values if row is not None]
-            if len(known) == len(values):
-                same_length[index] = Group(
-                    (*larger.sessions, *group.sessions),
-                    larger.user_inputs,
-                    larger.names,
-                    (*larger.values, *known),
-                )
+        turns = len(group.user_inputs)
+        rows: list[dict[str, str] | None] = [{} for _ in group.sessions]
+        index = None if group.names else by_texts.get(group.user_inputs)
+        for pattern, place in patterns[turns] if index is None else ():
+            rows = [pattern.values([turn.user_input or "" for turn in one.turns]) for one in group.sessions]
+            if None not in rows:
+                index = place
                 break
+        if index is None:
+            if group.names:
+                patterns[turns].append((pattern_of(group.user_inputs, group.names), len(kept)))
+            else:
+                by_texts[group.user_inputs] = len(kept)
+            kept.append(group)
         else:
-            same_length.append(group)
-    return sorted((one for many in by_length.values() for one in many), key=lambda one: -len(one.sessions))
+            values = (*kept[index].values, *(row for row in rows if row is not None))
+            kept[index] = kept[index]._replace(
+                sessions=(*kept[index].sessions, *group.sessions), values=values
+            )
+    return sorted(kept, key=lambda one: -len(one.sessions))
 
 
-def _split(text: str, known: Sequence[str]) -> list[str]:
+def _masked_spans(text: str, mask: Callable[[str], str]) -> list[tuple[int, int]]:
+    """Return where `mask` replaces parts of a text; the whole text if that cannot be told."""
+    masked = mask(text)
+    if masked == text:
+        return []
+    literals = _MASKED.split(masked)
+    values = between(literals, text)
+    if values is None:
+        return [(0, len(text))]
+    spans = []
+    start = 0
+    for literal, value in zip(literals, values, strict=False):
+        start += len(literal)
+        spans.append((start, start + len(value)))
+        start += len(value)
+    return spans
+
+
+def _split(text: str, personal: Sequence[tuple[int, int]], known: Sequence[str]) -> list[str]:
     """Return a text in pieces, literal ones and values in turn, the first and the last literal."""
-    looks = [found.span() for found in _VALUE.finditer(text)]
+    looks = [span for found in _VALUE.finditer(text) if not _overlaps(span := found.span(), personal)]
     words = [(start, end) for start, end in looks if any(map(str.isdigit, text[start:end]))]
-    spans: list[tuple[int, int]] = []
+    spans = list(personal)
     for value in known:
         found = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text)]
         # A part of a number or a date is not what a call has: the whole one is.
-        spans += (one for one in found if one in words or not any(_overlap(one, word) for word in words))
-    spans += (one for one in looks if one in words or not any(_overlap(one, span) for span in spans))
+        spans += (one for one in found if one in words or not _overlaps(one, (*words, *personal)))
+    spans += (one for one in looks if one in words or not _overlaps(one, spans))
     pieces: list[str] = []
     last = 0
     for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
@@ -122,8 +150,8 @@ def _split(text: str, known: Sequence[str]) -> list[str]:
     return [*pieces, text[last:]]
 
 
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
+def _overlaps(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in others)
 
 
 def _values_of(session: Session) -> list[str]:
@@ -131,7 +159,7 @@ def _values_of(session: Session) -> list[str]:
     found: dict[str, None] = {}
     for call in session.tool_interactions:
         for value in (*leaves(call.input_arguments), *leaves(call.output)):
-            text = normal_text(value) if isinstance(value, str) else f"{value:g}"
+            text = normal_text(value) if isinstance(value, str) else str(value)
             if len(text) > 1 and len(text) <= _LONGEST and len(found) < _MOST_VALUES:
                 found[text] = None
     return sorted(found, key=len, reverse=True)

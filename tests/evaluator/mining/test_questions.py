@@ -148,6 +148,14 @@ def test_personal_data_is_masked_and_still_accepted() -> None:
     assert exact(done, question) == 1
 
 
+def test_what_only_its_key_or_its_whole_makes_personal_is_masked_too() -> None:
+    login = tool("login", {"password": "hunter", "user": "u1", "phone": "+1 702 555 1212"})
+    done = session([("Call +1 702 555 1212, password: hunter", [login])])
+    (question,) = mined(done)
+    assert [text in json.dumps(question) for text in ("hunter", "702", "1212")] == [False] * 3
+    assert exact(done, question) == 1
+
+
 def test_a_result_that_is_not_recorded_leaves_a_reference_to_it_open() -> None:
     (question,) = mined(order(1), order(2))
     done = order(5)
