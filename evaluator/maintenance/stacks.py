@@ -164,6 +164,7 @@ STACKS: Mapping[str, Stack] = {
         name="Mastra",
         content="do not remove inputs and outputs in a span output processor or by hideInput and hideOutput",
         conversation="pass memory: { thread, resource } to the agent, or tracingOptions.metadata.sessionId",
+        tokens="let the model report its usage: one of your own returns it from doGenerate and doStream",
     ),
     "mlflow": Stack(
         name="MLflow",
@@ -190,6 +191,11 @@ STACKS: Mapping[str, Stack] = {
         tools="record a span of kind TOOL around each tool call: @tracer.tool(name=…)",
         model_calls="instrument the model client too, by its openinference-instrumentation-… package",
         tokens=_STREAMED,
+    ),
+    "openlit": _CLIENT._replace(
+        name="OpenLIT",
+        content="do not set capture_message_content=False in openlit.init()",
+        model_calls="do not leave the model client out by openlit.init(disabled_instrumentors=…)",
     ),
     "openinference.instrumentation.crewai": Stack(
         name="crewAI by OpenInference",
@@ -265,12 +271,20 @@ STACKS: Mapping[str, Stack] = {
         name="the OpenAI Agents SDK by OpenTelemetry",
         content=_GENAI_CONTENT,
         conversation="pass group_id to the SDK's trace() or RunConfig",
+        model_calls="instrument the model client too: opentelemetry-instrumentation-openai-v2",
         tokens="set ModelSettings(include_usage=True)",
     ),
     "opentelemetry.instrumentation.google_genai": _CLIENT._replace(
         name="Gemini's client by OpenTelemetry", tokens=None
     ),
     "opentelemetry.instrumentation.openai_v2": _CLIENT._replace(name="OpenAI by OpenTelemetry"),
+    "semantic_kernel": _CLIENT._replace(
+        name="Semantic Kernel",
+        content="set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
+        agents="give the agent a name: ChatCompletionAgent(name=…)",
+        model_calls="set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS=true",
+        tokens=None,
+    ),
 }
 
 

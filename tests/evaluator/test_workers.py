@@ -104,6 +104,7 @@ def write_once(*arguments):
     os.killpg(0, signal.{signal})
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     intake._write = write_once
     spangrade.open(sys.argv[1]).import_files(sys.argv[2], workers=2)
 """
