@@ -26,6 +26,8 @@ else:
         # Fixtures that are made once for all examples of a test: a store, which each example fills anew.
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
         print_blob=True,
+        # CI tests the same examples each time; anywhere else each run looks at others.
+        derandomize="CI" in os.environ,
     )
     # HYPOTHESIS_PROFILE=long, which .ci/long sets: the fuzzers of spans run 20,000 examples instead of 200.
     settings.register_profile("long", settings.get_profile("spangrade"))

@@ -235,7 +235,7 @@ class Redaction:
         secret = _SECRET_KEY.search("_".join(_WORD.findall(plain)).lower()) or (
             self._patterns is not None and self._patterns.match(plain.lower())
         )
-        known = _Key(self._leaf(key, False), bool(secret), bool(_IDENTIFIER.fullmatch(plain)))
+        known = _Key(self._content(key, _DEPTH, False), bool(secret), bool(_IDENTIFIER.fullmatch(plain)))
         if len(self._known) < _MAX_KEYS and len(key) <= _MAX_KEY_CHARS:
             self._known[key] = known
         return known
