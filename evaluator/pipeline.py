@@ -10,16 +10,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-import duckdb
-
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
-from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenQuestion
+from spangrade.converters.datasets.golden import NO_QUESTIONS
 from spangrade.evaluator.derive import load_batches, load_sessions, stale
 from spangrade.evaluator.derive.settings import apply, differs
 from spangrade.evaluator.derive.sync import forget, pending_spans
@@ -29,15 +26,14 @@ from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answer
 from spangrade.evaluator.grading.metadata import groups_of
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.revision import revision
-from spangrade.evaluator.grading.run_details import NO_TAGS, RunDetails, save_metrics
+from spangrade.evaluator.grading.run_details import NO_TAGS, RunDetails
 from spangrade.evaluator.grading.selection import ALL, Selection
-from spangrade.evaluator.grading.stored_questions import save_questions
 from spangrade.evaluator.grading.stored_selection import StoredSelection, select_sessions
 from spangrade.evaluator.intake import DEFAULT, Callbacks, import_parts, start_import
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
-from spangrade.evaluator.judge.run import Spent, spent_since
+from spangrade.evaluator.judge.run import spent_since
 from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
@@ -45,17 +41,16 @@ from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.run import JudgeUsage, Run
+from spangrade.evaluator.save_run import save
 from spangrade.evaluator.scores.as_metric import external_metrics
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.windows import derive_in_windows
 from spangrade.evaluator.workers import default_workers, few_collections, workers_in_order
-from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError, OldSchemaError, StoreError
 from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.spool import drain, waiting
-from spangrade.tracer.store.sql import statement
 
 # How long to wait for another process to close the database. A receiver or an agent has it open for a second
 # at most, and closes it for a second then.
@@ -288,7 +283,7 @@ def grade_dataset(
         run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
         texts = [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics]
         details = RunDetails(name, tags, revision(Path.cwd()), plan.metrics)
-        save(db, run, texts, questions.golden_questions, details)
+        save(db, run, texts, questions.golden_questions, details, wait_s=RUN_WAIT_S)
         if out is not None:
             write_results(run, out)
             write_reports(run, out, questions, facts, datetime.now(UTC), wanted)
@@ -362,58 +357,6 @@ def metric_text(metric: Metric) -> str:
     if metric.threshold is None:
         return metric.name
     return f"{metric.name}{'<=' if metric.higher_is_better is False else '>='}{metric.threshold:g}"
-
-
-def save(
-    db: Path,
-    run: Run,
-    metrics: Sequence[str],
-    questions: Sequence[GoldenQuestion] = (),
-    details: RunDetails = RunDetails(),  # noqa: B008 (a frozen value)
-) -> None:
-    """Write the scores, verdicts and questions of a run to a database: all of them or, if that fails, none.
-
-    Raises StoreError if they cannot be written.
-    """
-    with Store.open(db, wait_s=RUN_WAIT_S) as store:
-        try:
-            with store.transaction():
-                insert_run(store, run, metrics, questions, details)
-        except duckdb.Error as error:
-            raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
-
-
-def insert_run(
-    store: Store,
-    run: Run,
-    metrics: Sequence[str],
-    questions: Sequence[GoldenQuestion] = (),
-    details: RunDetails = RunDetails(),  # noqa: B008 (a frozen value)
-) -> None:
-    """Write the scores, verdicts and questions of a run, within the caller's transaction."""
-    judge, spent = run.judge or (None, Spent())
-    for table, rows in (("scores", run.score_table), ("verdicts", run.verdict_table)):
-        store.query(
-            f"INSERT INTO {table} BY NAME SELECT $run_id AS run_id, * FROM incoming",  # noqa: S608 (our names)
-            {"run_id": run.run_id},
-            incoming=rows,
-        )
-    dataset_digest = save_questions(store, run.run_id, questions)
-    store.query(
-        statement("insert_run", "spangrade.evaluator.grading"),
-        {
-            "run_id": run.run_id,
-            "dataset": run.dataset,
-            "metrics": list(metrics),
-            "thresholds": dumps(dict(run.thresholds)),
-            "price_overrides": run.price_overrides or None,
-            "judge": judge,
-            "judge_failures": run.judge_failures,
-            **asdict(spent),
-            **details.cells(dataset_digest),
-        },
-    )
-    save_metrics(store, run.run_id, details.metrics)
 
 
 def _sessions_of_last_import(store: Store) -> set[str]:

@@ -11,8 +11,8 @@ from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import MetricPlan, Verdict
 from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.metrics import Metric, load_metrics
-from spangrade.evaluator.pipeline import insert_run
 from spangrade.evaluator.run import JudgeUsage, Run
+from spangrade.evaluator.save_run import insert_run
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, add
 from spangrade.evaluator.watch.events import events_of

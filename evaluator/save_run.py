@@ -1,0 +1,73 @@
+"""Writing a run to the database: its scores, verdicts, metrics and golden questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import duckdb
+
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.grading.run_details import RunDetails, save_metrics
+from spangrade.evaluator.grading.stored_questions import save_questions
+from spangrade.evaluator.judge.run import Spent
+from spangrade.evaluator.run import Run
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.errors import StoreError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.sql import statement
+
+
+def save(
+    db: Path,
+    run: Run,
+    metrics: Sequence[str],
+    questions: Sequence[GoldenQuestion] = (),
+    details: RunDetails = RunDetails(),  # noqa: B008 (a frozen value)
+    *,
+    wait_s: float = 0,
+) -> None:
+    """Write the scores, verdicts and questions of a run to a database: all of them or, if that fails, none.
+
+    It waits up to `wait_s` seconds for the database. Raises StoreError if they cannot be written.
+    """
+    with Store.open(db, wait_s=wait_s) as store:
+        try:
+            with store.transaction():
+                insert_run(store, run, metrics, questions, details)
+        except duckdb.Error as error:
+            raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
+
+
+def insert_run(
+    store: Store,
+    run: Run,
+    metrics: Sequence[str],
+    questions: Sequence[GoldenQuestion] = (),
+    details: RunDetails = RunDetails(),  # noqa: B008 (a frozen value)
+) -> None:
+    """Write the scores, verdicts and questions of a run, within the caller's transaction."""
+    judge, spent = run.judge or (None, Spent())
+    for table, rows in (("scores", run.score_table), ("verdicts", run.verdict_table)):
+        store.query(
+            f"INSERT INTO {table} BY NAME SELECT $run_id AS run_id, * FROM incoming",  # noqa: S608 (our names)
+            {"run_id": run.run_id},
+            incoming=rows,
+        )
+    dataset_digest = save_questions(store, run.run_id, questions)
+    store.query(
+        statement("insert_run", "spangrade.evaluator.grading"),
+        {
+            "run_id": run.run_id,
+            "dataset": run.dataset,
+            "metrics": list(metrics),
+            "thresholds": dumps(dict(run.thresholds)),
+            "price_overrides": run.price_overrides or None,
+            "judge": judge,
+            "judge_failures": run.judge_failures,
+            **asdict(spent),
+            **details.cells(dataset_digest),
+        },
+    )
+    save_metrics(store, run.run_id, details.metrics)
