@@ -46,6 +46,7 @@ def derived(portions: list[Records], db: Path) -> list[Session]:
         return sorted(load(store), key=lambda session: session.session_id)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=8)
 @given(
     names=st.lists(st.sampled_from(NAMES), min_size=3, max_size=6, unique=True),

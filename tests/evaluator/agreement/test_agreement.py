@@ -162,6 +162,7 @@ def test_the_order_of_pairs_does_not_matter() -> None:
     assert Confusion.of(reversed(pairs(MADE))) == MADE
 
 
+@pytest.mark.exhaustive
 def test_intervals_contain_the_truth() -> None:
     """The grid of .ci/long with few repetitions: too few for one cell, enough for all of a kind."""
     found = list(shares(300, 20))

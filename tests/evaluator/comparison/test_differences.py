@@ -96,6 +96,7 @@ def test_holm_multiplies_the_smallest_by_their_number_and_never_falls() -> None:
     assert holm([0.9, 0.9]) == [1.0, 1.0]
 
 
+@pytest.mark.exhaustive
 def test_intervals_contain_the_true_difference() -> None:
     """The grid of .ci/long with few repetitions: too few for one cell, enough for all of a kind."""
     found = shares(repetitions=40, questions=(10, 30))

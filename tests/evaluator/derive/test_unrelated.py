@@ -61,6 +61,7 @@ def plain(name: str) -> list[Any]:
     return [record for record in records(name) if isinstance(record, Span)]
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=5, deadline=None)
 @given(
     names=st.lists(st.sampled_from(NAMES), min_size=3, max_size=3, unique=True),

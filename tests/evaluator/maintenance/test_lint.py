@@ -213,6 +213,7 @@ def test_a_scope_completes_the_settings_of_its_dialect() -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", recordings.NAMES)
 def test_what_a_recording_lacks_is_answered_by_a_setting_of_its_own_stack(name: str, tmp_path: Path) -> None:
     recorded = recordings.records(name)
@@ -236,6 +237,7 @@ def test_what_a_recording_lacks_is_answered_by_a_setting_of_its_own_stack(name: 
             assert str(finding.advice).startswith(f"{own.name}: {setting}")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", recordings.NAMES)
 def test_no_stack_is_given_the_variable_of_another(name: str) -> None:
     for record in recordings.records(name):

@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from builders import session, tool
 
 from spangrade.converters.datasets.golden import GoldenDataset
@@ -223,6 +224,7 @@ def accepted(dataset: GoldenDataset, seen: Sequence[Session], *metrics: str) -> 
     return verdicts[Verdict.PASSED] / len(seen)
 
 
+@pytest.mark.exhaustive
 def test_mined_rules_accept_good_sessions_and_reject_damaged_ones() -> None:
     questions = mine(sessions(1)).questions
     assert len(questions) == len(TEMPLATES)

@@ -120,6 +120,7 @@ def derived_conversation(session: Mapping[str, Any]) -> list[Any]:
     return turns
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("recording", NAMES)
 def test_a_page_shows_what_show_prints_of_every_recording(
     recording: str, tmp_path: Path, spangrade: Spangrade

@@ -102,6 +102,7 @@ def test_a_filter_leaves_what_a_plain_query_finds(store: Store, name: str) -> No
     assert count_page(store, texts) == len(expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sort", ["start", "newest", "latency", "cost", "tokens", "errors", "verdict"])
 def test_pages_go_through_all_sessions_in_order_and_back(store: Store, sort: str) -> None:
     expected = [row["session_id"] for row in list_sessions(store, sort=sort)]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from faults.production_day import GATES, plans, problems, requests_of, send, unreliable
 from receiving import receiver
 from sinks import hook, http_sink
@@ -56,6 +57,7 @@ for kill_at in map(int, sys.argv[5:]):
 """
 
 
+@pytest.mark.exhaustive
 def test_a_day_of_production_is_graded_once_whatever_is_killed(tmp_path: Path) -> None:
     db = tmp_path / "day.duckdb"
     day = plans(SESSIONS, seed=3)
