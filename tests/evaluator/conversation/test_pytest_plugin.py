@@ -1,5 +1,7 @@
 """The plugin in pytest runs of their own, with the real plugins for xdist, repeats and asyncio."""
 
+import contextlib
+import importlib
 import json
 import re
 import shlex
@@ -16,6 +18,11 @@ from paths import ROOT
 # Imported before the runs inside this process, which forget what they import: DuckDB cannot be loaded twice.
 import spangrade
 import spangrade.evaluator.conversation_runner
+
+# Nor can the client of Gemini and what it imports late: its transport would not know its own errors again.
+for module in ("google.genai", "httpcore", "httpcore2", "aiohttp"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(module)
 
 pytest_plugins = ["pytester"]
 
