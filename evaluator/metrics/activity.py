@@ -10,7 +10,12 @@ from spangrade.evaluator.session import Session
 
 @metric(unit="calls", higher_is_better=None, grows=True)
 def tool_utilization(session: Session) -> Outcome:
-    """The number of tool calls, without hand-offs."""
+    """The number of tool calls, without hand-offs.
+
+    Never inconclusive.
+
+    Source: own definition.
+    """
     counts = Counter(call.tool_name for call in session.tool_interactions if not call.handoff)
     total = counts.total()
     details = {"unique_tools": len(counts), "tool_counts": dict(counts)}
@@ -19,7 +24,12 @@ def tool_utilization(session: Session) -> Outcome:
 
 @metric()
 def tool_success_rate(session: Session) -> Outcome:
-    """The share of the tool calls that did not fail, without hand-offs."""
+    """The share of the tool calls that did not fail, without hand-offs.
+
+    Inconclusive if there is no call, or if it is not recorded whether one failed.
+
+    Source: own definition.
+    """
     calls = [call for call in session.tool_interactions if not call.handoff]
     if not calls:
         return Inconclusive("no tool call is recorded; if a tool ran, record it with a span")
@@ -36,7 +46,12 @@ def tool_success_rate(session: Session) -> Outcome:
 
 @metric(unit="hand-offs", higher_is_better=None, grows=True)
 def agent_handoffs(session: Session) -> Outcome:
-    """The number of hand-offs from one agent to another."""
+    """The number of hand-offs from one agent to another.
+
+    Inconclusive if the agents are not recorded.
+
+    Source: own definition.
+    """
     if session.handoffs is None:
         return Inconclusive("hand-offs are not recorded; name the agents on the spans (gen_ai.agent.name)")
     reason = ", ".join(f"{source or 'unknown'} to {target}" for source, target in session.handoffs) or "none"
@@ -47,7 +62,12 @@ def agent_handoffs(session: Session) -> Outcome:
 
 @metric()
 def grounding_utilization(session: Session) -> Outcome:
-    """The share of the model calls whose answer is grounded on sources, such as search results."""
+    """The share of the model calls whose answer is grounded on sources, such as search results.
+
+    Inconclusive without model calls, or if the grounding of one is not recorded.
+
+    Source: the grounding metadata of Gemini's responses.
+    """
     chunks = [call.grounding_chunks for call in session.llm_calls]
     if not chunks:
         return Inconclusive("no model call is recorded; instrument the model's client, or use llm_call")
@@ -65,7 +85,12 @@ def grounding_utilization(session: Session) -> Outcome:
 
 @metric(unit="calls", higher_is_better=None, grows=True)
 def sandbox_usage(session: Session) -> Outcome:
-    """The number of code executions in a model's own sandbox."""
+    """The number of code executions in a model's own sandbox.
+
+    Inconclusive without model calls, or if the parts of an answer are not recorded.
+
+    Source: own definition.
+    """
     runs = [call.code_executions for call in session.llm_calls]
     if not runs:
         return Inconclusive("no model call is recorded; instrument the model's client, or use llm_call")

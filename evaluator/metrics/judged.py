@@ -150,7 +150,12 @@ def _shipped(name: str) -> dict[str, Definition]:
 
 @metric(needs="reference_response", threshold=0.8)  # 4 of 5 on the judge's scale
 def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if the last reply equals the reference's, else how a judge rates it by the reference."""
+    """1 if the last reply equals the reference's, else how a judge rates it by the reference.
+
+    Inconclusive if the reply is not recorded, or differs and there is no judge.
+
+    Source: own definition; the rubric is that of `response_correctness@judge`.
+    """
     reply = final_response(session)
     if reply is None:
         return _not_compared("the last reply is not recorded; record the model's output")

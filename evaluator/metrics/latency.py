@@ -16,7 +16,12 @@ def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
 
 @metric(unit="seconds", higher_is_better=False, grows=True)
 def latency_metrics(session: Session) -> Outcome:
-    """The sum of the turns' seconds, without the user's thinking time."""
+    """The sum of the turns' seconds, without the user's thinking time.
+
+    Inconclusive without turns, or if the duration of a turn is not recorded.
+
+    Source: own definition; its percentiles are by nearest rank.
+    """
     if not session.turns:
         return Inconclusive("no turn is recorded; record each user message with turn, or on a span")
     latency = session.latency

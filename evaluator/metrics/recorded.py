@@ -10,7 +10,12 @@ from spangrade.evaluator.session import RecordedScore, Session
 
 @metric(higher_is_better=None, unit="number", parameter="name")
 def trace_score(session: Session, name: str) -> Outcome:
-    """The mean of the scores of a name in the session's traces, the newest of each author and span."""
+    """The mean of the scores of a name in the session's traces, the newest of each author and span.
+
+    Never inconclusive: not applicable to a session without such a score.
+
+    Source: the evaluation events of the OpenTelemetry GenAI conventions.
+    """
     newest: dict[tuple[object, ...], RecordedScore] = {}
     for score in session.recorded_scores:
         if score.name == name and score.value is not None:

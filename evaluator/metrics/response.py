@@ -18,7 +18,13 @@ _LONGEST_UNSTEMMED = 3  # letters, as in rouge-score
 
 @metric(needs="reference_response")
 def response_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """ROUGE-1 F score of the last reply and the reference's: the words that both have."""
+    """ROUGE-1 F score of the last reply and the reference's: the words that both have.
+
+    2 S / (|A| + |E|), S words that both have, of the words of the reply and of the reference.
+    Inconclusive if the reply is not recorded, or if one of the texts has no words.
+
+    Source: ROUGE-1 (Lin 2004) with stems, as in ADK's `response_match_score`.
+    """
     reply = final_response(session)
     if reply is None:
         return Inconclusive("the last reply is not recorded; record the model's output")

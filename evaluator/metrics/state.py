@@ -15,7 +15,13 @@ _LONGEST_VALUE = 200  # characters of a value in a reason
 
 @metric(needs="reference_state_variables", threshold=1.0)
 def state_management_fidelity(session: Session, question: GoldenQuestion) -> Outcome:
-    """The share of the reference's variables whose final value equals the reference's, as JSON."""
+    """The share of the reference's variables whose final value equals the reference's, as JSON.
+
+    A variable that is missing differs from null. 1 if the reference is empty.
+    Inconclusive if no state is recorded.
+
+    Source: own definition.
+    """
     state = session.state_variables
     if state is None:
         return Inconclusive("no state is recorded; set_state records it, or extracted_data in a CSV or JSONL")

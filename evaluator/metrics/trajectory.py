@@ -17,19 +17,34 @@ _UNKNOWN = Inconclusive("which agents took part is not recorded; name them on th
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_exact_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if the steps are exactly the reference's, in order, else 0."""
+    """1 if the steps are exactly the reference's, in order, else 0.
+
+    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
+
+    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
+    """
     return _score(session, question, lambda actual, expected: float(actual == expected))
 
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_in_order_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if the reference's steps happened in its order, with any others in between, else 0."""
+    """1 if the reference's steps happened in its order, with any others in between, else 0.
+
+    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
+
+    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
+    """
     return _score(session, question, lambda actual, expected: float(is_subsequence(expected, actual, eq)))
 
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_any_order_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if all of the reference's steps happened, in any order, with any others in between, else 0."""
+    """1 if all of the reference's steps happened, in any order, with any others in between, else 0.
+
+    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
+
+    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
+    """
     return _score(
         session, question, lambda actual, expected: float(_matched(actual, expected) == len(expected))
     )
@@ -37,7 +52,13 @@ def trajectory_any_order_match(session: Session, question: GoldenQuestion) -> Ou
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_precision(session: Session, question: GoldenQuestion) -> Outcome:
-    """The share of the steps that match a step of the reference, each of which matches once."""
+    """The share of the steps that match a step of the reference, each of which matches once.
+
+    M / |A|, of the multisets of steps: 1 if both are empty, 0 if only A is, 0 if only E is.
+    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
+
+    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
+    """
     return _score(
         session,
         question,
@@ -47,7 +68,13 @@ def trajectory_precision(session: Session, question: GoldenQuestion) -> Outcome:
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_recall(session: Session, question: GoldenQuestion) -> Outcome:
-    """The share of the reference's steps that happened."""
+    """The share of the reference's steps that happened.
+
+    M / |E|, of the multisets of steps: 1 if E is empty.
+    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
+
+    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
+    """
     return _score(
         session, question, lambda actual, expected: recall(_matched(actual, expected), len(expected))
     )
@@ -55,13 +82,24 @@ def trajectory_recall(session: Session, question: GoldenQuestion) -> Outcome:
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
-    """F1 score of the longest common subsequence of the steps and the reference's: 2 L / (|A| + |E|)."""
+    """F1 score of the longest common subsequence of the steps and the reference's: 2 L / (|A| + |E|).
+
+    L is the length of that subsequence; 1 if both are empty, 0 if one is.
+    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
+
+    Source: ROUGE-L (Lin 2004), over steps instead of words.
+    """
     return _score(session, question, _f1)
 
 
 @metric(threshold=1.0, parameter="tool")
 def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
-    """1 if the named tool was called, else 0."""
+    """1 if the named tool was called, else 0.
+
+    Inconclusive if the tool was only requested.
+
+    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
+    """
     spans = tuple(
         call.span_id
         for call in session.tool_interactions
@@ -75,7 +113,12 @@ def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
 
 @metric(needs="agents_evaluated", threshold=1.0)
 def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
-    """The share of `agents_evaluated` that took part."""
+    """The share of `agents_evaluated` that took part.
+
+    Inconclusive if the agents are not recorded.
+
+    Source: own definition.
+    """
     if session.agents is None:
         return _UNKNOWN
     expected = dict.fromkeys(question.agents_evaluated)
@@ -89,7 +132,12 @@ def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
 
 @metric(needs="user_inputs", threshold=1.0)
 def conversation(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if there are as many turns as user inputs and none ended in an error without an answer, else 0."""
+    """1 if there are as many turns as user inputs and none ended in an error without an answer, else 0.
+
+    Never inconclusive.
+
+    Source: own definition.
+    """
     turns, expected = len(session.turns), len(question.user_inputs)
     unanswered = [turn for turn in session.turns if turn.failed and not (turn.final_response or "").strip()]
     if unanswered:

@@ -15,7 +15,12 @@ _NO_TOKENS = "not every model call recorded its tokens; record the usage of each
 
 @metric(unit="tokens", higher_is_better=False, grows=True)
 def token_usage(session: Session) -> Outcome:
-    """The sum of the input and output tokens of all model calls."""
+    """The sum of the input and output tokens of all model calls.
+
+    Inconclusive without model calls, or if the tokens of one are not recorded.
+
+    Source: `gen_ai.usage.*` of the OpenTelemetry GenAI conventions.
+    """
     usage = session.usage
     if not usage.llm_calls:
         return Inconclusive(_NO_CALLS)
@@ -35,7 +40,12 @@ def token_usage(session: Session) -> Outcome:
 
 @metric(unit="USD", higher_is_better=False, grows=True)
 def cost(session: Session) -> Outcome:
-    """The cost of the model calls in US dollars, each at its model's price at that time."""
+    """The cost of the model calls in US dollars, each at its model's price at that time.
+
+    Inconclusive without model calls, or if the model, its price or the tokens of one are not known.
+
+    Source: the prices of the library genai-prices.
+    """
     if session.cost_usd is None:
         known = math.fsum(call.cost_usd for call in session.llm_calls if call.cost_usd is not None)
         return Inconclusive(_no_price(session), known)
@@ -47,7 +57,12 @@ def cost(session: Session) -> Outcome:
 
 @metric()
 def cache_efficiency(session: Session) -> Outcome:
-    """The share of the input tokens that came from the cache: cached / input."""
+    """The share of the input tokens that came from the cache: cached / input.
+
+    Inconclusive if cached or input tokens are not recorded, or there are no input tokens.
+
+    Source: own definition.
+    """
     return _token_share(
         session.usage.cached_input_tokens, session.usage.input_tokens, "cached input tokens", "input tokens"
     )
@@ -55,7 +70,12 @@ def cache_efficiency(session: Session) -> Outcome:
 
 @metric(higher_is_better=None)
 def thinking_metrics(session: Session) -> Outcome:
-    """The share of the output tokens that were spent on reasoning: reasoning / output."""
+    """The share of the output tokens that were spent on reasoning: reasoning / output.
+
+    Inconclusive if reasoning or output tokens are not recorded, or there are no output tokens.
+
+    Source: own definition.
+    """
     return _token_share(
         session.usage.reasoning_tokens, session.usage.output_tokens, "reasoning tokens", "output tokens"
     )
@@ -63,7 +83,12 @@ def thinking_metrics(session: Session) -> Outcome:
 
 @metric(unit="tokens", higher_is_better=None)
 def output_density(session: Session) -> Outcome:
-    """Output tokens (reasoning included) per model call."""
+    """Output tokens (reasoning included) per model call.
+
+    Inconclusive without model calls, or if the output tokens of one are not recorded.
+
+    Source: own definition.
+    """
     usage = session.usage
     if not usage.llm_calls or usage.output_tokens is None or not usage.complete:
         return Inconclusive(_NO_CALLS if not usage.llm_calls else _NO_TOKENS)
@@ -73,7 +98,12 @@ def output_density(session: Session) -> Outcome:
 
 @metric(higher_is_better=False, grows=True)
 def context_saturation(session: Session) -> Outcome:
-    """The largest share of a model's context window that a call used: input tokens / context window."""
+    """The largest share of a model's context window that a call used: input tokens / context window.
+
+    Inconclusive without model calls, or if the context window or the input tokens of one are not known.
+
+    Source: the context windows of the library genai-prices.
+    """
     unknown = None
     shares = []
     for call in session.llm_calls:

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics.matching import ANY_TEXT, AnyOf, arguments_match, expects_null
+from spangrade.evaluator.metrics.pairing import best_met, compared_calls, pair_calls
 from spangrade.evaluator.metrics.references import resolved
-from spangrade.evaluator.metrics.tools import best_met, compared_calls, pair_calls
 from spangrade.evaluator.metrics.trajectory import compared_steps
 from spangrade.evaluator.metrics.user_values import pattern_of, user_values
 from spangrade.evaluator.session import Session, ToolInteraction

@@ -1,0 +1,169 @@
+"""Which calls of a session meet which calls of a reference.
+
+A hand-off counts only if the reference names its tool. A call that failed matches only a reference that says
+`"status": "error"` or gives the `output`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from types import MappingProxyType
+from typing import NamedTuple
+
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
+from spangrade.evaluator.metrics.matching import (
+    ArgumentMatcher,
+    arguments_match,
+    is_subsequence,
+    maximum_matching,
+)
+from spangrade.evaluator.metrics.references import lacks_result, refers, resolved, result_tools
+from spangrade.evaluator.metrics.user_values import user_values
+from spangrade.evaluator.session import Session, ToolInteraction
+
+NO_VALUES: Mapping[str, str] = MappingProxyType({})
+
+_Match = Callable[[ReferenceToolInteraction, ToolInteraction], bool]
+
+
+class Context(NamedTuple):
+    """How arguments are compared: the values of the user's texts, and the calls that may be referred to."""
+
+    matcher: ArgumentMatcher
+    values: Mapping[str, str]
+    calls: Sequence[ToolInteraction]
+
+    def before(self, call: ToolInteraction) -> list[ToolInteraction]:
+        """Return the other calls that had begun when a call began."""
+        return [other for other in self.calls if other is not call and other.start_ns <= call.start_ns]
+
+
+class Pairing(NamedTuple):
+    """A largest one-to-one matching of expected and actual calls; `equal` if it pairs all, in order."""
+
+    expected: Sequence[ReferenceToolInteraction]
+    actual: Sequence[ToolInteraction]
+    match: _Match
+    chosen: Sequence[int | None]
+    equal: bool
+
+    @property
+    def matched(self) -> int:
+        """The number of pairs."""
+        return len(self.chosen) - list(self.chosen).count(None)
+
+
+def compared_calls(session: Session, question: GoldenQuestion) -> list[ToolInteraction]:
+    """Return the calls that are compared with a reference: hand-offs only if it names them."""
+    named = {call.tool_name for calls in question.accepted_calls for call in calls}
+    return [call for call in session.tool_interactions if not call.handoff or call.tool_name in named]
+
+
+def pair_calls(
+    expected: Sequence[ReferenceToolInteraction],
+    actual: Sequence[ToolInteraction],
+    values: Mapping[str, str] = NO_VALUES,
+) -> Sequence[int | None]:
+    """Return the index of the call that meets each expected one, None where none does.
+
+    Calls that match only if what is not recorded of them does are not paired. `values` are those of the
+    user's texts, by the names that expected arguments have for them.
+    """
+    context = Context("subset", values, actual)
+    return pairing_of(expected, actual, lambda wanted, call: is_match(wanted, call, context) is True).chosen
+
+
+def best_met(session: Session, question: GoldenQuestion) -> tuple[ReferenceToolInteraction, ...]:
+    """Return the list of calls, of those that a question accepts, of which a session made the most."""
+    if len(question.accepted_calls) == 1:
+        return question.accepted_calls[0]
+    actual, values = compared_calls(session, question), user_values(session, question)
+
+    def differing(calls: Sequence[ReferenceToolInteraction]) -> int:
+        missing = list(pair_calls(calls, actual, values)).count(None)
+        return missing + abs(len(actual) - len(calls) + missing)
+
+    return min(question.accepted_calls, key=differing)
+
+
+def pairing_of(
+    expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction], match: _Match
+) -> Pairing:
+    """Return a largest one-to-one matching of calls."""
+    if len(expected) == len(actual) and all(map(match, expected, actual)):
+        return Pairing(expected, actual, match, range(len(expected)), True)
+    candidates = [[place for place, call in enumerate(actual) if match(wanted, call)] for wanted in expected]
+    chosen = maximum_matching(candidates)
+    equal = len(expected) == len(actual) and in_order(Pairing(expected, actual, match, chosen, False))
+    return Pairing(expected, actual, match, chosen, equal)
+
+
+def is_match(expected: ReferenceToolInteraction, call: ToolInteraction, context: Context) -> bool | None:
+    """Return whether a call matches; None if that depends on what is not recorded of it."""
+    if expected.tool_name != call.tool_name:
+        return False
+    parts = (_arguments_match(expected, call, context), result_matches(expected, call))
+    return False if False in parts else None if None in parts else True
+
+
+def _arguments_match(
+    expected: ReferenceToolInteraction, call: ToolInteraction, context: Context
+) -> bool | None:
+    wanted = expected.input_arguments
+    if wanted is None or context.matcher == "ignore":
+        return True
+    if call.arguments_known:
+        if refers(wanted):
+            earlier = context.before(call)
+            tools = set(result_tools(wanted))
+            if any(other.tool_name in tools and lacks_result(other) for other in earlier):
+                return None
+            wanted = resolved(wanted, context.values, earlier)
+        return arguments_match(wanted, call.input_arguments, context.matcher)
+    return True if context.matcher == "subset" and all(value is None for value in wanted.values()) else None
+
+
+def result_matches(expected: ReferenceToolInteraction, call: ToolInteraction) -> bool | None:
+    """Return whether a call ended as expected; None if that depends on what is not recorded of it."""
+    if expected.output is not None:
+        if not call.output_known:
+            return None
+        if not arguments_match(expected.output, call.output):
+            return False
+        if expected.status is None:
+            return True
+    if expected.status is not None:
+        return None if call.ok is None else call.ok is (expected.status == "ok")
+    only_requested = call.ok is None and not call.output_known and call.span_id is None
+    return None if only_requested else call.ok is not False
+
+
+def in_order(pairing: Pairing) -> bool:
+    """Return whether the expected calls were made in order, successive unordered ones in any order.
+
+    Each block of calls takes the shortest part of what is left: that leaves the most for the rest.
+    """
+    expected, actual, match = pairing.expected, pairing.actual, pairing.match
+    if not any(call.unordered for call in expected):
+        return is_subsequence(expected, actual, match)
+    start = 0
+    for block in _blocks(expected):
+        candidates: list[list[int]] = [[] for _ in block]
+        while None in maximum_matching(candidates):
+            if start == len(actual):
+                return False
+            for wanted, places in zip(block, candidates, strict=True):
+                if match(wanted, actual[start]):
+                    places.append(start)
+            start += 1
+    return True
+
+
+def _blocks(expected: Sequence[ReferenceToolInteraction]) -> Iterator[Sequence[ReferenceToolInteraction]]:
+    """Yield calls in their order, successive unordered ones together."""
+    for unordered, calls in groupby(expected, key=lambda call: call.unordered):
+        if unordered:
+            yield list(calls)
+        else:
+            yield from ([call] for call in calls)
