@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
+from datetime import datetime
 from pathlib import Path
 
 from spangrade.evaluator.comparison.compare import compare
 from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
 from spangrade.evaluator.comparison.sample import is_folder_of_run, sample_of
 from spangrade.evaluator.intake import Callbacks
+from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.pipeline import up_to_date
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run_list import list_runs
+from spangrade.evaluator.trends.trend import By, Trend, trend
 
 
 class RunMethods:
@@ -50,3 +53,24 @@ class RunMethods:
             samples = sample_of(store, first), sample_of(store, second)
         comparison = compare(*samples, [metrics] if isinstance(metrics, str) else list(metrics))
         return Compared(comparison, tuple(judge(gate, comparison) for gate in gates))
+
+    def trend(
+        self,
+        metric: str,
+        *,
+        by: str = By.DAY,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
+    ) -> Trend:
+        """Return the mean of a metric of the stored sessions by `day`, `version` or `model`, with intervals.
+
+        `metric` is `passed`, `cost`, `latency`, `tokens`, or any that was measured: what counts is the
+        latest run that graded, or measured, a session. The sessions are those that started from `since` on
+        and before `until` (see `delete` for the form of a time).
+
+        Raises InputError for a metric that no session has, and if an interval needs scipy and it is not
+        installed.
+        """
+        times = [None if time is None else parse_time(time) for time in (since, until)]
+        with up_to_date(self.path, self._callbacks) as store:
+            return trend(store, metric, by, since_ns=times[0], until_ns=times[1])

@@ -25,6 +25,7 @@ from spangrade.evaluator.cli.sessions import sessions
 from spangrade.evaluator.cli.settings import with_config
 from spangrade.evaluator.cli.show import show
 from spangrade.evaluator.cli.sql import sql
+from spangrade.evaluator.cli.trend import trend
 from spangrade.evaluator.cli.view import view
 from spangrade.evaluator.cli.watch import watch
 from spangrade.tracer.file_modes import set_umask
@@ -71,6 +72,7 @@ for command in (
     show,
     runs,
     compare,
+    trend,
     view,
     score,
     label,

@@ -186,7 +186,12 @@ def measured(metric: str, *samples: Sample) -> Measured:
     for sample in samples:
         if metric in sample.metrics:
             return sample.metrics[metric]
-    installed = load_metrics().get(metric.partition(":")[0])
-    if installed is None:
+    return installed(metric)
+
+
+def installed(metric: str) -> Measured:
+    """Return what the installed metric of a name says; without one, no direction and any bounds."""
+    found = load_metrics().get(metric.partition(":")[0])
+    if found is None:
         return Measured(None, (-math.inf, math.inf), "number")
-    return Measured(installed.higher_is_better, installed.bounds, installed.unit)
+    return Measured(found.higher_is_better, found.bounds, found.unit)

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from spangrade.evaluator.conversation.pass_rate import wilson_interval
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.intervals import wilson_interval
 from spangrade.evaluator.view.charts import distribution
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.store import Store

@@ -10,7 +10,7 @@ from many_sessions import write_sessions
 from paths import SAMPLE
 
 import spangrade
-from spangrade.evaluator.conversation.pass_rate import wilson_interval
+from spangrade.evaluator.intervals import wilson_interval
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.view.charts import distribution, lines

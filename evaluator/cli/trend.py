@@ -1,0 +1,37 @@
+"""`spangrade trend`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from spangrade.evaluator.cli.options import Db, Format, OutputFormat
+from spangrade.evaluator.cli.output import database, print_json, show
+from spangrade.evaluator.trends.trend import By
+
+
+def trend(
+    metric: Annotated[
+        str, typer.Argument(help="`passed`, `cost`, `latency`, `tokens`, or a metric that was measured.")
+    ],
+    db: Db = None,
+    by: Annotated[By, typer.Option(help="What the sessions are grouped by.")] = By.DAY,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only sessions from then on: 2026-01-31, 30d."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only sessions that started before.")
+    ] = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Show a metric of the stored sessions by day, version of the agent or model, with 95% intervals."""
+    with database(db) as opened:
+        found = opened.trend(metric, by=by, since=since, until=until)
+    if format is Format.JSON:
+        print_json(found.to_json())
+        return
+    from spangrade.evaluator.reports.trend import trend_chart
+
+    show(trend_chart(found))

@@ -1,0 +1,46 @@
+"""The 95% intervals of a rate and of a mean.
+
+Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
+American Statistical Association 22 (1927). Student, "The probable error of a mean", Biometrika 6 (1908).
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from statistics import NormalDist
+
+from spangrade.tracer.errors import InputError
+
+CONFIDENCE = 0.95
+QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+
+def wilson_interval(passed: float, runs: float) -> tuple[float, float]:
+    """Return the bounds, from 0 to 1, of the 95% confidence interval of the pass rate.
+
+    Wilson's score interval stays within 0 and 1, and is not empty for 8 of 8 runs. `passed` need not be a
+    whole number: for the mean of values from 0 to 1 the interval is at least as wide as it should be.
+
+    Raises:
+        ValueError: there were no runs, or `passed` is not between 0 and `runs`.
+    """
+    if not 0 <= passed <= runs or not runs:
+        raise ValueError(f"{passed} of {runs} runs is not a pass rate")
+    rate, z2 = passed / runs, QUANTILE**2
+    center = rate + z2 / (2 * runs)
+    half_width = QUANTILE * sqrt(rate * (1 - rate) / runs + z2 / (4 * runs**2))
+    low, high = (center - half_width) / (1 + z2 / runs), (center + half_width) / (1 + z2 / runs)
+    return min(rate, max(0.0, low)), max(rate, min(1.0, high))  # rounding gives 3e-18 instead of 0
+
+
+def student_interval(mean: float, variance: float, number: int) -> tuple[float, float]:
+    """Return the bounds of the 95% confidence interval of a mean, given that of `number` values, two or more.
+
+    `variance` is that of the sample. Raises InputError if scipy is not installed.
+    """
+    try:
+        from scipy.special import stdtrit
+    except ImportError as missing:
+        raise InputError("this interval needs scipy: pip install 'spangrade[stats]'") from missing
+    half = float(stdtrit(number - 1, (1 + CONFIDENCE) / 2)) * sqrt(variance / number)
+    return mean - half, mean + half

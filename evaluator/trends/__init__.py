@@ -1,0 +1,1 @@
+"""A metric over time, versions of the agent, or models."""

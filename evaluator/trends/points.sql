@@ -1,0 +1,39 @@
+-- What an interval needs of the values of each group. Several sessions of a question are one value: their mean.
+WITH measured AS (
+    {values}
+), grouped AS (
+    SELECT {key} AS key, session_id, question_id, start_ns
+    FROM derived.sessions
+    WHERE coalesce(start_ns >= $since, $since IS NULL) AND coalesce(start_ns < $until, $until IS NULL)
+), questions AS (
+    SELECT
+        key,
+        coalesce('question ' || coalesce(measured.question_id, grouped.question_id), session_id) AS question,
+        count(*) AS sessions,
+        count(value) FILTER (isfinite(value)) AS measured,
+        avg(value) FILTER (isfinite(value)) AS mean,
+        avg(if(value > 0, ln(value), NULL)) FILTER (isfinite(value)) AS log_mean,
+        bool_and(value > 0) FILTER (isfinite(value)) AS positive,
+        min(start_ns) AS first_ns
+    FROM grouped JOIN measured USING (session_id)
+    GROUP BY ALL
+), most_common AS (
+    SELECT key, max(number) AS equal
+    FROM (SELECT key, mean, count(*) AS number FROM questions WHERE mean IS NOT NULL GROUP BY ALL)
+    GROUP BY key
+)
+SELECT
+    questions.key,
+    sum(measured)::BIGINT AS sessions,
+    (sum(sessions) - sum(measured))::BIGINT AS unknown,
+    count(mean) AS questions,
+    coalesce(any_value(equal), 0) AS equal,
+    coalesce(bool_and(mean IN ($low, $high)), true) AS binary,
+    coalesce(bool_and(positive), true) AS positive,
+    avg(mean) AS mean,
+    var_samp(mean) AS variance,
+    avg(log_mean) AS log_mean,
+    var_samp(log_mean) AS log_variance
+FROM questions LEFT JOIN most_common ON questions.key IS NOT DISTINCT FROM most_common.key
+GROUP BY questions.key
+ORDER BY {order}
