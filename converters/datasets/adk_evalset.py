@@ -246,6 +246,7 @@ def _without_a_place(question: GoldenQuestion) -> str:
     ]
     lost = [key for key in ("metadata",) if question.metadata]
     lost += ["reference_tool_alternatives"] if reference.reference_tool_alternatives else []
+    lost += [key for key in ("max_cost_usd", "max_latency_s") if question.reference(key) is not None]
     lost += (
         [f"agents_evaluated beyond {question.agents_evaluated[0]}"] if question.agents_evaluated[1:] else []
     )

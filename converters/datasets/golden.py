@@ -17,6 +17,7 @@ from spangrade.tracer.span import Problem
 MAX_PROBLEMS = 20  # what fits on a screen
 
 Names = tuple[StrictStr, ...]
+Limit = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 
 
 class _Model(BaseModel):
@@ -73,6 +74,7 @@ class ReferenceData(_Model):
     """What is expected of a session. A part that is None is not judged; custom keys are kept.
 
     `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`.
+    `max_cost_usd` and `max_latency_s` are what the session's model calls may cost and its turns may take.
     """
 
     reference_tool_interactions: tuple[ReferenceToolInteraction, ...] | None = None
@@ -80,6 +82,8 @@ class ReferenceData(_Model):
     reference_trajectory: Names | None = None
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None
+    max_cost_usd: Limit | None = None
+    max_latency_s: Limit | None = None
 
 
 class GoldenQuestion(_Model):
@@ -267,6 +271,7 @@ _EXPECTED = {
     "dict_type": "an object",
     "model_type": "an object",
     "tuple_type": "a list",
+    "float_type": "a number",
 }
 
 

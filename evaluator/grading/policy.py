@@ -31,6 +31,8 @@ REFERENCE_GATES = {
     "reference_state_variables": "state_management_fidelity",
     RESPONSE: "final_response_match",
     "agents_evaluated": "agent_routing",
+    "max_cost_usd": "cost_limit",
+    "max_latency_s": "latency_limit",
 }
 
 # Every question names its agents: they alone are not a reference that a session could be compared with.

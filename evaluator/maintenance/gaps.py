@@ -15,7 +15,7 @@ _TOOLS = tuple(
     f"tool_{name}"
     for name in ("exact_match", "in_order_match", "any_order_match", "precision", "recall", "usage_accuracy")
 )
-OF_TOKENS = ("token_usage", "cost", "output_density", "context_saturation")
+OF_TOKENS = ("token_usage", "cost", "cost_limit", "output_density", "context_saturation")
 OF_CALLS = (*OF_TOKENS, "cache_efficiency", "thinking_metrics", "grounding_utilization", "sandbox_usage")
 
 Place = tuple[str, str | None]  # the (trace id, span id) of a span
@@ -160,7 +160,7 @@ _CHECKS = (
     _Check(
         "unknown_price",
         "model calls without a known price: {models}",
-        ("cost", "context_saturation"),
+        ("cost", "cost_limit", "context_saturation"),
         lambda s: [call for call in _answered(s) if _counted(call) and call.cost_usd is None],
         of_calls=True,
     ),

@@ -159,8 +159,11 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
     reply = final_response(session)
     if reply is None:
         return _not_compared("the last reply is not recorded; record the model's output")
-    if normal_text(reply) == normal_text(question.reference("reference_response")):
+    words, expected = normal_text(reply), normal_text(question.reference("reference_response"))
+    if words == expected:
         return Score(1.0, None, "as expected")
+    if not words:
+        return Score(0.0, None, "the last reply is empty")
     # A coroutine: only a reply that differs needs the judge's event loop.
     return _rated(session, question)  # type: ignore[return-value]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, limited, metric
 from spangrade.evaluator.session import Session
 
 
@@ -42,4 +43,10 @@ def latency_metrics(session: Session) -> Outcome:
     return Score(latency.total_s, None, f"{len(turns)} turns", (), details)
 
 
-METRICS = (latency_metrics,)
+@metric(needs="max_latency_s", threshold=1.0, unit="ratio", higher_is_better=False, grows=True)
+def latency_limit(session: Session, question: GoldenQuestion) -> Outcome:
+    """The seconds of the turns as a ratio of `max_latency_s`: at most 1 is within the limit."""
+    return limited(latency_metrics(session), question.reference("max_latency_s"), "s")
+
+
+METRICS = (latency_metrics, latency_limit)

@@ -103,6 +103,16 @@ class Metric:
         return value <= threshold if self.higher_is_better is False else value >= threshold
 
 
+def limited(outcome: Outcome, limit: float, unit: str) -> Outcome:
+    """Return an outcome in a unit as its ratio of a limit, at least what is known of it."""
+    if isinstance(outcome, Score):
+        reason = f"{outcome.value:.6g} {unit}, expected at most {limit:.6g}"
+        return Score(outcome.value / limit, None, reason, outcome.evidence)
+    if isinstance(outcome, Inconclusive) and outcome.best is not None:
+        return outcome._replace(best=outcome.best / limit)
+    return outcome
+
+
 def metric(
     *,
     needs: str | None = None,

@@ -6,7 +6,8 @@ import math
 from functools import lru_cache
 from operator import itemgetter
 
-from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, limited, metric
 from spangrade.evaluator.session import Session
 
 _NO_CALLS = "no model call is recorded; instrument the model's client, or use llm_call"
@@ -53,6 +54,12 @@ def cost(session: Session) -> Outcome:
     if session.cost_estimated:
         reason += f"; estimated, without date or revision: the price of {session.cost_estimated}"
     return Score(session.cost_usd, None, reason)
+
+
+@metric(needs="max_cost_usd", threshold=1.0, unit="ratio", higher_is_better=False, grows=True)
+def cost_limit(session: Session, question: GoldenQuestion) -> Outcome:
+    """The cost of the model calls as a ratio of `max_cost_usd`: at most 1 is within the limit."""
+    return limited(cost(session), question.reference("max_cost_usd"), "USD")
 
 
 @metric()
@@ -124,7 +131,15 @@ def context_saturation(session: Session) -> Outcome:
     return Score(share, None, f"{call.input_tokens} of {window} tokens of {call.model}", (call.span_id,))
 
 
-METRICS = (token_usage, cost, cache_efficiency, thinking_metrics, output_density, context_saturation)
+METRICS = (
+    token_usage,
+    cost,
+    cost_limit,
+    cache_efficiency,
+    thinking_metrics,
+    output_density,
+    context_saturation,
+)
 
 
 def _token_share(part: int | None, whole: int | None, part_name: str, whole_name: str) -> Outcome:

@@ -27,6 +27,10 @@ def question_text(question: GoldenQuestion) -> Iterator[Text]:
         yield cell(f"state: {dumps(reference.reference_state_variables)}")
     if reference.reference_response is not None:
         yield cell(f"reply: {reference.reference_response}")
+    if reference.max_cost_usd is not None:
+        yield cell(f"costs at most: {reference.max_cost_usd:g} USD")
+    if reference.max_latency_s is not None:
+        yield cell(f"takes at most: {reference.max_latency_s:g} s")
     learned = question.metadata.get("learned")
     if isinstance(learned, dict):
         yield cell(f"learned from sessions: {learned.get('sessions')}")

@@ -312,9 +312,9 @@ def test_what_an_eval_set_has_no_place_for_is_named(convert: Spangrade, tmp_path
         "user_inputs": ["hi"],
         "agents_evaluated": ["shop", "cashier"],
         "metadata": {"topic": "x"},
-        "reference_data": {"reference_trajectory": ["shop", "cashier"], "tone": "kind"},
+        "reference_data": {"reference_trajectory": ["shop", "cashier"], "tone": "kind", "max_cost_usd": 1},
     }
-    lost = "metadata, agents_evaluated beyond shop, reference_trajectory, reference_data.tone"
+    lost = "metadata, max_cost_usd, agents_evaluated beyond shop, reference_trajectory, reference_data.tone"
     text_of = f"spangrade: q1: left out, an eval set has no place for it: {lost}"
     assert convert({"golden_questions": [golden]}).err == [text_of]
 

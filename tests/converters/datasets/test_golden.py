@@ -41,6 +41,8 @@ def test_a_dataset_of_every_standard_part_loads_and_keeps_custom_keys(tmp_path: 
         "reference_trajectory": ["shop"],
         "reference_state_variables": {"total": 4.5},
         "reference_response": "Done.",
+        "max_cost_usd": 0.01,
+        "max_latency_s": 20,
         "tone": "polite",
     }
     content = {

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from builders import question, session
+from builders import llm, question, session
 from rich.console import Console
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
@@ -26,7 +26,7 @@ from spangrade.evaluator.metrics import (
 )
 from spangrade.evaluator.reports.tables import run_tables
 from spangrade.evaluator.run import Run
-from spangrade.evaluator.session import Session
+from spangrade.evaluator.session import Latency, Session
 from spangrade.tracer.errors import ExitCode, InputError
 
 SHOP = ["shop"]  # a reference trajectory that sessions meet unless they say otherwise
@@ -213,3 +213,34 @@ def test_a_requested_gate_on_the_words_of_the_reply_replaces_its_comparison() ->
     assert one[2:4] == (Verdict.PASSED, "")
     assert "final_response_match" not in one.outcomes
     assert "response_match" not in graded(said(), FIT).outcomes  # without the reference it is not reported
+
+
+@pytest.mark.parametrize(
+    ("limits", "known", "verdict", "reason"),
+    [
+        ({"max_cost_usd": 0.25, "max_latency_s": 2}, (0.25, 2.0), Verdict.PASSED, ""),
+        (
+            {"max_cost_usd": 0.25, "max_latency_s": 2},
+            (0.5, 3.0),
+            Verdict.FAILED,
+            "cost_limit: 0.5 USD, expected at most 0.25; latency_limit: 3 s, expected at most 2",
+        ),
+        ({"max_cost_usd": 0.25}, (None, 2.0), Verdict.INCONCLUSIVE, "cost_limit: the cost is not known; "),
+        ({"max_cost_usd": 0.005}, (None, 2.0), Verdict.FAILED, "cost_limit: at best 2: the cost is not kno"),
+        ({"max_latency_s": 2}, (0.25, None), Verdict.INCONCLUSIVE, "latency_limit: the duration of these tu"),
+    ],
+)
+def test_a_question_limits_cost_and_latency(
+    limits: dict[str, float], known: tuple[float | None, float | None], verdict: Verdict, reason: str
+) -> None:
+    made = said(cost_usd=known[0], latency=Latency(total_s=known[1]), llm_calls=(llm(),))
+    one = graded(made, question(**limits))
+    assert (one.verdict, one.reason[: len(reason)]) == (verdict, reason)
+    kept = {name: one.outcomes[name] for name in ("cost_limit", "latency_limit") if name in one.outcomes}
+    assert len(kept) == len(limits)
+
+
+def test_a_limit_that_the_recorded_part_exceeds_is_missed_whatever_is_missing() -> None:
+    made = said(cost_usd=0.5, missing_spans=1)
+    assert graded(made, question(max_cost_usd=0.25)).verdict is Verdict.FAILED
+    assert graded(made, question(max_cost_usd=1)).verdict is Verdict.INCONCLUSIVE

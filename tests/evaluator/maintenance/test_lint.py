@@ -151,7 +151,7 @@ def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
     finding = found(tmp_path, agent(1, None, 0, 9), ours)["unknown_price"]
     assert (finding.what, finding.metrics) == (
         "model calls without a known price: ours",
-        ("cost", "context_saturation"),
+        ("cost", "cost_limit", "context_saturation"),
     )
 
 

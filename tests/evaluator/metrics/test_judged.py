@@ -194,6 +194,14 @@ def test_an_equal_reply_passes_without_a_judge(gemini: GeminiStandIn) -> None:
     assert gemini.calls == 0
 
 
+@pytest.mark.parametrize("reply", ["", " \n"])
+def test_an_empty_reply_fails_without_a_judge(gemini: GeminiStandIn, reply: str) -> None:
+    silent = replace(SESSION, turns=(SESSION.turns[0]._replace(final_response=reply),))
+    asked = question(reference_response="Your café is open.")
+    assert run_metric(final_response_match, silent, asked) == Score(0.0, False, "the last reply is empty")
+    assert gemini.calls == 0
+
+
 @pytest.mark.parametrize(("rated", "verdict"), [(4, Verdict.PASSED), (3, Verdict.FAILED)])
 def test_another_reply_is_rated_by_the_judge_with_the_reference(
     gemini: GeminiStandIn, rated: float, verdict: Verdict
