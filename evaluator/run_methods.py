@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
 from spangrade.evaluator.comparison.compare import compare
 from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
-from spangrade.evaluator.comparison.sample import is_folder_of_run, sample_of
+from spangrade.evaluator.comparison.sides import is_file_of_run, samples_of, selects_sessions
 from spangrade.evaluator.intake import Callbacks
 from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.pipeline import up_to_date
@@ -37,20 +36,27 @@ class RunMethods:
         metrics: str | Iterable[str] = (),
         fail_if: str | Iterable[str] = (),
     ) -> Compared:
-        """Compare two runs, question by question where both have the same ones.
+        """Compare two runs, or two selections of sessions, question by question where both have the same.
 
         A run is named by its name (the newest of that name), its id or the beginning of it, `latest`,
-        `branch:NAME` (the newest of a git branch), or the folder that `grade(out=…)` wrote. `metrics` limits
-        the comparison to these; the share of sessions that passed is `passed`. `fail_if` are gates such as
-        `"tool_recall worse by 0.02"` or `"cost worse by 10%"`.
+        `branch:NAME` (the newest of a git branch), or the folder that `grade(out=…)` wrote or a file in it. A
+        selection is a condition in SQL, as `grade(where=…)` takes it: `"agent_version = '1.4'"`; each of its
+        sessions has the grade of the latest run that graded it. `metrics` limits the comparison to these; the
+        share of sessions that passed is `passed`. `fail_if` are gates such as `"tool_recall worse by 0.02"`
+        or `"cost worse by 10%"`.
 
-        Raises InputError if there is no such run, for a metric or gate that cannot be used, and if scipy is
-        not installed.
+        Raises InputError if there is no such run, for a condition that cannot be used or that no graded
+        session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
+        cannot be used, and if scipy is not installed.
         """
         gates = [parse_gate(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
-        only_folders = is_folder_of_run(first) and is_folder_of_run(second) and not self.path.exists()
-        with nullcontext() if only_folders else up_to_date(self.path, self._callbacks) as store:
-            samples = sample_of(store, first), sample_of(store, second)
+        names = (first, second)
+        if all(map(is_file_of_run, names)) and not self.path.exists():
+            samples = samples_of(None, *names)
+        else:
+            confined = any(map(selects_sessions, names))
+            with up_to_date(self.path, self._callbacks, confined=confined) as store:
+                samples = samples_of(store, *names)
         comparison = compare(*samples, [metrics] if isinstance(metrics, str) else list(metrics))
         return Compared(comparison, tuple(judge(gate, comparison) for gate in gates))
 

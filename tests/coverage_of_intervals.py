@@ -18,7 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special, stats
 
-from spangrade.evaluator.comparison.differences import Difference, paired_difference, unpaired_difference
+from spangrade.evaluator.comparison.differences import (
+    Difference,
+    TooLittle,
+    paired_difference,
+    unpaired_difference,
+)
 
 LOWEST = 0.93
 HIGHEST = 0.975  # of continuous values, from 100 questions on
@@ -118,11 +123,13 @@ def covered(cell: Cell, repetitions: int, random: np.random.Generator) -> float:
     found = 0
     for first, second in zip(*values, strict=True):
         difference = _difference(cell, first, second)
-        found += difference is None or difference.low - 1e-9 <= cell.truth <= difference.high + 1e-9
+        found += (
+            isinstance(difference, TooLittle) or difference.low - 1e-9 <= cell.truth <= difference.high + 1e-9
+        )
     return found / repetitions
 
 
-def _difference(cell: Cell, first: list[list[float]], second: list[list[float]]) -> Difference | None:
+def _difference(cell: Cell, first: list[list[float]], second: list[list[float]]) -> Difference | TooLittle:
     if cell.paired:
         return paired_difference(list(zip(first, second, strict=True)), cell.bounds)
     return unpaired_difference(first, second, cell.bounds)

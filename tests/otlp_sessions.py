@@ -37,15 +37,18 @@ def write_sessions(
     *,
     agent: str = "shop",
     start_ns: int = START_NS,
+    version: str | None = None,
 ) -> Path:
     """Write sessions, each an id and its turns, to a file as OTLP JSON lines; return the file."""
+    resource = {"attributes": [{"key": "service.version", "value": {"stringValue": version}}]}
     spans: list[dict[str, Any]] = []
     for number, (session_id, turns) in enumerate(sessions):
         for index, turn in enumerate(turns):
             at = start_ns + number * 10**12 + index * 10**10
             spans += _turn(session_id, index, turn, agent, at)
     scope = {"scopeSpans": [{"scope": {"name": "tests"}, "spans": spans}]}
-    file.write_text(json.dumps({"resourceSpans": [scope]}) + "\n")
+    recorded = [scope if version is None else {"resource": resource, **scope}]
+    file.write_text(json.dumps({"resourceSpans": recorded}) + "\n")
     return file
 
 

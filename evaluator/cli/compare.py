@@ -10,12 +10,15 @@ import typer
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
 from spangrade.evaluator.cli.output import database, print_json, show
 
-_RUN = "A run's name, the beginning of its id, `latest`, `branch:NAME`, or a folder of `grade --out`."
+_SIDE = (
+    "A run: its name, the beginning of its id, `latest`, `branch:NAME`, or what `grade --out` wrote. "
+    "Or sessions: a condition in SQL, as in \"agent_version = '1.4'\"."
+)
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="FIRST", help=_RUN)],
-    second: Annotated[str, typer.Argument(metavar="SECOND", help="The run to compare with it.")],
+    first: Annotated[str, typer.Argument(metavar="FIRST", help=_SIDE)],
+    second: Annotated[str, typer.Argument(metavar="SECOND", help="What to compare with it.")],
     db: Db = None,
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Compare only this metric; repeat it for more.")
@@ -37,7 +40,7 @@ def compare(
     ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
-    """Compare two runs: what got better or worse, and which sessions flipped.
+    """Compare two runs, or two selections of sessions: what got better or worse, and what flipped.
 
     Exit codes: 0 without gates or if all pass, 1 a gate failed, 2 bad input, 4 the data do not settle a gate.
     """

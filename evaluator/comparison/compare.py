@@ -1,24 +1,28 @@
-"""Two runs compared: each metric's difference, the sessions that flipped, and what only one of them has."""
+"""Two samples compared: each metric's difference, the sessions that flipped, and what only one has."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from statistics import fmean
 from typing import NamedTuple
 
 from spangrade.evaluator.comparison.differences import (
     CONFIDENCE,
+    MIN_QUESTIONS,
     Difference,
+    TooLittle,
     holm,
     paired_difference,
     unpaired_difference,
 )
-from spangrade.evaluator.comparison.sample import Graded, Measured, Sample, measured
+from spangrade.evaluator.comparison.sample import PASSED, Graded, Measured, Sample, measured
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.tracer.errors import InputError
 
 SIGNIFICANT = 1 - CONFIDENCE
+
+_Question = tuple[str, tuple[Graded, ...], tuple[Graded, ...]]  # its id, its sessions in both samples
 
 
 class Change(StrEnum):
@@ -33,13 +37,13 @@ class Change(StrEnum):
 
 
 class MetricChange(NamedTuple):
-    """A metric in both runs.
+    """A metric in both samples.
 
     `first` and `second` are its means over the questions compared, None without any; `questions` is their
-    number, that of the smaller sample if they are not the same. `difference` is None if there is too little
-    data. `corrected_p` is its p-value corrected by Holm's method for all metrics that
-    were compared; the change is one if that is below 0.05. `paired` says whether the same questions were
-    compared. `note` says what makes the two hard to compare.
+    number, that of the smaller sample if they are not the same. `difference` says why if there is too little
+    data for one. `corrected_p` is its p-value corrected by Holm's method for all metrics that were compared;
+    the change is one if that is below 0.05. `paired` says whether the same questions were compared. `note`
+    says what makes the two hard to compare.
     """
 
     metric: str
@@ -47,7 +51,7 @@ class MetricChange(NamedTuple):
     first: float | None
     second: float | None
     questions: int
-    difference: Difference | None
+    difference: Difference | TooLittle
     corrected_p: float | None
     change: Change
     paired: bool
@@ -56,10 +60,10 @@ class MetricChange(NamedTuple):
 
 
 class Flip(NamedTuple):
-    """A question (or a session without one) of which more, or fewer, sessions pass in the second run.
+    """A question (or a session without one) whose sessions have other verdicts in the second sample.
 
-    `reason` is that of a session that does not pass; `step` is where the trajectories of the first two
-    sessions part.
+    `reason` is that of a session that does not pass; `step` is where its trajectory and that of a session of
+    the other sample, one that passes if any does, part.
     """
 
     key: str
@@ -70,7 +74,7 @@ class Flip(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What differs between two runs; of sessions without a question, their ids stand for questions."""
+    """What differs between two samples; of sessions without a question, their ids stand for questions."""
 
     first: Sample
     second: Sample
@@ -82,6 +86,8 @@ class Comparison(NamedTuple):
     only_in_first: tuple[str, ...]
     only_in_second: tuple[str, ...]
     changed_questions: tuple[str, ...]
+    metrics_only_in_first: tuple[str, ...] = ()
+    metrics_only_in_second: tuple[str, ...] = ()
 
 
 def compare(first: Sample, second: Sample, only: Collection[str] = ()) -> Comparison:
@@ -91,34 +97,39 @@ def compare(first: Sample, second: Sample, only: Collection[str] = ()) -> Compar
     """
     names = [name for name in first.values if name in second.values]
     if unknown := [name for name in only if name not in names]:
-        raise InputError(f'metric "{unknown[0]}" is not in both runs; there are {", ".join(names)}')
+        raise InputError(f'metric "{unknown[0]}" is not in both; there are {", ".join(names)}')
     changes = [_metric_change(name, first, second) for name in names if not only or name in only]
-    flips = list(_flips(first, second))
-    keys = (first.by_key().keys(), second.by_key().keys())
+    before, after = first.by_key(), second.by_key()
+    both = [(key, tuple(before[key]), tuple(after[key])) for key in sorted(before.keys() & after.keys())]
     return Comparison(
         first,
         second,
         tuple(_corrected(changes)),
-        tuple(flip for flip in flips if _passing(flip.second) > _passing(flip.first) and _fails(flip.first)),
-        tuple(flip for flip in flips if _passing(flip.second) < _passing(flip.first) and _fails(flip.second)),
-        tuple(flip for flip in flips if _is_inconclusive(flip.first) and not _is_inconclusive(flip.second)),
-        tuple(flip for flip in flips if _is_inconclusive(flip.second) and not _is_inconclusive(flip.first)),
-        tuple(sorted(keys[0] - keys[1])),
-        tuple(sorted(keys[1] - keys[0])),
+        _flips(both, _is_broken, _FAILING, of_first=True),
+        _flips(both, _is_broken, _FAILING, of_first=False),
+        _flips(both, _is_only_open, _OPEN, of_first=True),
+        _flips(both, _is_only_open, _OPEN, of_first=False),
+        tuple(sorted(before.keys() - after.keys())),
+        tuple(sorted(after.keys() - before.keys())),
         tuple(sorted(q for q, d in first.questions.items() if second.questions.get(q, d) != d)),
+        tuple(name for name in first.values if name not in second.values),
+        tuple(name for name in second.values if name not in first.values),
     )
 
 
 def _metric_change(name: str, first: Sample, second: Sample) -> MetricChange:
-    """Return the change of a metric, without the correction for the number of metrics."""
+    """Return the change of a metric, without the correction for the number of metrics.
+
+    The questions that both have are compared; if these are too few, but each sample has enough, all of both.
+    """
     info = measured(name, second, first)
     values = first.values[name], second.values[name]
     common = sorted(values[0].keys() & values[1].keys())
-    if common:
+    is_paired = len(common) >= MIN_QUESTIONS or (bool(common) and min(map(len, values)) < MIN_QUESTIONS)
+    if is_paired:
         pairs = [(values[0][key], values[1][key]) for key in common]
         difference = paired_difference(pairs, info.bounds)
-        same = first.run_id == second.run_id or _same_sessions(first, second)
-        if same and all(a == b for a, b in pairs):
+        if first.session_ids == second.session_ids and all(a == b for a, b in pairs):
             difference = Difference(0.0, 0.0, 0.0, 1.0, len(pairs), "the same sessions and values")
         samples: Sequence[Sequence[Sequence[float]]] = ([a for a, _ in pairs], [b for _, b in pairs])
     else:
@@ -134,30 +145,43 @@ def _metric_change(name: str, first: Sample, second: Sample) -> MetricChange:
         difference,
         None,
         Change.TOO_LITTLE,
-        bool(common),
+        is_paired,
         (first.inconclusive.get(name, 0), second.inconclusive.get(name, 0)),
         "; ".join(_notes(name, first, second)),
     )
 
 
 def _notes(name: str, first: Sample, second: Sample) -> Iterator[str]:
-    """Yield what is not the same of a metric in two runs."""
-    before, after = first.metrics.get(name), second.metrics.get(name)
-    if before is None or after is None:
-        return
-    if before.version != after.version:
-        yield f"another version: {before.version or 'unknown'}, then {after.version or 'unknown'}"
-    if before.threshold != after.threshold:
-        thresholds = ("none" if m.threshold is None else f"{m.threshold:g}" for m in (before, after))
-        yield f"another threshold: {', then '.join(thresholds)}"
+    """Yield what is not the same of a metric in two samples, of `passed` which metrics gated otherwise."""
+    if name == PASSED:
+        shared = first.metrics.keys() & second.metrics.keys()
+        gates = [each for each in sorted(shared) if _differ("thresholds", each, first, second)]
+        if gates:
+            yield f"other gates: {', '.join(gates)}"
+    elif name in first.metrics and name in second.metrics:
+        if _differ("versions", name, first, second):
+            versions = [[v or "unknown" for v in sample.metrics[name].versions] for sample in (first, second)]
+            yield f"another version: {' and '.join(versions[0])}, then {' and '.join(versions[1])}"
+        if _differ("thresholds", name, first, second):
+            thresholds = [
+                ["none" if t is None else f"{t:g}" for t in sample.metrics[name].thresholds]
+                for sample in (first, second)
+            ]
+            yield f"another threshold: {' and '.join(thresholds[0])}, then {' and '.join(thresholds[1])}"
+
+
+def _differ(field: str, metric: str, first: Sample, second: Sample) -> bool:
+    """Return whether the thresholds, or the versions, of a metric are not the same throughout."""
+    values = {*getattr(first.metrics[metric], field), *getattr(second.metrics[metric], field)}
+    return len(values) > 1
 
 
 def _corrected(changes: list[MetricChange]) -> Iterator[MetricChange]:
     """Yield the changes with their p-values corrected for the number of metrics compared."""
-    p_values = holm([change.difference.p_value for change in changes if change.difference])
-    corrected = iter(p_values)
+    differences = [change.difference for change in changes]
+    corrected = iter(holm([each.p_value for each in differences if isinstance(each, Difference)]))
     for change in changes:
-        if change.difference is None:
+        if isinstance(change.difference, TooLittle):
             yield change
         else:
             p_value = next(corrected)
@@ -174,21 +198,6 @@ def _kind(higher_is_better: bool | None, difference: Difference, p_value: float)
     return Change.BETTER if is_higher is higher_is_better else Change.WORSE
 
 
-def _same_sessions(first: Sample, second: Sample) -> bool:
-    return {g.session_id for g in first.graded} == {g.session_id for g in second.graded}
-
-
-def _flips(first: Sample, second: Sample) -> Iterator[Flip]:
-    """Yield the questions that both runs have and whose verdicts differ."""
-    before, after = first.by_key(), second.by_key()
-    for key in sorted(before.keys() & after.keys()):
-        one, two = tuple(before[key]), tuple(after[key])
-        if sorted(g.verdict for g in one) != sorted(g.verdict for g in two):
-            worse = two if _passing(two) <= _passing(one) else one
-            reason = next((g.reason for g in worse if g.verdict != Verdict.PASSED), "")
-            yield Flip(key, one, two, reason, parting(one[0].trajectory, two[0].trajectory))
-
-
 def parting(first: Sequence[str] | None, second: Sequence[str] | None) -> str:
     """Return where two trajectories part, as `step 2: find_order, then cancel_order`; empty if they do not.
 
@@ -203,13 +212,39 @@ def parting(first: Sequence[str] | None, second: Sequence[str] | None) -> str:
     return ""
 
 
-def _passing(graded: Sequence[Graded]) -> float:
-    return sum(g.verdict == Verdict.PASSED for g in graded) / len(graded)
+_FAILING = (Verdict.FAILED, Verdict.BROKEN)
+_OPEN = (Verdict.INCONCLUSIVE,)
 
 
-def _fails(graded: Sequence[Graded]) -> bool:
-    return any(g.verdict in (Verdict.FAILED, Verdict.BROKEN) for g in graded)
+def _is_broken(others: Sequence[Graded], these: Sequence[Graded]) -> bool:
+    """Return whether fewer of these sessions of a question pass than of the others, and some fail."""
+    shares = [sum(g.verdict == Verdict.PASSED for g in each) / len(each) for each in (others, these)]
+    return shares[1] < shares[0] and any(g.verdict in _FAILING for g in these)
 
 
-def _is_inconclusive(graded: Sequence[Graded]) -> bool:
-    return any(g.verdict == Verdict.INCONCLUSIVE for g in graded)
+def _is_only_open(others: Sequence[Graded], these: Sequence[Graded]) -> bool:
+    """Return whether some of these sessions are inconclusive, and none of the others."""
+    return any(g.verdict in _OPEN for g in these) and not any(g.verdict in _OPEN for g in others)
+
+
+def _flips(
+    both: Iterable[_Question],
+    is_flip: Callable[[Sequence[Graded], Sequence[Graded]], bool],
+    verdicts: Collection[Verdict],
+    *,
+    of_first: bool,
+) -> tuple[Flip, ...]:
+    """Return the questions whose sessions in the first, or in the second, are flips from those of the other.
+
+    The reason is that of a session there that has one of these verdicts.
+    """
+    found = []
+    for key, first, second in both:
+        these, others = (first, second) if of_first else (second, first)
+        if is_flip(others, these):
+            shown = next(each for each in these if each.verdict in verdicts)
+            other = next((each for each in others if each.verdict == Verdict.PASSED), others[0])
+            paths = (shown.trajectory, other.trajectory)
+            step = parting(*(paths if of_first else reversed(paths)))
+            found.append(Flip(key, first, second, shown.reason, step))
+    return tuple(found)

@@ -60,6 +60,13 @@ class Difference(NamedTuple):
     is_ratio: bool = False
 
 
+class TooLittle(NamedTuple):
+    """Why two samples cannot be compared; so many questions are `needed`, None if that is not known."""
+
+    reason: str
+    needed: int | None = None
+
+
 class _Scale(NamedTuple):
     """How values are compared: divided by `span`, as logarithms, with questions added (`is_adjusted`)."""
 
@@ -74,8 +81,8 @@ class _Scale(NamedTuple):
 
 def paired_difference(
     pairs: Sequence[tuple[Values, Values]], bounds: tuple[float, float]
-) -> Difference | None:
-    """Return the difference between two samples of the same questions; None if there is too little data.
+) -> Difference | TooLittle:
+    """Return the difference between two samples of the same questions, or why there is too little data.
 
     `pairs` has the values of each question in the first and in the second sample, `bounds` the metric's
     lowest and highest possible value. Raises InputError if scipy is not installed.
@@ -84,11 +91,13 @@ def paired_difference(
     different = sum(fmean(first) != fmean(second) for first, second in pairs)
     values = [value for pair in pairs for sample in pair for value in sample]
     scale = _scale(values, questions, bounds, rare=different < questions / 2)
-    if scale is None:
-        return None
+    if isinstance(scale, TooLittle):
+        return scale
     if scale.is_adjusted and math.isinf(bounds[1] - bounds[0]):
         if 0 < different < MIN_DIFFERENT:
-            return None
+            return TooLittle(
+                f"{different} of {questions} questions differ; at least {MIN_DIFFERENT} are needed"
+            )
         largest = max(abs(scale.mean(second) - scale.mean(first)) for first, second in pairs)
         scale = scale._replace(span=largest or 1.0)
     differences = [scale.mean(second) - scale.mean(first) for first, second in pairs]
@@ -104,8 +113,8 @@ def paired_difference(
 
 def unpaired_difference(
     first: Sequence[Values], second: Sequence[Values], bounds: tuple[float, float]
-) -> Difference | None:
-    """Return the difference between two samples of different questions; None if there is too little data.
+) -> Difference | TooLittle:
+    """Return the difference between two samples of different questions, or why there is too little data.
 
     `first` and `second` have the values of each question; `bounds` are those of `paired_difference`. Raises
     InputError if scipy is not installed.
@@ -113,8 +122,10 @@ def unpaired_difference(
     questions = min(len(first), len(second))
     values = [value for sample in (first, second) for question in sample for value in question]
     scale = _scale(values, questions, bounds, rare=_mostly_one(values))
-    if scale is None or (scale.is_adjusted and math.isinf(bounds[1] - bounds[0])):
-        return None
+    if isinstance(scale, TooLittle):
+        return scale
+    if scale.is_adjusted and math.isinf(bounds[1] - bounds[0]):
+        return TooLittle("most of the values are equal")
     means = [[scale.mean(question) for question in sample] for sample in (first, second)]
     estimate = fmean(means[1]) - fmean(means[0])
     if not scale.is_adjusted:
@@ -139,10 +150,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _scale(values: Values, questions: int, bounds: tuple[float, float], *, rare: bool) -> _Scale | None:
-    """Return how to compare values, None if there are too few questions; `rare` if few values differ."""
+def _scale(values: Values, questions: int, bounds: tuple[float, float], *, rare: bool) -> _Scale | TooLittle:
+    """Return how to compare values, or that there are too few questions; `rare` if few values differ."""
     if questions < MIN_QUESTIONS:
-        return None
+        return TooLittle(f"{questions} questions; at least {MIN_QUESTIONS} are needed", MIN_QUESTIONS)
     low, high = bounds
     if math.isfinite(low) and math.isfinite(high):
         is_binary = all(value in bounds for value in values)
@@ -150,7 +161,10 @@ def _scale(values: Values, questions: int, bounds: tuple[float, float], *, rare:
         return _Scale(high - low if is_adjusted else 1.0, is_adjusted=is_adjusted)
     if low >= 0 and all(value > 0 for value in values):
         return _Scale(is_log=True, is_adjusted=rare)
-    return _Scale(is_adjusted=rare) if questions >= MIN_QUESTIONS_FOR_T else None
+    if questions < MIN_QUESTIONS_FOR_T:
+        reason = f"{questions} questions; of values that may be 0, at least {MIN_QUESTIONS_FOR_T} are needed"
+        return TooLittle(reason, MIN_QUESTIONS_FOR_T)
+    return _Scale(is_adjusted=rare)
 
 
 def _mostly_one(values: Values) -> bool:

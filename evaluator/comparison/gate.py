@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from spangrade.evaluator.comparison.compare import Comparison, MetricChange
-from spangrade.evaluator.comparison.differences import MIN_QUESTIONS
+from spangrade.evaluator.comparison.differences import Difference, TooLittle
 from spangrade.tracer.errors import ExitCode, InputError
 
 _GATE = re.compile(r"(?P<metric>\S+) +worse +by +(?P<margin>\d+(\.\d+)?|\.\d+) *(?P<percent>%?)")
@@ -47,7 +47,7 @@ class GateResult(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What differs between two runs, and what the requested gates say of it."""
+    """What differs between two samples, and what the requested gates say of it."""
 
     comparison: Comparison
     gates: tuple[GateResult, ...] = ()
@@ -78,21 +78,19 @@ def parse_gate(text: str) -> Gate:
 def judge(gate: Gate, comparison: Comparison) -> GateResult:
     """Return what a comparison says of a gate.
 
-    Raises InputError if the metric is not in both runs or has no better direction, and for a margin of
+    Raises InputError if the metric is not in both or has no better direction, and for a margin of
     another kind than its differences.
     """
     change = next((each for each in comparison.metrics if each.metric == gate.metric), None)
     if change is None:
         names = ", ".join(each.metric for each in comparison.metrics)
-        raise InputError(f"--fail-if {gate.text!r}: {gate.metric} is not in both runs; there are {names}")
+        raise InputError(f"--fail-if {gate.text!r}: {gate.metric} is not in both; there are {names}")
     if change.measured.higher_is_better is None:
         raise InputError(f"--fail-if {gate.text!r}: {gate.metric} has no better direction")
-    if change.difference is None and change.questions < MIN_QUESTIONS:
-        reason = f"too little data; at least {MIN_QUESTIONS} questions are needed"
-        return GateResult(gate.text, Outcome.UNSETTLED, reason, MIN_QUESTIONS)
-    if change.difference is None:
-        return GateResult(gate.text, Outcome.UNSETTLED, "too little data; most of its values are equal")
-    low, loss, high = _loss(gate, change)
+    if isinstance(change.difference, TooLittle):
+        reason = f"too little data: {change.difference.reason}"
+        return GateResult(gate.text, Outcome.UNSETTLED, reason, change.difference.needed)
+    low, loss, high = _loss(gate, change, change.difference)
     interval = f"worse by {loss:.3g} ({low:.3g} to {high:.3g})"
     if low > gate.margin:
         return GateResult(gate.text, Outcome.FAILED, interval)
@@ -103,11 +101,8 @@ def judge(gate: Gate, comparison: Comparison) -> GateResult:
     return GateResult(gate.text, Outcome.UNSETTLED, f"{interval}{hint}", needed)
 
 
-def _loss(gate: Gate, change: MetricChange) -> Sequence[float]:
+def _loss(gate: Gate, change: MetricChange, difference: Difference) -> Sequence[float]:
     """Return the interval's lower end, the estimate and its upper end of how much worse the second run is."""
-    difference = change.difference
-    if difference is None:
-        raise ValueError("there is no difference")
     values = [difference.low, difference.estimate, difference.high]
     is_unbounded = math.isinf(change.measured.bounds[1])
     if gate.is_relative and not is_unbounded:

@@ -32,7 +32,7 @@ class Grade(NamedTuple):
     """The verdict on one session or, if `session_id` is None, on a golden question that no session answers.
 
     `outcomes` holds the outcome of each metric by name; `reason` is what decided the verdict. `notes` say
-    where the dataset's row of the session differs from its spans.
+    where the dataset's row of the session differs from its spans; `trajectory` is the names of its steps.
     """
 
     session_id: str | None
@@ -41,6 +41,7 @@ class Grade(NamedTuple):
     reason: str
     outcomes: dict[str, Outcome]
     notes: tuple[str, ...] = ()
+    trajectory: tuple[str, ...] | None = None
 
 
 class _Attempt(NamedTuple):
@@ -171,7 +172,9 @@ def _resolved(pending: _Pending, plan: MetricPlan) -> Grade:
     }
     if decision.verdict is Verdict.INCONCLUSIVE:
         outcomes = {CONVERSATION: Inconclusive(decision.reason), **outcomes}
-    return Grade(session.session_id, None, *decision, outcomes, disagreements(session))
+    return grades[0]._replace(
+        question_id=None, verdict=decision.verdict, reason=decision.reason, outcomes=outcomes
+    )
 
 
 def _attempted(
@@ -184,4 +187,5 @@ def _attempted(
     if question is None and candidates:
         outcomes = {CONVERSATION: Inconclusive(policy.ambiguous(candidates).reason), **outcomes}
     question_id = None if question is None else question.id
-    return Grade(session.session_id, question_id, verdict, reason, outcomes, disagreements(session))
+    notes, trajectory = disagreements(session), tuple(step.name for step in session.trajectory)
+    return Grade(session.session_id, question_id, verdict, reason, outcomes, notes, trajectory)

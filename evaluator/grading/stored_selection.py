@@ -34,13 +34,17 @@ class StoredSelection(NamedTuple):
     limit: int | None = None
 
 
-def select_sessions(store: Store, selection: StoredSelection) -> set[str]:
+def select_sessions(store: Store, selection: StoredSelection, label: str = "--where") -> set[str]:
     """Return the ids of the selected sessions. The store must be open with `confined`.
+
+    `label` says in errors where the condition is from.
 
     Raises InputError for a condition that is not one expression or that DuckDB refuses, and for a session id
     that is not stored.
     """
-    rows = select(store, _query(selection), where="--where").rows()
+    if selection.where is not None:
+        _check_expression(selection.where, label)
+    rows = select(store, _query(selection), where=label).rows()
     chosen = {row["session_id"] for row in rows}
     if selection.session_ids:
         if unknown := [one for one in selection.session_ids if one not in chosen]:
@@ -72,7 +76,6 @@ def _query(selection: StoredSelection) -> str:
         if name is not None
     ]
     if selection.where is not None:
-        _check_expression(selection.where)
         conditions.append(f"(\n{selection.where}\n)")  # on lines of its own: it may end with a comment
     sessions = statement("sessions_to_select", "spangrade.evaluator.grading").format(
         sessions=SESSIONS.select, verdicts=LATEST_VERDICTS
@@ -81,12 +84,12 @@ def _query(selection: StoredSelection) -> str:
     return f"SELECT session_id FROM (\n{sessions}\n){chosen} ORDER BY started_at DESC NULLS LAST, session_id"  # noqa: S608 (one expression, in a confined database)
 
 
-def _check_expression(text: str) -> None:
+def _check_expression(text: str, label: str) -> None:
     """Raise InputError unless a text is one SQL expression, which cannot close the brackets around it."""
     try:
         duckdb.SQLExpression(text)
     except duckdb.Error as error:
-        raise InputError(f"--where: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{label}: {str(error).splitlines()[0]}") from None
 
 
 def _quoted(text: str) -> str:

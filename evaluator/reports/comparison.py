@@ -1,4 +1,4 @@
-"""A comparison of two runs as JSON values, as tables for people, and as Markdown."""
+"""A comparison as JSON values, as tables for people, and as Markdown."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from spangrade.evaluator.comparison.compare import Change, Comparison, Flip, MetricChange
+from spangrade.evaluator.comparison.differences import TooLittle
 from spangrade.evaluator.comparison.gate import GateResult, Outcome
 from spangrade.evaluator.comparison.sample import Graded
 from spangrade.evaluator.reports.markdown import code
 from spangrade.evaluator.reports.tables import cell
+from spangrade.evaluator.run import counted
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them
 
@@ -34,7 +36,12 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
     """Return a comparison as JSON values; null is unknown."""
     return {
         **{
-            side: {"run": sample.label, "run_id": sample.run_id, "sessions": len(sample.graded)}
+            side: {
+                "run": sample.label,
+                "run_id": sample.run_id,
+                "sessions": len(sample.graded),
+                "ungraded": sample.ungraded,
+            }
             for side, sample in (("first", comparison.first), ("second", comparison.second))
         },
         "metrics": [_metric_json(change) for change in comparison.metrics],
@@ -45,6 +52,8 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
         "only_in_first": list(comparison.only_in_first),
         "only_in_second": list(comparison.only_in_second),
         "changed_questions": list(comparison.changed_questions),
+        "metrics_only_in_first": list(comparison.metrics_only_in_first),
+        "metrics_only_in_second": list(comparison.metrics_only_in_second),
         "gates": [gate._asdict() for gate in gates],
     }
 
@@ -98,7 +107,7 @@ def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> It
 
 
 def _metric_json(change: MetricChange) -> dict[str, Any]:
-    difference = None if change.difference is None else change.difference._asdict()
+    has_too_little = isinstance(change.difference, TooLittle)
     return {
         "metric": change.metric,
         "unit": change.measured.unit,
@@ -107,7 +116,8 @@ def _metric_json(change: MetricChange) -> dict[str, Any]:
         "second": change.second,
         "questions": change.questions,
         "change": change.change,
-        "difference": difference,
+        "difference": None if has_too_little else change.difference._asdict(),
+        "too_little_data": change.difference.reason if isinstance(change.difference, TooLittle) else None,
         "corrected_p_value": change.corrected_p,
         "paired": change.paired,
         "inconclusive": list(change.inconclusive),
@@ -117,7 +127,7 @@ def _metric_json(change: MetricChange) -> dict[str, Any]:
 
 def _metric_cells(change: MetricChange) -> list[str]:
     difference = change.difference
-    if difference is None:
+    if isinstance(difference, TooLittle):
         interval = "–"
     elif difference.low == difference.high == 0:
         interval = "0"
@@ -130,7 +140,9 @@ def _metric_cells(change: MetricChange) -> list[str]:
         interval = f"{sign}{estimate} ({low} to {high})"
     means = ("–" if mean is None else f"{mean:.4g}" for mean in (change.first, change.second))
     p_value = "–" if change.corrected_p is None else f"{change.corrected_p:.2g}"
-    text = f"{change.change} ({change.note})" if change.note else str(change.change)
+    why = difference.reason if isinstance(difference, TooLittle) else ""
+    notes = "; ".join(filter(None, (why, change.note)))
+    text = f"{change.change} ({notes})" if notes else str(change.change)
     return [change.metric, *means, interval, p_value, text, str(change.questions)]
 
 
@@ -169,16 +181,29 @@ def _passed(graded: Sequence[Graded]) -> str:
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
-    """Yield what only one of the runs has, in one line each."""
-    for text, names in (
-        ("only in the first", comparison.only_in_first),
-        ("only in the second", comparison.only_in_second),
-        ("with another content in the second", comparison.changed_questions),
+    """Yield what only one of the samples has, in one line each."""
+    for side, sample, only in (
+        ("first", comparison.first, comparison.only_in_first),
+        ("second", comparison.second, comparison.only_in_second),
     ):
-        if names:
-            shown = ", ".join(names[:MAX_LISTED])
-            more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-            yield f"{len(names)} {'question' if len(names) == 1 else 'questions'} {text}: {shown}{more}"
+        questions = {graded.question_id for graded in sample.graded}
+        yield from _line("question", f"only in the {side}", [key for key in only if key in questions])
+        without = [key for key in only if key not in questions]
+        yield from _line("session", f"without a question only in the {side}", without)
+    changed = "with another content in the second"
+    yield from _line("question", changed, comparison.changed_questions)
+    yield from _line("metric", "only in the first", comparison.metrics_only_in_first)
+    yield from _line("metric", "only in the second", comparison.metrics_only_in_second)
+    for side, sample in (("first", comparison.first), ("second", comparison.second)):
+        if sample.ungraded:
+            yield f"{counted(sample.ungraded, 'session')} of the {side} never graded, left out"
+
+
+def _line(noun: str, text: str, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        shown = ", ".join(names[:MAX_LISTED])
+        more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+        yield f"{counted(len(names), noun)} {text}: {shown}{more}"
 
 
 def _more(number: int) -> Text:

@@ -30,6 +30,7 @@ def grade_json(grade: Grade) -> dict[str, Any]:
         "verdict": grade.verdict.value,
         "reason": grade.reason,
         "metrics": {name: _outcome_json(outcome) for name, outcome in grade.outcomes.items()},
+        **({} if grade.trajectory is None else {"trajectory": list(grade.trajectory)}),
         **({"notes": list(grade.notes)} if grade.notes else {}),
     }
 

@@ -32,14 +32,18 @@ def session(number: int, *, refunds: bool, tokens: int = 100) -> Sequence[Said]:
 
 @pytest.fixture
 def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The runs `base`, in which all 12 sessions pass, and `new`, in which 5 leave the refund out."""
+    """The runs `base`, in which all 12 sessions pass, and `new`, in which 5 leave the refund out.
+
+    Their sessions are of the agent's versions 1.4 and 1.5, and of two days.
+    """
     monkeypatch.chdir(tmp_path)
     write_golden(tmp_path / "golden.json", *map(question, range(QUESTIONS)))
-    for name, missing, tokens, day in (("base", 0, 100, 0), ("new", 5, 200, 1)):
+    for name, missing, tokens, day, version in (("base", 0, 100, 0, "1.4"), ("new", 5, 200, 1, "1.5")):
         sessions = [
             (f"{name}-{n}", session(n, refunds=n >= missing, tokens=tokens)) for n in range(QUESTIONS)
         ]
-        spans = write_sessions(tmp_path / f"{name}.jsonl", sessions, start_ns=START_NS + day * DAY_NS)
+        start_ns = START_NS + day * DAY_NS
+        spans = write_sessions(tmp_path / f"{name}.jsonl", sessions, start_ns=start_ns, version=version)
         spangrade("grade", "golden.json", "--spans", spans, "--run", name, "--out", tmp_path / f"{name}-out")
     return tmp_path
 
@@ -94,15 +98,103 @@ def test_a_run_against_itself_shows_no_difference_with_an_interval_of_nothing(
         assert (difference["estimate"], difference["low"], difference["high"]) == (0, 0, 0)
 
 
+CONDITIONS = [
+    ("agent_version = '1.4'", "agent_version = '1.5'"),
+    ("started_at::DATE = '2026-01-01'", "started_at::DATE = '2026-01-02'"),
+    ("session_id LIKE 'base-%'", "session_id LIKE 'new-%'"),
+]
+
+
+def test_sessions_that_meet_conditions_compare_like_the_runs_that_graded_them(
+    graded: Path, spangrade: Spangrade
+) -> None:
+    by_name = as_json(spangrade("compare", "base", "new", "--format", "json"))
+    for first, second in CONDITIONS:
+        value = as_json(spangrade("compare", first, second, "--format", "json"))
+        assert value["first"] == {"run": first, "run_id": None, "sessions": QUESTIONS, "ungraded": 0}
+        assert {**value, "first": 0, "second": 0} == {**by_name, "first": 0, "second": 0}
+
+
+def test_a_gate_may_compare_conditions(graded: Path, spangrade: Spangrade) -> None:
+    done = spangrade("compare", *CONDITIONS[0], "--fail-if", "token_usage worse by 10%", "--out", "out")
+    assert done.code == 1
+    assert "## spangrade: `agent_version = '1.4'` against `agent_version = '1.5'`" in (
+        graded / "out/comparison.md"
+    ).read_text(encoding="utf-8")
+
+
+def test_each_selected_session_has_the_grade_of_its_latest_run(graded: Path, spangrade: Spangrade) -> None:
+    spangrade("grade", "golden.json", "--session", "new-0", "--no-references", "--metric", "cost<=1")
+    value = as_json(spangrade("compare", *CONDITIONS[0], "--format", "json"))
+    assert [flip["question_id"] for flip in value["broken"]] == [f"q{n:02}" for n in range(1, 5)]
+    (passed,) = (metric for metric in value["metrics"] if metric["metric"] == "passed")
+    assert passed["second"] == pytest.approx(8 / 12)
+    assert passed["note"].startswith("other gates: ")
+
+
+def test_a_condition_against_itself_shows_no_difference(graded: Path, spangrade: Spangrade) -> None:
+    same = CONDITIONS[0][1]
+    value = as_json(spangrade("compare", same, same, "--fail-if", "passed worse by 0", "--format", "json"))
+    assert {(m["change"], m["difference"]["low"], m["difference"]["high"]) for m in value["metrics"]} == {
+        ("no difference shown", 0, 0)
+    }
+
+
+def test_a_condition_and_a_run_compare(graded: Path, spangrade: Spangrade) -> None:
+    by_name = as_json(spangrade("compare", "base", "new", "--format", "json"))
+    value = as_json(spangrade("compare", "base", CONDITIONS[0][1], "--format", "json"))
+    assert changes(value) == changes(by_name)
+
+
+def test_sessions_without_common_questions_are_two_samples(graded: Path, spangrade: Spangrade) -> None:
+    spangrade("grade", "--metric", "token_usage<=200")
+    value = as_json(spangrade("compare", *CONDITIONS[0], "--format", "json"))
+    assert {metric["paired"] for metric in value["metrics"]} == {False}
+    (tokens,) = (metric for metric in value["metrics"] if metric["metric"] == "token_usage")
+    assert (tokens["change"], tokens["difference"]["method"]) == ("worse", "Welch's t of logarithms")
+    assert len(value["only_in_first"]) == len(value["only_in_second"]) == QUESTIONS
+    lines = spangrade("compare", *CONDITIONS[0]).out
+    assert any(
+        line.startswith("12 sessions without a question only in the first: base-0, ") for line in lines
+    )
+
+
+def test_sessions_that_were_never_graded_are_counted(graded: Path, spangrade: Spangrade) -> None:
+    spangrade("import", write_sessions(graded / "more.jsonl", [("more-1", session(1, refunds=True))]))
+    done = spangrade("compare", CONDITIONS[2][0], "session_id NOT LIKE 'base-%'")
+    assert "1 session of the second never graded, left out" in done.out
+
+
+HOSTILE = [
+    "true) UNION SELECT content FROM read_text('/etc/passwd') --",
+    "session_id IN (SELECT content FROM read_text('/etc/passwd'))",
+    "true; DROP TABLE runs",
+    "(SELECT 1 FROM read_csv('golden.json')) = 1",
+    "getenv('HOME') = 'x'",
+]
+
+
+def test_hostile_conditions_are_refused(graded: Path, spangrade: Spangrade) -> None:
+    for sides in [*((condition, "new") for condition in HOSTILE), ("base", HOSTILE[0])]:
+        done = spangrade("compare", *sides)
+        assert (done.code, done.out, len(done.err)) == (2, [], 1)
+        assert done.err[0].startswith("spangrade: compare ")
+        assert "root:" not in done.err[0]
+    assert spangrade("compare", "base", "new").code == 0
+
+
 def test_the_folders_of_two_runs_compare_like_the_runs(graded: Path, spangrade: Spangrade) -> None:
     by_name = as_json(spangrade("compare", "base", "new", "--format", "json"))
     by_folder = as_json(
         spangrade("compare", "base-out", "new-out", "--db", "missing.duckdb", "--format", "json")
     )
     mixed = as_json(spangrade("compare", "base-out", "new", "--format", "json"))
-    for value in (by_folder, mixed):
+    by_file = as_json(
+        spangrade("compare", "base-out/results.json", "new-out/sessions.jsonl", "--format", "json")
+    )
+    for value in (by_folder, mixed, by_file):
         assert changes(value) == changes(by_name)
-        assert [flip["reason"] for flip in value["broken"]] == [flip["reason"] for flip in by_name["broken"]]
+        assert value["broken"] == by_name["broken"]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +231,8 @@ def test_questions_of_one_run_only_and_changed_questions_are_named(
     assert value["changed_questions"] == ["q01"]
     assert value["only_in_first"] == [f"q{n:02}" for n in range(QUESTIONS) if n != 1]
     assert set(changes(value).values()) == {"too little data"}
+    (passed,) = (metric for metric in value["metrics"] if metric["metric"] == "passed")
+    assert passed["too_little_data"] == "1 questions; at least 10 are needed"
     done = spangrade("compare", "base", "newer", "--fail-if", "passed worse by 0.5")
     assert done.code == 4
     assert "1 question with another content in the second: q01" in done.out
@@ -148,7 +242,10 @@ def test_questions_of_one_run_only_and_changed_questions_are_named(
     ("arguments", "message"),
     [
         (("base", "nwe"), 'no run "nwe" in spangrade.duckdb: `spangrade runs` lists them'),
-        (("base", "new", "--metric", "tone"), 'metric "tone" is not in both runs; there are passed,'),
+        (("base", "agent_version = '9'"), "compare \"agent_version = '9'\": no session in "),
+        (("base", "agent_versoin = '9'"), "compare \"agent_versoin = '9'\": Binder Error: "),
+        (("true = true", "agent_version = '1.4'"), "compare: 12 sessions meet both 'true = true' and"),
+        (("base", "new", "--metric", "tone"), 'metric "tone" is not in both; there are passed,'),
         (("base", "new", "--fail-if", "passed"), "--fail-if 'passed': expected METRIC worse by MARGIN"),
     ],
 )

@@ -10,6 +10,7 @@ from coverage_of_intervals import CONTINUOUS, LOWEST, shares
 
 from spangrade.evaluator.comparison.differences import (
     Difference,
+    TooLittle,
     holm,
     paired_difference,
     unpaired_difference,
@@ -19,8 +20,8 @@ SHARE = (0.0, 1.0)
 POSITIVE = (0.0, math.inf)
 
 
-def rounded(difference: Difference | None) -> tuple[float | str | int | bool, ...]:
-    assert difference is not None
+def rounded(difference: Difference | TooLittle) -> tuple[float | str | int | bool, ...]:
+    assert isinstance(difference, Difference)
     return tuple(round(value, 4) if isinstance(value, float) else value for value in difference)
 
 
@@ -48,7 +49,7 @@ def test_a_question_is_one_whatever_the_number_of_its_sessions() -> None:
 def test_costs_are_compared_as_factors() -> None:
     pairs = [((float(n),), (n * (1.5 if n % 2 else 2.0),)) for n in range(1, 13)]
     difference = paired_difference(pairs, POSITIVE)
-    assert difference is not None
+    assert isinstance(difference, Difference)
     assert difference.is_ratio
     assert difference.estimate == pytest.approx(math.sqrt(1.5 * 2.0))
     assert difference.low < difference.estimate < difference.high
@@ -57,26 +58,34 @@ def test_costs_are_compared_as_factors() -> None:
 
 def test_numbers_with_zeros_are_compared_as_differences_from_thirty_questions_on() -> None:
     pairs = [((float(n % 4),), (float(n % 4 + n % 3),)) for n in range(40)]
-    assert paired_difference(pairs[:29], POSITIVE) is None
+    assert paired_difference(pairs[:29], POSITIVE) == TooLittle(
+        "29 questions; of values that may be 0, at least 30 are needed", 30
+    )
     difference = paired_difference(pairs, POSITIVE)
-    assert difference is not None
+    assert isinstance(difference, Difference)
     assert (difference.estimate, difference.method) == (pytest.approx(0.975), "paired t")
 
 
 @pytest.mark.parametrize("questions", [0, 1, 9])
 def test_fewer_than_ten_questions_are_too_little(questions: int) -> None:
-    assert paired_difference([((1.0,), (0.0,))] * questions, SHARE) is None
-    assert unpaired_difference([(1.0,)] * questions, [(0.0,)] * 100, SHARE) is None
+    few = TooLittle(f"{questions} questions; at least 10 are needed", 10)
+    assert paired_difference([((1.0,), (0.0,))] * questions, SHARE) == few
+    assert unpaired_difference([(1.0,)] * questions, [(0.0,)] * 100, SHARE) == few
 
 
 def test_costs_that_are_mostly_equal_need_ten_questions_that_differ() -> None:
     equal = [((2.0,), (2.0,))] * 30
-    assert paired_difference([*equal, *[((1.0,), (9.0,))] * 9], POSITIVE) is None
+    assert paired_difference([*equal, *[((1.0,), (9.0,))] * 9], POSITIVE) == TooLittle(
+        "9 of 39 questions differ; at least 10 are needed"
+    )
+    assert unpaired_difference([(2.0,)] * 30, [(2.0,)] * 20 + [(9.0,)] * 10, POSITIVE) == TooLittle(
+        "most of the values are equal"
+    )
     rare = paired_difference([*equal, *[((1.0,), (9.0,))] * 10], POSITIVE)
-    assert rare is not None
+    assert isinstance(rare, Difference)
     assert (rare.estimate, rare.method) == (pytest.approx(9**0.25), "Bonett-Price of logarithms")
     none = paired_difference(equal, POSITIVE)
-    assert none is not None
+    assert isinstance(none, Difference)
     assert (none.estimate, none.p_value) == (1.0, 1.0)
     assert none.low < 1.0 < none.high
 
@@ -85,8 +94,8 @@ def test_values_on_another_scale_have_the_same_interval_on_it() -> None:
     pairs = [((n % 5 + 1.0,), (n % 3 + 1.0,)) for n in range(20)]
     scaled = [(((a - 1) / 4,), ((b - 1) / 4,)) for ((a,), (b,)) in pairs]
     rating, share = paired_difference(pairs, (1.0, 5.0)), paired_difference(scaled, SHARE)
-    assert rating is not None
-    assert share is not None
+    assert isinstance(rating, Difference)
+    assert isinstance(share, Difference)
     assert rating[:4] == pytest.approx([share.estimate * 4, share.low * 4, share.high * 4, share.p_value])
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from spangrade.evaluator.comparison.compare import Change, Comparison, MetricChange
-from spangrade.evaluator.comparison.differences import Difference
+from spangrade.evaluator.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.comparison.gate import Compared, Gate, GateResult, Outcome, judge, parse_gate
 from spangrade.evaluator.comparison.sample import Measured, Sample
 from spangrade.tracer.errors import ExitCode, InputError
@@ -15,9 +15,11 @@ from spangrade.tracer.errors import ExitCode, InputError
 RUN = Sample("a", "a", (), {}, {}, {}, {})
 SHARE = Measured(True, (0.0, 1.0), "share")
 COST = Measured(False, (0.0, math.inf), "USD")
+FEW = TooLittle("9 questions; at least 10 are needed", 10)
+EQUAL = TooLittle("most of the values are equal")
 
 
-def compared(measured: Measured, difference: Difference | None, questions: int = 100) -> Comparison:
+def compared(measured: Measured, difference: Difference | TooLittle, questions: int = 100) -> Comparison:
     change = MetricChange("m", measured, 0.9, 0.8, questions, difference, 0.5, Change.NONE, True, (0, 0))
     return Comparison(RUN, RUN, (change,), (), (), (), (), (), (), ())
 
@@ -57,11 +59,11 @@ def test_an_unsettled_gate_names_the_questions_that_would_settle_it() -> None:
         625,
     )
     assert judge(parse_gate("m worse by 0.02"), share(-0.02, -0.05, 0.01)).questions is None
-    assert judge(parse_gate("m worse by 0.02"), compared(SHARE, None, 9)) == GateResult(
-        "m worse by 0.02", Outcome.UNSETTLED, "too little data; at least 10 questions are needed", 10
+    assert judge(parse_gate("m worse by 0.02"), compared(SHARE, FEW, 9)) == GateResult(
+        "m worse by 0.02", Outcome.UNSETTLED, "too little data: 9 questions; at least 10 are needed", 10
     )
-    assert judge(parse_gate("m worse by 5%"), compared(COST, None, 90)) == GateResult(
-        "m worse by 5%", Outcome.UNSETTLED, "too little data; most of its values are equal"
+    assert judge(parse_gate("m worse by 5%"), compared(COST, EQUAL, 90)) == GateResult(
+        "m worse by 5%", Outcome.UNSETTLED, "too little data: most of the values are equal"
     )
 
 
@@ -97,10 +99,10 @@ def test_other_texts_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "comparison", "message"),
     [
-        ("x worse by 1", share(0, 0, 0), "x is not in both runs; there are m"),
+        ("x worse by 1", share(0, 0, 0), "x is not in both; there are m"),
         ("m worse by 5%", share(0, 0, 0), "m is a share; expected a margin such as 0.05"),
         ("m worse by 1", factor(1, 1, 1.1), "expected a percentage, such as 10%"),
-        ("m worse by 1", compared(Measured(None, (0, 1), "share"), None), "m has no better direction"),
+        ("m worse by 1", compared(Measured(None, (0, 1), "share"), FEW), "m has no better direction"),
     ],
 )
 def test_a_margin_of_another_kind_is_refused(text: str, comparison: Comparison, message: str) -> None:
