@@ -16,6 +16,7 @@ from typing import NamedTuple
 from spangrade.converters.datasets.formats import read_dataset
 from spangrade.converters.datasets.golden import append, new_questions
 from spangrade.evaluator import pipeline
+from spangrade.evaluator.audit_methods import AuditMethods
 from spangrade.evaluator.derive import load, not_understood
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.grade_methods import GradeMethods
@@ -117,7 +118,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     return Database(Path(settings.database if path is None else path), callbacks)
 
 
-class Database(GradeMethods, JudgeMethods, RunMethods, ScoreMethods, WatchMethods):
+class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethods, WatchMethods):
     """A DuckDB file of spans, the sessions that are derived from them, and their scores.
 
     It keeps no file open between calls. Every method waits up to 5 s for another process that has the file

@@ -234,7 +234,7 @@ def grade_dataset(
     groups = None if group_by is None else groups_of(group_by, golden.questions)
     questions = selection.where.chosen(golden.questions)
 
-    sessions, complete = _sessions_to_grade(db, recordings, golden.spans, last_import, callbacks)
+    sessions, complete = sessions_to_grade(db, recordings, golden.spans, last_import, callbacks)
     incomplete |= not complete
     if answers.keys() - sessions.ids:
         missing = min(answers.keys() - sessions.ids)
@@ -299,7 +299,7 @@ def stored_sessions(db: Path, selection: StoredSelection, callbacks: Callbacks) 
     yield from reader.read(callbacks)
 
 
-def _sessions_to_grade(
+def sessions_to_grade(
     db: Path,
     recordings: Sequence[Path],
     own_spans: Sequence[Span] | None,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from spangrade.evaluator.cli.audit import audit
 from spangrade.evaluator.cli.collect import collect
 from spangrade.evaluator.cli.compare import compare
 from spangrade.evaluator.cli.config import config
@@ -72,6 +73,7 @@ for command in (
     show,
     runs,
     compare,
+    audit,
     trend,
     view,
     score,

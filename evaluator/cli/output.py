@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.terminal import printable_json, warn
+from spangrade.tracer.terminal import printable, printable_json, warn
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -60,6 +60,12 @@ def console() -> Console:
 def show(*parts: RenderableType) -> None:
     """Print tables and texts for people."""
     console().print(*parts)
+
+
+def print_lines(text: str) -> None:
+    """Print the lines of a text as they are, none of them wrapped; nothing for an empty text."""
+    for line in text.splitlines():
+        sys.stdout.write(f"{printable(line)}\n")
 
 
 def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:

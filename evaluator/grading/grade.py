@@ -62,6 +62,17 @@ def may_ask_judge(dataset: GoldenDataset, requested: Iterable[Metric], without: 
     )
 
 
+def start_metrics(
+    plan: MetricPlan, session: Session, question: GoldenQuestion | None
+) -> tuple[tuple[Metric, Started], ...]:
+    """Return the metrics of a plan that run on a session, each with its outcome or a future of it."""
+    incomplete = policy.why_incomplete(session)
+    return tuple(
+        (metric, policy.excluded(metric, session, question) or start(metric, session, question, incomplete))
+        for metric in plan.metrics_for(session, question)
+    )
+
+
 class _Pending(NamedTuple):
     """A session, the golden questions that it may answer, and what it is compared with."""
 
@@ -106,15 +117,7 @@ def grade(
     doubtful: set[str] = set()
 
     def attempt(session: Session, question: GoldenQuestion | None) -> _Attempt:
-        incomplete = policy.why_incomplete(session)
-        started = tuple(
-            (
-                metric,
-                policy.excluded(metric, session, question) or start(metric, session, question, incomplete),
-            )
-            for metric in plan.metrics_for(session, question)
-        )
-        return _Attempt(question, started)
+        return _Attempt(question, start_metrics(plan, session, question))
 
     def pending() -> Iterator[_Pending]:
         for session in sessions:

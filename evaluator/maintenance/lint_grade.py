@@ -14,8 +14,7 @@ from spangrade.evaluator.grading.policy import (
     Verdict,
 )
 from spangrade.evaluator.judge.choice import use_judge_of_run
-from spangrade.evaluator.judge.protocol import JudgeUnavailable, Question
-from spangrade.evaluator.judge.protocol import Verdict as Answer
+from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.maintenance.lint import Finding
 from spangrade.evaluator.metrics import Inconclusive
 from spangrade.evaluator.session import Session
@@ -30,16 +29,6 @@ _JUDGE = (
     "set up a judge (its key, or grade --judge-model), compare the words (--metric 'response_match>=0.7'), "
     f"or do not compare it (--no-reference {RESPONSE})"
 )
-
-
-class _NoJudge:
-    """A judge that answers nothing: what needs it is inconclusive."""
-
-    name = "none"
-
-    async def ask(self, question: Question) -> Answer:  # noqa: ARG002 (the protocol's)
-        """Raise JudgeUnavailable."""
-        raise JudgeUnavailable(_NOT_ASKED)
 
 
 def lint_grade(
@@ -57,7 +46,7 @@ def lint_grade(
         for metric in finding.metrics:
             if finding.advice is not None:
                 advice.setdefault((finding.session_id, metric), finding.advice)
-    with use_judge_of_run(_NoJudge()):
+    with use_judge_of_run(NoJudge(_NOT_ASKED)):
         for one in grade(sessions, dataset):
             if one.session_id is not None or whole:
                 yield from _findings(one, advice)

@@ -45,7 +45,10 @@ def latency_metrics(session: Session) -> Outcome:
 
 @metric(needs="max_latency_s", threshold=1.0, unit="ratio", higher_is_better=False, grows=True)
 def latency_limit(session: Session, question: GoldenQuestion) -> Outcome:
-    """The seconds of the turns as a ratio of `max_latency_s`: at most 1 is within the limit."""
+    """The seconds of the turns as a ratio of `max_latency_s`: at most 1 is within the limit.
+
+    Inconclusive as `latency_metrics` is, unless what is known exceeds the limit already.
+    """
     return limited(latency_metrics(session), question.reference("max_latency_s"), "s")
 
 

@@ -21,7 +21,7 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
     """ROUGE-1 F score of the last reply and the reference's: the words that both have.
 
     2 S / (|A| + |E|), S words that both have, of the words of the reply and of the reference.
-    Inconclusive if the reply is not recorded, or if one of the texts has no words.
+    An empty reply is 0. Inconclusive if the reply is not recorded, or if one of the texts has no words.
 
     Source: ROUGE-1 (Lin 2004) with stems, as in ADK's `response_match_score`.
     """
@@ -31,6 +31,8 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
     reference = question.reference("reference_response")
     actual = _words(reply)
     expected = actual if reference == reply else _words(reference)
+    if expected and not reply.strip():
+        return Score(0.0, None, "the last reply is empty")
     if not actual or not expected:
         return Inconclusive(f"the {'reference' if actual else 'last reply'} has no words")
     shared = (actual & expected).total()

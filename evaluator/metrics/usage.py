@@ -58,7 +58,10 @@ def cost(session: Session) -> Outcome:
 
 @metric(needs="max_cost_usd", threshold=1.0, unit="ratio", higher_is_better=False, grows=True)
 def cost_limit(session: Session, question: GoldenQuestion) -> Outcome:
-    """The cost of the model calls as a ratio of `max_cost_usd`: at most 1 is within the limit."""
+    """The cost of the model calls as a ratio of `max_cost_usd`: at most 1 is within the limit.
+
+    Inconclusive as `cost` is, unless what is known exceeds the limit already.
+    """
     return limited(cost(session), question.reference("max_cost_usd"), "USD")
 
 

@@ -1,0 +1,81 @@
+"""A mutant: a session with one defect, made of a derived session. No agent is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from difflib import get_close_matches
+from random import Random
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.audit.own_columns import without_derived_columns
+from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.plugins import load_plugins
+
+MUTANTS_GROUP = "spangrade.mutants"
+_DRAWS = 4  # of one kind in a row that repeat an earlier mutant: its choices are used up
+
+
+class Mutant(NamedTuple):
+    """A session with a defect.
+
+    `target` is what was changed, such as `issue_refund.amount`, by which survivors are grouped, and `change`
+    says how. `call` is the index of a changed call among those of the original session, and `path` the keys
+    that lead to a changed argument or state variable.
+    """
+
+    session: Session
+    target: str
+    change: str
+    call: int | None = None
+    path: tuple[str | int, ...] = ()
+
+
+Mutator = Callable[[Session, Random], Mutant | None]
+
+
+def load_kinds(names: Collection[str] = ()) -> Mapping[str, Mutator]:
+    """Return the installed kinds of mutants by name, or those that are named.
+
+    A kind is a function that returns a mutant of a session, drawn by chance, or None if the session has
+    nothing that it could break. Raises InputError for an unknown name.
+    """
+    kinds: dict[str, Any] = load_plugins(MUTANTS_GROUP)
+    for name in names:
+        if name not in kinds:
+            near = get_close_matches(name, kinds, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(kinds)}"
+            raise InputError(f'no kind of mutants "{name}"; {hint}')
+    return {name: kinds[name] for name in kinds if not names or name in names}
+
+
+def mutants_of(
+    session: Session, kinds: Mapping[str, Mutator], number: int, seed: int
+) -> Iterator[tuple[str, Mutant]]:
+    """Yield up to `number` different mutants of a session, each with its kind: of each kind in turn.
+
+    They depend on the session, its id, and the seed alone.
+    """
+    session = without_derived_columns(session)
+    order = sorted(kinds)
+    Random(f"{seed} {session.session_id}").shuffle(order)  # noqa: S311 (drawn again by the same seed)
+    draws = {kind: Random(f"{seed} {session.session_id} {kind}") for kind in order}  # noqa: S311
+    made: set[tuple[str, str, str, int | None]] = set()
+    while order and number > 0:
+        for kind in tuple(order):
+            for _ in range(_DRAWS):
+                mutant = kinds[kind](session, draws[kind])
+                if mutant is None:
+                    break
+                key = (kind, mutant.target, mutant.change, mutant.call)
+                if key not in made:
+                    made.add(key)
+                    yield kind, mutant
+                    number -= 1
+                    break
+            else:
+                mutant = None
+            if mutant is None:
+                order.remove(kind)
+            if number == 0:
+                return

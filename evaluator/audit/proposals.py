@@ -1,0 +1,313 @@
+"""What would catch the survivors: references that the sessions agree on, each tried before it is proposed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import eq
+from typing import Any, NamedTuple
+
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.audit.audit import Audited, Fate, Tried, fates, gates_of, graded
+from spangrade.evaluator.audit.golden_edits import Edit, edited
+from spangrade.evaluator.audit.right import complete
+from spangrade.evaluator.audit.turns import REPLY
+from spangrade.evaluator.audit.usage import COST, LATENCY
+from spangrade.evaluator.grading.policy import MetricPlan
+from spangrade.evaluator.maintenance.session_to_golden import looks_generated
+from spangrade.evaluator.metrics import Score, parse_metric
+from spangrade.evaluator.metrics.matching import ANY_TEXT, expects_null, is_subsequence
+from spangrade.evaluator.metrics.pairing import best_met, pair_calls
+from spangrade.evaluator.metrics.user_values import user_values
+from spangrade.evaluator.session import Session
+
+_EXAMPLES = 3  # survivors of one kind and target for which an edit is looked for
+_LONGEST_VALUE = 200  # characters of a state variable that is expected: a longer one is content
+_COST_SLACK, _LATENCY_SLACK = 1.5, 2.0  # of the most that the sessions cost and took
+_DATA, _CALLS, _TRAJECTORY = "reference_data", "reference_tool_interactions", "reference_trajectory"
+_OTHER_CALLS = "reference_tool_alternatives"
+# Gates that are stricter than the default ones: the first that helps is proposed.
+_GATES = ("trajectory_exact_match>=1", "tool_exact_match>=1", "tool_exact_match:exact>=1")
+
+
+class Proposal(NamedTuple):
+    """An edit of golden questions that expect the same, and how many survivors it is the first to catch."""
+
+    question_ids: tuple[str, ...]
+    edit: Edit
+    catches: int
+
+
+class GateProposal(NamedTuple):
+    """A gate that all audited sessions meet, and how many of the remaining survivors it catches."""
+
+    metric: str
+    catches: int
+
+
+class Proposed(NamedTuple):
+    """The proposals, and the mutants as they fare with the edited questions."""
+
+    edits: tuple[Proposal, ...]
+    gates: tuple[GateProposal, ...]
+    after: tuple[Tried, ...]
+
+
+def proposals(mutants: Sequence[Tried], sessions: Iterable[Audited], plan: MetricPlan) -> Proposed:
+    """Return what would catch the survivors, tried on all sessions of their questions.
+
+    Every session meets what is proposed: a gate that it meets stays met, and none is missed or becomes
+    inconclusive by it.
+    """
+    by_question: dict[tuple[str, ...], list[Tried]] = {}
+    for one in mutants:
+        by_question.setdefault(one.audited.question_ids, []).append(one)
+    audited: dict[tuple[str, ...], list[Audited]] = {}
+    for each in sessions:
+        audited.setdefault(each.question_ids, []).append(each)
+    edits: list[Proposal] = []
+    after: list[Tried] = []
+    for ids, found in by_question.items():
+        question, made = _edits(found, audited[ids], plan)
+        again = {id(one): one for one in found}
+        left = [one for one in found if one.fate in (Fate.SURVIVED, Fate.UNDECIDED)] if made else []
+        for one, fate in zip(left, _fates(left, question, plan), strict=True):
+            changed = one.audited._replace(question=question)
+            again[id(one)] = one._replace(audited=changed, fate=fate[0], gates=fate[1])
+        edits += (Proposal(ids, edit, catches) for edit, catches in made)
+        after += again.values()
+    every = [each for found in audited.values() for each in found]
+    return Proposed(tuple(edits), tuple(_gates(after, every)), tuple(after))
+
+
+def _edits(
+    mutants: Sequence[Tried], sessions: Sequence[Audited], plan: MetricPlan
+) -> tuple[GoldenQuestion, list[tuple[Edit, int]]]:
+    """Return a question with edits that catch survivors, and each edit with how many it catches first."""
+    question = mutants[0].audited.question
+    raw = json.loads(question.model_dump_json(exclude_unset=True))
+    accepted: list[tuple[Edit, int]] = []
+    refused: set[str] = set()
+    for group in _targets(mutants):
+        for one in group[:_EXAMPLES]:
+            if _fate_of(one, question, plan) in (Fate.CAUGHT, Fate.RIGHT):
+                continue
+            for edit in _candidates(one, question, sessions):
+                key = f"{edit.path} {edit.insert} {json.dumps(edit.value, sort_keys=True)}"
+                if key in refused:
+                    continue
+                changed = type(question).model_validate(edited(raw, edit))
+                caught = _fate_of(one, changed, plan) is Fate.CAUGHT
+                if caught and all(_meets(each, changed, _reference(edit), plan) for each in sessions):
+                    before = [_fate_of(each, question, plan) for each in group]
+                    question, raw = changed, edited(raw, edit)
+                    now = [_fate_of(each, question, plan) for each in group]
+                    gained = sum(
+                        new is Fate.CAUGHT and old is not Fate.CAUGHT
+                        for old, new in zip(before, now, strict=True)
+                    )
+                    accepted.append((edit, gained))
+                    break
+                if caught:
+                    refused.add(key)
+    return question, accepted
+
+
+def _reference(edit: Edit) -> str:
+    """Return the reference that an edit changes, as gates name it."""
+    name = str(edit.path[1] if edit.path[0] == _DATA else edit.path[0])
+    return _CALLS if name == _OTHER_CALLS else name
+
+
+def _targets(mutants: Iterable[Tried]) -> list[list[Tried]]:
+    """Return survivors in groups of one kind and target, then the undecided mutants."""
+    groups: dict[tuple[bool, str, str], list[Tried]] = {}
+    for one in mutants:
+        if one.fate in (Fate.SURVIVED, Fate.UNDECIDED):
+            key = (one.fate is Fate.UNDECIDED, one.kind, one.mutant.target)
+            groups.setdefault(key, []).append(one)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _fates(
+    mutants: Sequence[Tried], question: GoldenQuestion, plan: MetricPlan
+) -> Iterator[tuple[Fate, tuple[str, ...]]]:
+    for _, members in groupby(mutants, key=lambda one: id(one.audited)):
+        found = list(members)
+        asked = _asked(found[0].audited, question, plan)
+        yield from fates(asked, [one.mutant for one in found], plan)
+
+
+def _fate_of(one: Tried, question: GoldenQuestion, plan: MetricPlan) -> Fate:
+    if question is one.audited.question:
+        return one.fate
+    return next(_fates([one], question, plan))[0]
+
+
+def _asked(audited: Audited, question: GoldenQuestion, plan: MetricPlan) -> Audited:
+    """Return a session as an answer to an edited question, whose gates it may meet."""
+    gates = gates_of(graded(audited.session, question, plan))
+    return audited._replace(question=question, gates=gates)
+
+
+def _meets(audited: Audited, question: GoldenQuestion, reference: str, plan: MetricPlan) -> bool:
+    """Return whether a session meets an edited reference, and still meets all gates that it met."""
+    results = graded(audited.session, question, plan)
+    not_met = gates_of(results).not_met
+    readers = {metric.name for metric, _ in results if metric.needs == reference}
+    return not_met <= audited.gates.not_met and not_met.isdisjoint(readers)
+
+
+def _candidates(one: Tried, question: GoldenQuestion, sessions: Sequence[Audited]) -> Iterator[Edit]:
+    """Yield edits that may catch a mutant, the most specific first."""
+    session, mutant = one.audited.session, one.mutant
+    if mutant.target == REPLY:
+        yield from _reply(session, question)
+    elif mutant.target == COST:
+        yield from _limit("max_cost_usd", (each.session.cost_usd for each in sessions), _COST_SLACK, question)
+    elif mutant.target == LATENCY:
+        totals = (each.session.latency.total_s for each in sessions)
+        yield from _limit("max_latency_s", totals, _LATENCY_SLACK, question)
+    elif mutant.call is None and mutant.path:
+        yield from _state(session, str(mutant.path[0]), question)
+    else:
+        if mutant.call is not None:
+            yield from _call(session, mutant.call, mutant.path, question)
+        if mutant.target in (session.agents or ()):
+            yield from _agents(session, question)
+        yield from _trajectory(session, question)
+
+
+def _reply(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
+    reply = session.turns[-1].final_response
+    if question.reference("reference_response") is None and reply:
+        yield Edit((_DATA, "reference_response"), reply)
+
+
+def _limit(
+    key: str, values: Iterable[float | None], slack: float, question: GoldenQuestion
+) -> Iterator[Edit]:
+    known = [value for value in values if value]
+    if known and question.reference(key) is None:
+        yield Edit((_DATA, key), _rounded_up(slack * max(known)))
+
+
+def _rounded_up(value: float) -> float:
+    """Return a number above 0, rounded up to two digits."""
+    digits = 1 - math.floor(math.log10(value))
+    rounded = math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits
+    return int(rounded) if rounded.is_integer() else round(rounded, digits)
+
+
+def _state(session: Session, name: str, question: GoldenQuestion) -> Iterator[Edit]:
+    value = (session.state_variables or {}).get(name)
+    expected = question.reference("reference_state_variables") or {}
+    if name not in expected and _can_be_expected(value):
+        yield Edit((_DATA, "reference_state_variables", name), value)
+
+
+def _can_be_expected(value: Any) -> bool:
+    """Return whether another run may have the same value: it is short, and does not look generated."""
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return len(text) <= _LONGEST_VALUE and not any(map(looks_generated, _scalars(value)))
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _scalars(item)
+    else:
+        yield value
+
+
+def _call(
+    session: Session, index: int, path: tuple[str | int, ...], question: GoldenQuestion
+) -> Iterator[Edit]:
+    """Yield edits of the expected call that a call stands for, or one that adds it."""
+    met = best_met(session, question)
+    call = session.tool_interactions[index]
+    number = question.accepted_calls.index(met)
+    base = (_DATA, _CALLS) if not number else (_DATA, _OTHER_CALLS, number - 1)
+    places = list(pair_calls(met, session.tool_interactions, user_values(session, question)))
+    if index in places:
+        wanted = places.index(index)
+        if path and isinstance(call.input_arguments, dict):
+            at = (*base, wanted, "input_arguments")
+            yield from _argument(met[wanted].input_arguments, call.input_arguments, path, at)
+        return
+    new: dict[str, Any] = {"tool_name": call.tool_name}
+    if isinstance(call.input_arguments, dict) and call.arguments_known:
+        new["input_arguments"] = _expected(call.input_arguments)
+    if call.ok is False:
+        new["status"] = "error"
+    if question.reference(_CALLS) is None:
+        yield Edit(base, [new])
+        return
+    before = [wanted for wanted, place in enumerate(places) if place is not None and place < index]
+    yield Edit((*base, max(before) + 1 if before else 0), new, insert=True)
+
+
+def _argument(
+    expected: Any, actual: Any, path: tuple[str | int, ...], at: tuple[str | int, ...]
+) -> Iterator[Edit]:
+    """Yield the edit that expects the value of an argument, as deep as the reference goes."""
+    for key in path:
+        has = key in expected if isinstance(expected, dict) else isinstance(expected, list)
+        if not has or expects_null(expected):
+            break
+        expected, actual, at = expected[key], actual[key], (*at, key)
+    else:
+        if (expected is None or expected == ANY_TEXT) and _can_be_expected(actual):
+            yield Edit(at, actual)
+        return
+    if isinstance(expected, dict) and _can_be_expected(actual[key]):
+        yield Edit((*at, key), complete(None, actual[key]))
+    elif expected is None and isinstance(key, str) and _can_be_expected(actual[key]):
+        yield Edit(at, {key: complete(None, actual[key])})
+
+
+def _expected(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as expected ones: what looks generated or is content is free."""
+    return {
+        key: complete(None, value) if _can_be_expected(value) else None for key, value in arguments.items()
+    }
+
+
+def _agents(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
+    if agents := [name for name in session.agents or () if name not in question.agents_evaluated]:
+        yield Edit(("agents_evaluated",), [*question.agents_evaluated, *agents])
+
+
+def _trajectory(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
+    """Yield the edit that names all steps; a reference that the session does not meet is not replaced."""
+    steps = [step.name for step in session.trajectory]
+    expected = question.reference(_TRAJECTORY)
+    if steps and (expected is None or (list(expected) != steps and is_subsequence(expected, steps, eq))):
+        yield Edit((_DATA, _TRAJECTORY), steps)
+
+
+def _gates(mutants: Iterable[Tried], sessions: Sequence[Audited]) -> Iterator[GateProposal]:
+    """Yield gates that catch mutants that still survive, and that every audited session meets."""
+    left = [one for one in mutants if one.fate is Fate.SURVIVED]
+    for text in _GATES:
+        if not left:
+            return
+        gate = parse_metric(text)
+
+        def meets(session: Session, question: GoldenQuestion, gate: Any = gate) -> bool:
+            if question.reference(gate.needs) is None:
+                return True  # the gate is not requested for such questions, it would be inconclusive
+            outcome = gate(session, question)
+            return isinstance(outcome, Score) and outcome.value == 1
+
+        edited_questions = {one.audited.question_ids: one.audited.question for one in left}
+        if not all(
+            meets(each.session, edited_questions.get(each.question_ids, each.question)) for each in sessions
+        ):
+            continue
+        missed = [one for one in left if not meets(one.mutant.session, one.audited.question)]
+        if missed:
+            yield GateProposal(text, len(missed))
+            left = [one for one in left if one not in missed]

@@ -1,0 +1,18 @@
+"""A judge that answers nothing: what needs one is inconclusive."""
+
+from __future__ import annotations
+
+from spangrade.evaluator.judge.protocol import JudgeUnavailable, Question, Verdict
+
+
+class NoJudge:
+    """A judge that is not asked, for a reason."""
+
+    name = "none"
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def ask(self, question: Question) -> Verdict:  # noqa: ARG002 (the protocol's)
+        """Raise JudgeUnavailable with the reason."""
+        raise JudgeUnavailable(self._reason)

@@ -1,0 +1,262 @@
+"""`spangrade audit`: would the golden dataset notice if the agent broke?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Done, Spangrade
+from otlp_sessions import Call, Said, write_golden, write_sessions
+from paths import CAPTURED, ROOT, SAMPLE
+
+import spangrade as package
+from spangrade.converters.datasets.golden import load_golden
+from spangrade.evaluator.maintenance.session_to_golden import question_of
+
+QUESTIONS = 3
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Six sessions of three questions that leave the amount of a refund open, and one that fails."""
+    monkeypatch.chdir(tmp_path)
+    questions = [
+        {
+            "id": f"q{number}",
+            "user_inputs": [f"Refund order {number}"],
+            "reference_tool_interactions": [
+                {"tool_name": "refund", "input_arguments": {"order": number, "amount": None}}
+            ],
+        }
+        for number in range(QUESTIONS)
+    ]
+    write_golden(tmp_path / "golden.json", *questions)
+    sessions = [
+        (f"s{run}{number}", [Said(f"Refund order {number}", "Done.", [refund(number)])])
+        for run in range(2)
+        for number in range(QUESTIONS)
+    ]
+    sessions.append(("wrong", [Said("Refund order 0", "Done.", [refund(9)])]))
+    write_sessions(tmp_path / "spans.jsonl", sessions)
+    return tmp_path
+
+
+def refund(number: int) -> Call:
+    return Call("refund", {"order": number, "amount": 10 * number + 5})
+
+
+def audited(spangrade: Spangrade, *options: str | Path, spans: str = "spans.jsonl") -> Any:
+    done = spangrade("audit", "golden.json", "--spans", spans, *options, "--format", "json")
+    assert (done.code, done.err) == (0, [])
+    return json.loads("\n".join(done.out))
+
+
+def test_an_amount_that_the_reference_leaves_open_survives_in_every_question(
+    folder: Path, spangrade: Spangrade
+) -> None:
+    found = audited(spangrade)
+    assert (found["sessions"], found["left_out"]) == (6, {"they do not pass": 1})
+    (group,) = (one for one in found["survivors"] if one["target"] == "refund.amount")
+    assert (group["kind"], group["why"]) == (
+        "change-argument",
+        "amount is null in the reference: it may have any value",
+    )
+    assert group["questions"] == ["q0", "q1", "q2"]
+    assert group["survived"] == group["tried"] >= 6
+    assert found["mutants"]["share_caught"] < found["after_proposals"]["share_caught"]
+
+
+def test_what_is_proposed_is_written_and_the_next_audit_catches_as_much(
+    folder: Path, spangrade: Spangrade
+) -> None:
+    before = (folder / "golden.json").read_text()
+    first = audited(spangrade, "--out", "first")
+    assert (folder / "golden.json").read_text() == before  # nothing is written unasked
+    assert (folder / "first" / "golden.diff").read_text() == first["diff"]
+    written = audited(spangrade, "--write")
+    assert (written["diff"], written["written"]) == (first["diff"], True)
+    amounts = [
+        question.accepted_calls[0][0].input_arguments
+        for question in load_golden(folder / "golden.json").golden_questions
+    ]
+    assert amounts == [{"order": number, "amount": 10 * number + 5} for number in range(QUESTIONS)]
+    again = audited(spangrade)
+    assert again["mutants"]["share_caught"] == first["after_proposals"]["share_caught"]
+    assert (again["proposals"], again["diff"]) == ([], "")
+    assert spangrade("grade", "golden.json", "--spans", "spans.jsonl").out[-1] == (
+        "7 sessions: 6 passed, 1 failed"
+    )
+
+
+def test_the_diff_is_one_that_patch_applies(folder: Path, spangrade: Spangrade) -> None:
+    golden = folder / "golden.json"
+    golden.write_text(json.dumps(json.loads(golden.read_text()), indent=2))  # no newline at its end
+    shutil.copy(golden, folder / "copy.json")
+    diff = audited(spangrade, "--write")["diff"]
+    if shutil.which("patch") is None:
+        pytest.skip("patch is not installed")
+    subprocess.run(["patch", "-s", "copy.json"], input=diff, text=True, check=True, cwd=folder)
+    assert (folder / "copy.json").read_text() == golden.read_text()
+
+
+def test_an_audit_depends_on_the_seed_and_not_on_the_order_of_the_sessions(
+    folder: Path, spangrade: Spangrade
+) -> None:
+    spans = json.loads((folder / "spans.jsonl").read_text())
+    scope = spans["resourceSpans"][0]["scopeSpans"][0]
+    scope["spans"].reverse()
+    (folder / "reversed.jsonl").write_text(json.dumps(spans) + "\n")
+    first = audited(spangrade, "--db", "a.duckdb")
+    assert audited(spangrade, "--db", "b.duckdb", spans="reversed.jsonl") == first
+    other = audited(spangrade, "--db", "a.duckdb", "--seed", "1")
+    assert other["survivors"] != first["survivors"]
+
+
+def test_kinds_and_numbers_are_limited(folder: Path, spangrade: Spangrade) -> None:
+    found = audited(spangrade, "--kind", "drop-call", "--kind", "fail-call", "--mutants", "1")
+    assert {one["kind"] for one in found["kinds"]} <= {"drop-call", "fail-call"}
+    assert found["mutants"]["caught"] == 6
+
+
+def test_sessions_that_fail_are_audited_if_asked_for(folder: Path, spangrade: Spangrade) -> None:
+    assert audited(spangrade, "--failed")["sessions"] == 7
+
+
+def refusal(done: Done) -> tuple[int, list[str]]:
+    assert done.out == []
+    return done.code, done.err
+
+
+def test_what_cannot_be_audited_is_one_line(folder: Path, spangrade: Spangrade) -> None:
+    assert spangrade("import", "spans.jsonl").code == 0
+    code, (error,) = refusal(spangrade("audit", "golden.json", "--kind", "drop-cal"))
+    assert (code, error) == (2, 'spangrade: no kind of mutants "drop-cal"; did you mean "drop-call"?')
+    evalset = {"eval_set_id": "e", "eval_cases": [{"eval_id": "q", "conversation": []}]}
+    turn = {"user_content": {"parts": [{"text": "Refund order 0"}]}}
+    evalset["eval_cases"][0]["conversation"] = [turn]  # type: ignore[index]
+    (folder / "cases.evalset.json").write_text(json.dumps(evalset))
+    code, (error,) = refusal(spangrade("audit", "cases.evalset.json", "--write"))
+    assert (code, error) == (
+        2,
+        "spangrade: cases.evalset.json: not a golden file: --write changes no other format",
+    )
+
+
+def test_without_a_session_that_passes_the_exit_code_is_4(folder: Path, spangrade: Spangrade) -> None:
+    write_golden(folder / "golden.json", {"id": "q9", "user_inputs": ["Other"], "reference_response": "Hi"})
+    done = spangrade("audit", "golden.json", "--spans", "spans.jsonl")
+    assert done.code == 4
+    assert done.out == [
+        "7 sessions not audited: they answer no golden question, or may answer several",
+        "no session to break: nothing is known of the gates; --failed audits sessions that do not pass",
+    ]
+
+
+def test_the_table_the_markdown_and_the_diff_say_the_same(folder: Path, spangrade: Spangrade) -> None:
+    done = spangrade("audit", "golden.json", "--spans", "spans.jsonl", "--out", "out")
+    diff = (folder / "out" / "golden.diff").read_text()
+    assert "\n".join(done.out).endswith(diff.rstrip("\n"))
+    total = next(line for line in done.out if line.startswith("6 sessions, "))
+    text = (folder / "out" / "audit.md").read_text()
+    assert f"- `{total}`" in text.split("\n")
+    assert f"```diff\n{diff}" in text
+    found = json.loads((folder / "out" / "audit.json").read_text())
+    assert f"{found['mutants']['share_caught']:.1%}" in total
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset", "options"),
+    [
+        ("`datasets/customer_service`", SAMPLE, []),
+        ("captured `customer_service`, `--failed`", CAPTURED / "customer_service", ["--failed"]),
+        ("captured `retail`, `--failed`", CAPTURED / "retail", ["--failed"]),
+    ],
+)
+def test_the_figures_of_the_page_are_those_of_the_audit(
+    name: str, dataset: Path, options: list[str], spangrade: Spangrade, tmp_path: Path
+) -> None:
+    if not dataset.exists():
+        pytest.skip("the captured sessions are not there")
+    done = spangrade("audit", dataset, "--db", tmp_path / "a.duckdb", "--format", "json", *options)
+    found = json.loads("\n".join(done.out))
+    fates = {fate: found["mutants"][fate] for fate in ("caught", "survived", "undecided", "right")}
+    before, after = (found[key]["share_caught"] for key in ("mutants", "after_proposals"))
+    row = f"| {name} | {found['sessions']} | {sum(fates.values())} | {before:.1%} | {after:.1%} |"
+    assert row in (ROOT / "docs" / "auditing.md").read_text(encoding="utf-8").split("\n")
+    assert after > before
+
+
+def exact(db: package.Database, golden: Path) -> None:
+    """Write questions that expect all that the sessions did, and little more time and cost."""
+    questions = []
+    for session in db.sessions():
+        question = question_of(session, session.session_id).question
+        reference = question["reference_data"]
+        reference["reference_trajectory"] = [step.name for step in session.trajectory]
+        if session.cost_usd:
+            reference["max_cost_usd"] = session.cost_usd * 1.1
+        if session.latency.total_s:
+            reference["max_latency_s"] = session.latency.total_s * 1.1
+        questions.append(question)
+    golden.write_text(json.dumps({"golden_questions": questions}))
+
+
+UNREAD = "no gate in force reads what was changed"
+GATES = ("tool_exact_match:exact>=1", "trajectory_exact_match>=1", "response_match>=1")
+
+
+@pytest.mark.parametrize(
+    "recordings",
+    [SAMPLE / "spans.otlp.jsonl", CAPTURED / "customer_service", CAPTURED / "retail"],
+    ids=lambda path: path.name,
+)
+def test_with_all_gates_and_exact_references_95_percent_are_caught_and_survivors_explained(
+    recordings: Path, tmp_path: Path
+) -> None:
+    if not recordings.exists():
+        pytest.skip("the captured sessions are not there")
+    files = sorted(recordings.glob("trace_*.json")) if recordings.is_dir() else [recordings]
+    db = package.open(tmp_path / "a.duckdb")
+    db.import_files(files)
+    exact(db, tmp_path / "golden.json")
+    answers = {session.session_id: session.session_id for session in db.sessions()}
+    audit = db.audit(tmp_path / "golden.json", metrics=GATES, answers=answers, mutants=100)
+    assert audit.sessions == len(answers)
+    assert audit.total.share is not None
+    assert audit.total.share >= 0.95
+    unexplained = [
+        group for group in audit.survivors if group.why == "no gate in force reads what was changed"
+    ]
+    assert unexplained == []
+
+
+def test_a_kind_of_another_package_takes_part(folder: Path, spangrade: Spangrade) -> None:
+    packages = folder / "packages" / "acme-1.0.dist-info"
+    packages.mkdir(parents=True)
+    (packages / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (packages / "entry_points.txt").write_text("[spangrade.mutants]\nshout = acme_mutants:shout\n")
+    page = (ROOT / "docs" / "auditing.md").read_text(encoding="utf-8")
+    example = page.partition("```python\n")[2].partition("\ndatabase = ")[0]
+    (folder / "packages" / "acme_mutants.py").write_text(example)
+    program = f"import sys; sys.path.insert(0, {str(packages.parent)!r})\n"
+    program += "from spangrade.evaluator.cli import main; main()"
+    options = ("audit", "golden.json", "--spans", "spans.jsonl", "--kind", "shout", "--format", "json")
+    done = subprocess.run(
+        [sys.executable, "-c", program, *options], capture_output=True, text=True, check=True, cwd=folder
+    )
+    found = json.loads(done.stdout)
+    assert [(one["kind"], one["target"], one["survived"]) for one in found["survivors"]] == [
+        ("shout", "reply", 6)
+    ]
+
+
+def test_other_commands_do_not_import_the_audit() -> None:
+    program = "import spangrade, sys; from spangrade.evaluator.cli.app import app; spangrade.open('x')\n"
+    program += "print([name for name in sys.modules if name.startswith('spangrade.evaluator.audit.')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
