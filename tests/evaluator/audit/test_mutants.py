@@ -57,7 +57,7 @@ def facts(one: Session) -> dict[str, Any]:
 
 
 FIND, CHECK = ("find", {"id": "A-17"}, True), ("check", {"days": 3}, True)
-HAND_OVER = ("transfer_to_agent", {"agent_name": "cashier"}, True)
+HANDOFF = ("transfer_to_agent", {"agent_name": "cashier"}, True)
 PAY = ("pay", {"sum": {"amount": 4.5, "unit": "EUR"}}, True)
 STEPS = ["shop", "find", "check", "transfer_to_agent", "cashier", "pay"]
 FIRST, LAST = (1, "One moment.", 1.0), (2, "It is paid: 4.50 EUR.", 2.0)
@@ -67,7 +67,7 @@ EXPECTED: dict[str, tuple[str, dict[str, Any]]] = {
     "drop-call": (
         "call 1 was left out",
         {
-            "calls": [CHECK, HAND_OVER, PAY],
+            "calls": [CHECK, HANDOFF, PAY],
             "steps": ["shop", *STEPS[2:]],
             "turns": [(1, "One moment.", 0.0), LAST],
             "latency": (2.0, 3.0),
@@ -76,7 +76,7 @@ EXPECTED: dict[str, tuple[str, dict[str, Any]]] = {
     "repeat-call": (
         "call 1 was made twice",
         {
-            "calls": [FIND, FIND, CHECK, HAND_OVER, PAY],
+            "calls": [FIND, FIND, CHECK, HANDOFF, PAY],
             "steps": ["shop", "find", *STEPS[1:]],
             "turns": [(1, "One moment.", 2.0), LAST],
             "latency": (4.0, 5.0),
@@ -84,22 +84,22 @@ EXPECTED: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "swap-calls": (
         "check was called before find",
-        {"calls": [CHECK, FIND, HAND_OVER, PAY], "steps": ["shop", "check", "find", *STEPS[3:]]},
+        {"calls": [CHECK, FIND, HANDOFF, PAY], "steps": ["shop", "check", "find", *STEPS[3:]]},
     ),
     "other-tool": (
         "pay was called instead of find",
         {
-            "calls": [("pay", *FIND[1:]), CHECK, HAND_OVER, PAY],
+            "calls": [("pay", *FIND[1:]), CHECK, HANDOFF, PAY],
             "steps": ["shop", "pay", *STEPS[2:]],
         },
     ),
     "fail-call": (
         "call 1 failed",
-        {"calls": [(*FIND[:2], False), CHECK, HAND_OVER, PAY], "errors": ["tool find"]},
+        {"calls": [(*FIND[:2], False), CHECK, HANDOFF, PAY], "errors": ["tool find"]},
     ),
     "change-argument": (
         '"A-18" instead of "A-17"',
-        {"calls": [("find", {"id": "A-18"}, True), CHECK, HAND_OVER, PAY]},
+        {"calls": [("find", {"id": "A-18"}, True), CHECK, HANDOFF, PAY]},
     ),
     "skip-handoff": (
         "cashier was not called",
@@ -123,7 +123,7 @@ EXPECTED: dict[str, tuple[str, dict[str, Any]]] = {
     "stop-early": (
         "turn 1 stopped before call 4",
         {
-            "calls": [FIND, CHECK, HAND_OVER],
+            "calls": [FIND, CHECK, HANDOFF],
             "steps": STEPS[:5],
             "turns": [(1, "", 0.0), LAST],
             "latency": (2.0, 3.0),
