@@ -18,6 +18,7 @@ from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
+from spangrade.evaluator.repeats.repeats import Repeats
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
@@ -146,8 +147,8 @@ class Run:
     the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
     `groups` the results are also counted by group.
     `unreviewed` is the number of golden questions with `reviewed: false`.
-    `judge` is set at the end of the run. `thresholds` are those of the gates, as `>= 0.9`, as far as they are
-    known.
+    `judge` is set at the end of the run, and `repeats` when it is saved, if questions have several sessions.
+    `thresholds` are those of the gates, as `>= 0.9`, as far as they are known.
     """
 
     def __init__(
@@ -169,6 +170,7 @@ class Run:
         self.thresholds = thresholds
         self.unreviewed = unreviewed
         self.judge: JudgeUsage | None = None
+        self.repeats: Repeats | None = None
         self.sessions: list[SessionVerdict] = []
         self._price_overrides: set[str] = set()
         self._gates = tuple(gates)
@@ -299,6 +301,7 @@ class Run:
             **self.groups_json(),
             **({"price_overrides": self.price_overrides} if self.price_overrides else {}),
             "judge": self.judge_json,
+            **({} if self.repeats is None else {"repeats": self.repeats.to_json()}),
             "metrics": {name: totals.to_json() for name, totals in self.metrics.items()},
         }
 

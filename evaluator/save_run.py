@@ -12,6 +12,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.run_details import RunDetails, save_metrics
 from spangrade.evaluator.grading.stored_questions import save_questions
 from spangrade.evaluator.judge.run import Spent
+from spangrade.evaluator.repeats.repeats import repeats_of_run
 from spangrade.evaluator.run import Run
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import StoreError
@@ -30,12 +31,14 @@ def save(
 ) -> None:
     """Write the scores, verdicts and questions of a run to a database: all of them or, if that fails, none.
 
-    It waits up to `wait_s` seconds for the database. Raises StoreError if they cannot be written.
+    It sets `run.repeats`, and waits up to `wait_s` seconds for the database. Raises StoreError if they
+    cannot be written.
     """
     with Store.open(db, wait_s=wait_s) as store:
         try:
             with store.transaction():
                 insert_run(store, run, metrics, questions, details)
+            run.repeats = repeats_of_run(store, run.run_id)
         except duckdb.Error as error:
             raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
 

@@ -16,6 +16,7 @@ from spangrade.evaluator.comparison.differences import (
     paired_difference,
     unpaired_difference,
 )
+from spangrade.evaluator.comparison.parting import parting
 from spangrade.evaluator.comparison.sample import PASSED, Graded, Measured, Sample, measured
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.tracer.errors import InputError
@@ -198,18 +199,14 @@ def _kind(higher_is_better: bool | None, difference: Difference, p_value: float)
     return Change.BETTER if is_higher is higher_is_better else Change.WORSE
 
 
-def parting(first: Sequence[str] | None, second: Sequence[str] | None) -> str:
+def _step(paths: Sequence[Sequence[str] | None]) -> str:
     """Return where two trajectories part, as `step 2: find_order, then cancel_order`; empty if they do not.
 
     It is also empty if one of them is not recorded.
     """
-    if first is None or second is None:
-        return ""
-    for step in range(max(len(first), len(second))):
-        names = [path[step] if step < len(path) else "the end" for path in (first, second)]
-        if names[0] != names[1]:
-            return f"step {step + 1}: {names[0]}, then {names[1]}"
-    return ""
+    known = [path for path in paths if path is not None]
+    parted = parting(known) if len(known) == len(paths) else None
+    return "" if parted is None else f"step {parted.step}: {', then '.join(parted.names)}"
 
 
 _FAILING = (Verdict.FAILED, Verdict.BROKEN)
@@ -244,7 +241,6 @@ def _flips(
         if is_flip(others, these):
             shown = next(each for each in these if each.verdict in verdicts)
             other = next((each for each in others if each.verdict == Verdict.PASSED), others[0])
-            paths = (shown.trajectory, other.trajectory)
-            step = parting(*(paths if of_first else reversed(paths)))
-            found.append(Flip(key, first, second, shown.reason, step))
+            paths = [one.trajectory for one in ((shown, other) if of_first else (other, shown))]
+            found.append(Flip(key, first, second, shown.reason, _step(paths)))
     return tuple(found)

@@ -48,6 +48,15 @@ def sample_of_condition(store: Store, condition: str) -> Sample:
     return sample._replace(ungraded=len(selected) - len(sample.session_ids))
 
 
+def graded_sessions(store: Store, chosen: str, parameters: dict[str, Any]) -> tuple[Graded, ...]:
+    """Return the sessions that a query chooses with their grades, and their paths."""
+    query = statement("graded_sessions", "spangrade.evaluator.comparison").format(chosen=chosen)
+    return tuple(
+        Graded(session_id, question_id, verdict, reason, None if names is None else tuple(names))
+        for session_id, question_id, verdict, reason, names in store.query(query, parameters)
+    )
+
+
 def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -> Sample:
     """Return the sessions that a query chooses with their grades."""
 
@@ -55,10 +64,7 @@ def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -
         text = statement(name, "spangrade.evaluator.comparison").format(chosen=chosen)
         return store.query(text, parameters)
 
-    graded = tuple(
-        Graded(session_id, question_id, verdict, reason, None if names is None else tuple(names))
-        for session_id, question_id, verdict, reason, names in rows("graded_sessions")
-    )
+    graded = graded_sessions(store, chosen, parameters)
     values: dict[str, dict[str, tuple[float, ...]]] = {}
     for metric, key, numbers in rows("values"):
         values.setdefault(metric, {})[key] = tuple(numbers)

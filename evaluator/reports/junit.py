@@ -17,6 +17,7 @@ from xml.sax.xmlreader import AttributesImpl
 
 from spangrade.evaluator.comparison.gate import GateResult, Outcome
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.reports.repeats import repeats_properties
 from spangrade.evaluator.run import Run
 from spangrade.tracer.terminal import printable
 
@@ -46,7 +47,7 @@ def write_junit(run: Run, sessions: Iterable[Mapping[str, Any]], file: Path, at:
         xml = XMLGenerator(out, "utf-8", short_empty_elements=True)
         xml.startDocument()
         with _element(xml, "testsuites", totals), _element(xml, "testsuite", _suite(run, totals, at)):
-            _properties(xml, {"run_id": run.run_id, "exit_code": int(run.exit_code)})
+            _properties(xml, _run_properties(run))
             for session in sessions:
                 xml.ignorableWhitespace("\n")
                 _session_case(xml, run, session)
@@ -70,6 +71,11 @@ def write_gates(gates: Sequence[GateResult], file: Path, name: str) -> None:
                     if gate.outcome is not Outcome.PASSED:
                         _write_result(xml, "failure", gate.outcome, gate.reason, gate.reason)
         xml.endDocument()
+
+
+def _run_properties(run: Run) -> dict[str, object]:
+    repeats = {} if run.repeats is None else dict(repeats_properties(run.repeats))
+    return {"run_id": run.run_id, "exit_code": int(run.exit_code), **repeats}
 
 
 def _suite(run: Run, totals: Mapping[str, int], at: datetime) -> dict[str, object]:

@@ -5,10 +5,19 @@ All recorded text is in code spans, in which nothing is markup, a link or a ment
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
+from spangrade.evaluator.repeats.repeats import Repeats
+from spangrade.evaluator.reports.repeats import (
+    FLAKY_COLUMNS,
+    RATE_COLUMNS,
+    flaky_rows,
+    more_flaky,
+    rate_rows,
+    repeats_line,
+)
 from spangrade.evaluator.run import Run, SessionVerdict
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import printable
@@ -58,6 +67,8 @@ def _lines(run: Run) -> Iterator[str]:
     if run.metrics:
         yield from ("", "### Metrics", "")
         yield from _metrics_table(run)
+    if run.repeats is not None:
+        yield from _repeats(run.repeats)
     yield ""
 
 
@@ -82,6 +93,22 @@ def _metrics_table(run: Run) -> Iterator[str]:
         yield f"| {code(name)} | {' | '.join(values)} |"
     if len(run.metrics) > MAX_METRICS:
         yield f"\nand {len(run.metrics) - MAX_METRICS} more metrics"
+
+
+def _repeats(repeats: Repeats) -> Iterator[str]:
+    yield from ("", "### Repeats", "", code(repeats_line(repeats), MAX_REASON), "")
+    yield from _table(RATE_COLUMNS, rate_rows(repeats))
+    if repeats.flaky:
+        yield from ("", f"### Flaky: {len(repeats.flaky)}", "")
+        yield from _table(FLAKY_COLUMNS, flaky_rows(repeats))
+        yield from ("", more_flaky(repeats))
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(code(text, MAX_REASON) for text in row)} |"
 
 
 def _groups_table(run: Run) -> Iterator[str]:

@@ -10,6 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
+from spangrade.evaluator.repeats.repeats import Repeats
+from spangrade.evaluator.reports.repeats import (
+    FLAKY_COLUMNS,
+    RATE_COLUMNS,
+    flaky_rows,
+    more_flaky,
+    rate_rows,
+    repeats_line,
+)
 from spangrade.evaluator.run import Run, SessionVerdict, counted
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import printable
@@ -72,6 +81,8 @@ def run_tables(run: Run, *, every: bool = False) -> RenderableType:
         parts.append(table(rows, list(rows[0]) if rows else []))
     if run.metrics:
         parts.append(_metrics_table(run))
+    if run.repeats is not None:
+        parts.append(_repeats_tables(run.repeats))
     if run.judge_line:
         parts.append(cell(run.judge_line))
     if run.price_overrides:
@@ -107,6 +118,22 @@ def _metrics_table(run: Run) -> Table:
             cell(name), *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)
         )
     return made
+
+
+def _repeats_tables(repeats: Repeats) -> RenderableType:
+    """Return the rates and the flaky questions as tables."""
+    parts: list[RenderableType] = []
+    for line, columns, rows in (
+        (f"repeats: {repeats_line(repeats)}", RATE_COLUMNS, rate_rows(repeats)),
+        (f"flaky: {counted(len(repeats.flaky), 'question')}", FLAKY_COLUMNS, flaky_rows(repeats)),
+    ):
+        if rows:
+            made = Table(*columns)
+            for row in rows:
+                made.add_row(*map(cell, row))
+            parts += [cell(line), made]
+    more = more_flaky(repeats)
+    return Group(*parts, *([cell(more)] if more else []))
 
 
 def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:

@@ -11,6 +11,15 @@ import orjson
 
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.intervals import wilson_interval
+from spangrade.evaluator.repeats.repeats import repeats_of_run
+from spangrade.evaluator.reports.repeats import (
+    FLAKY_COLUMNS,
+    RATE_COLUMNS,
+    flaky_rows,
+    more_flaky,
+    rate_rows,
+    repeats_line,
+)
 from spangrade.evaluator.view.charts import distribution
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.store import Store
@@ -53,7 +62,20 @@ def run_page(store: Store, run_id: str) -> dict[str, Any] | None:
         "tools": rows_of(store, "run_tools", run=run_id, **_LIMITED),
         "agents": rows_of(store, "run_agents", run=run_id, **_LIMITED),
         "usage": rows_of(store, "run_usage", run=run_id),
+        "repeats": _repeats(store, run_id),
         "max_groups": MAX_GROUPS,
+    }
+
+
+def _repeats(store: Store, run_id: str) -> dict[str, Any] | None:
+    """Return the texts of the repeats of a run; None without any."""
+    repeats = repeats_of_run(store, run_id)
+    if repeats is None:
+        return None
+    return {
+        "line": repeats_line(repeats),
+        "tables": ((RATE_COLUMNS, rate_rows(repeats)), (FLAKY_COLUMNS, flaky_rows(repeats))),
+        "more": more_flaky(repeats),
     }
 
 

@@ -1,0 +1,64 @@
+"""The repeats of a run, as texts, as rows of tables, and as properties of JUnit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spangrade.evaluator.repeats.rates import MIN_QUESTIONS, Rate
+from spangrade.evaluator.repeats.repeats import Repeats
+from spangrade.evaluator.run import counted
+
+MAX_FLAKY = 20  # questions; the JSON has all of them
+
+RATE_COLUMNS = ("k", "pass@k (95% interval)", "pass^k (95% interval)", "questions")
+FLAKY_COLUMNS = ("question", "passed", "sessions part at", "reason")
+
+
+def rate_text(rate: Rate) -> str:
+    """Return a rate with its interval as text: `85.0% (70.2% to 93.5%)`."""
+    if rate.low is None or rate.high is None:
+        return f"{rate.mean:.1%}"
+    return f"{rate.mean:.1%} ({rate.low:.1%} to {rate.high:.1%})"
+
+
+def rate_rows(repeats: Repeats) -> list[tuple[str, ...]]:
+    """Return the rates by `RATE_COLUMNS`."""
+    return [
+        (str(one.k), rate_text(one.pass_at_k), rate_text(one.pass_hat_k), str(one.questions))
+        for one in repeats.rates
+    ]
+
+
+def flaky_rows(repeats: Repeats) -> list[tuple[str, ...]]:
+    """Return the first flaky questions by `FLAKY_COLUMNS`."""
+    return [
+        (one.question, f"{one.passed} of {one.sessions}", one.where or "–", one.reason or "–")
+        for one in repeats.flaky[:MAX_FLAKY]
+    ]
+
+
+def repeats_line(repeats: Repeats) -> str:
+    """Return what the rates are of, in one line."""
+    text = f"{counted(repeats.questions, 'question')} with {repeats.sessions} sessions"
+    if repeats.undecided:
+        text += f"; {counted(repeats.undecided, 'session')} neither passed nor failed: not passed here"
+    if any(one.questions < MIN_QUESTIONS for one in repeats.rates):
+        text += f"; an interval needs {MIN_QUESTIONS} questions"
+    return text
+
+
+def more_flaky(repeats: Repeats) -> str:
+    """Return how many flaky questions are not listed; empty if all are."""
+    more = len(repeats.flaky) - MAX_FLAKY
+    return f"and {more} more flaky; the JSON has all of them" if more > 0 else ""
+
+
+def repeats_properties(repeats: Repeats) -> Iterator[tuple[str, str]]:
+    """Yield the properties of a JUnit suite: the rates, and the flaky questions in one."""
+    for one in repeats.rates:
+        yield f"pass@{one.k}", rate_text(one.pass_at_k)
+        yield f"pass^{one.k}", rate_text(one.pass_hat_k)
+    if repeats.flaky:
+        listed = "; ".join(f"{row[0]} ({row[1]})" for row in flaky_rows(repeats))
+        more = more_flaky(repeats)
+        yield "flaky", f"{listed}; {more}" if more else listed
