@@ -40,6 +40,7 @@ _SCOPE_PREFIXES = (
     "strands",
 )
 _PREFIXES = (
+    "ag2.",
     "agno.",
     "ai.",
     "claude_code.",
@@ -58,6 +59,7 @@ _PREFIXES = (
     "mastra.",
     "mlflow.",
     "openinference.",
+    "spring.ai.",
     "traceloop.",
 )
 # What an attribute's name has in it if it holds what an agent, a model or a tool got or gave.

@@ -12,6 +12,8 @@ from typing import Any
 from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import Digests
 
+_KEPT = "resp_"  # how the ids of the responses begin that OpenAI's server keeps
+
 
 def conversation_digests(inputs: Any, outputs: Any) -> Digests | None:
     """Return the digests of a conversation at a model call; None if the call has no input messages.
@@ -40,6 +42,17 @@ def conversation_digests(inputs: Any, outputs: Any) -> Digests | None:
     called = [call.call_id for message in response for call in message.tool_calls if call.call_id]
     with_call_ids = _digest_of(request, called) if called else None
     return Digests(history, with_request, conversation.digest() if response else None, with_call_ids)
+
+
+def with_responses(digests: Digests | None, previous: str | None, response_id: str | None) -> Digests | None:
+    """Return the digests of a call to an API that keeps conversations, by the responses that they are of.
+
+    `previous` is the id of the response that the call continues: its request has only what is new.
+    """
+    if previous is None and not (response_id or "").startswith(_KEPT):
+        return digests
+    known = digests or Digests(None, f"{previous} {response_id}", None)
+    return known._replace(history=previous or known.history, response_id=response_id)
 
 
 def _answered_calls(new: list[Message]) -> list[str]:
@@ -79,7 +92,8 @@ class _Conversation:
                 self._texts.update(f"\0{message.role}\0".encode())
             self._texts.update("".join(message.text.split()).encode("utf-8", "replace"))
             self._calls.clear()
-        self._calls += [f"{call.name}\0{call.arguments}" for call in message.tool_calls]
+        # Some leave empty arguments out of the response, and not of its repetition.
+        self._calls += [f"{call.name}\0{call.arguments or '{}'}" for call in message.tool_calls]
 
     def digest(self, *results: str) -> str:
         digest = self._texts.copy()

@@ -17,6 +17,7 @@ _CODE_TOOLS = ("code_interpreter", "code_execution", "bash_code_execution")
 _RESULTS = frozenset({"tool_call_response", "tool_result", "function_call_output"})
 _ITEMS = _CALLS | _RESULTS  # of OpenAI's Responses, which have no role
 _NUMBERS = (bool, int, float)
+_MOST_EARLIER = 32  # messages before the model's last one whose calls and results are looked at
 _ARGUMENT_KEYS = ("arguments", "input", "args")
 _RESULT_KEYS = ("response", "result", "output", "content")
 # Texts of role user that frameworks write: ADK about another agent's work, crewAI about a task.
@@ -36,8 +37,8 @@ class Exchange(NamedTuple):
     """What is new in a model call: its newest input, and its response.
 
     `continues` tells whether the newest input is the result of a tool and not the user's; None without input.
-    `repeated_calls` are those of the model's last message, which its results follow; `previous_reply` is its
-    text before the user's message.
+    `repeated_calls` are those of the model's last message, which its results follow, and before them those
+    with an id that follow the user's message; `previous_reply` is the model's text before that.
     """
 
     user_input: str | None = None
@@ -77,7 +78,8 @@ def message_of(message: Any) -> Message | None:
         if isinstance(read, str):
             texts.append(read)
         elif isinstance(read, ToolCall):
-            calls.append(read)
+            if read.call_id is None or all(call.call_id != read.call_id for call in calls):  # in both forms
+                calls.append(read)
         elif read is not None:
             results.append(read)
     joined = "".join(texts) if texts else None
@@ -191,7 +193,8 @@ def _runs_code(part: dict[str, Any]) -> bool:
 def read_exchange(inputs: Any, outputs: Any) -> Exchange:
     """Return what is new in a model call, given its input messages and its output messages.
 
-    A request repeats the whole history: only what follows the model's last own message is new. The user's
+    A request repeats the whole history: only what follows the model's last own message is new, and the
+    results that may be: parallel calls may be repeated one by one, each with its result after it. The user's
     message is the last of role user with a text of its own (several providers give tool results that role)
     that no framework wrote.
     """
@@ -206,7 +209,7 @@ def _newest_input(
     user_input: str | None = None
     results: list[ToolResult] = []
     repeated: list[ToolCall] = []
-    new, has_results, own = True, False, True
+    new, has_results, own, earlier = True, False, True, _MOST_EARLIER
     messages = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()
     older = map(message_of, reversed(messages))
     for message in older:
@@ -216,8 +219,11 @@ def _newest_input(
         own = own and (new or message.role == "assistant")
         if own and not new:
             repeated[:0] = message.tool_calls
-        if new and message.tool_results:
-            results[:0] = message.tool_results
+        elif not own and earlier:
+            earlier -= 1
+            repeated[:0] = [call for call in message.tool_calls if call.call_id]
+        if message.tool_results and (new or earlier):
+            results[:0] = [r for r in message.tool_results if new or r.call_id]
         if message.role == "user" and message.text and not message.text.startswith(_INJECTED):
             user_input = message.text
             break

@@ -36,13 +36,15 @@ class Digests(NamedTuple):
     `history` covers the request up to the model's own last message, None if it has none and a conversation
     may begin here; `with_request` covers the whole request; `with_response` the request and its response,
     None without a response. `with_call_ids` covers the request and the ids of the calls in the response: what
-    follows in a client that leaves the model's calls out of its requests.
+    follows in a client that leaves the model's calls out of its requests. `response_id` is the response's,
+    where it is what a later call names as its history.
     """
 
     history: str | None
     with_request: str
     with_response: str | None
     with_call_ids: str | None = None
+    response_id: str | None = None
 
 
 class Observation(NamedTuple):
@@ -53,7 +55,7 @@ class Observation(NamedTuple):
     - `user_input`, `response`: what this span records of its turn.
     - `continues`: whether a model call continues a turn: its newest input is a tool's result.
     - `tool_calls`: the calls that a model requested in this call; `tool_results`: the results that are new
-      in its request.
+      in its request, and those with an id that may be.
     - `requested_model`: the model that was asked for, where `model` is the one that answered.
     - `cut_off`: whether a failed model call may have ended after its output had begun.
     - `only_requested`: whether a tool's call has neither a span nor a result; `succeeded`: whether a message
@@ -67,8 +69,8 @@ class Observation(NamedTuple):
     - `span_name`: the span's own name, for runs that have no other; `scope`: that of its instrumentation.
     - `of_protocol`: whether the protocol between an agent and its tools records this (MCP).
     - `only_topmost`: whether this is a run only if no agent's work is around it (any function, else).
-    - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request;
-      `previous_reply`: the model's text before the user's message there.
+    - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request,
+      and those with an id before it; `previous_reply`: the model's text before the user's message there.
     - `run_input`, `run_output`: texts that are the user's message and the reply if this is a topmost run.
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.
@@ -79,6 +81,8 @@ class Observation(NamedTuple):
       the conversations that are recorded, if its own is recorded whole.
     - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
     - `unreadable`: the dialect that could not read the span, and its error in one line.
+    - `of_user`: whether this stands for a message that the user gives a run which goes on.
+    - `sums_up`: the agent whose run's usage this span repeats, if that run has spans of its own.
     - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind.
     """
 
@@ -141,3 +145,5 @@ class Observation(NamedTuple):
     system_instructions: str | None = None
     environment: str | None = None
     evaluations: tuple[Evaluation, ...] = ()
+    sums_up: str | None = None
+    of_user: bool = False

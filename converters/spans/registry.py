@@ -45,6 +45,9 @@ ORDER = (
     "langsmith",
     "mlflow",
     "pipecat",
+    "ag2",
+    "bedrock",
+    "spring-ai",
 )
 FALLBACK = "genai"
 # The scope of the tracer's own spans, which follow the conventions whatever attributes a user adds to them.

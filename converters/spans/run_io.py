@@ -35,12 +35,15 @@ def arguments(value: Any, parameters: Any = None) -> Any:
     """Return a function's arguments by name, unwrapped from `{"args": [], "kwargs": {...}}`.
 
     None if some are known by position only. A bare value is the argument that the JSON schema `parameters`
-    names, if it names just one.
+    names, if it names just one; an object under `input` has the arguments if the schema names them alone.
     """
     value = python_value(value)
     if isinstance(value, dict) and isinstance(value.get("kwargs"), dict) and value.keys() <= _CALL:
         return None if value.get("args") else value["kwargs"]
     properties = parameters.get("properties") if isinstance(parameters, dict) else None
+    if isinstance(value, dict) and isinstance(properties, dict) and not value.keys() & properties.keys():
+        inner = value.get("input")  # BeeAI, beside its options
+        return inner if isinstance(inner, dict) and inner.keys() <= properties.keys() else value
     if value is not None and not isinstance(value, dict) and isinstance(properties, dict):
         return {next(iter(properties)): value} if len(properties) == 1 else value
     return value

@@ -20,25 +20,17 @@ def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Er
     failed_tools = [tool for tool in tool_interactions if tool.ok is False]
     if not failed_tools and not any(o.failed for o in tree.ordered):
         return ()
-    found = [
-        (
-            tool.start_ns,
-            Error(
-                where=f"tool {tool.tool_name}",
-                message=tool.error,
-                trace_id=tool.trace_id,
-                span_id=tool.span_id,
-            ),
-        )
-        for tool in failed_tools
-    ]
+    found: list[tuple[int, Error]] = []
     tool_errors = {(tool.trace_id, tool.span_id): tool.error for tool in failed_tools}
     messages_inside: dict[Node, _Messages] = {}
+    repeating: set[tuple[str, str | None]] = set()  # tools in which an agent failed
     for observation in reversed(tree.ordered):
         node = node_of(observation)
         inside = messages_inside.pop(node, {})
         message = tool_errors.get(node, observation.error)
         failed = observation.kind != "other" and (observation.failed or node in tool_errors)
+        if node in tool_errors and message and None not in inside and _repeats(message, inside):
+            repeating.add(node)
         if failed and observation.kind != "tool" and not _repeats(message, inside):
             found.append((observation.start_ns, Error(_where(observation, tree), message, *node)))
         parent = tree.parent(observation)
@@ -46,6 +38,11 @@ def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Er
             if failed:
                 inside[message] = None
             _add(messages_inside, node_of(parent), inside)
+    found += [
+        (tool.start_ns, Error(f"tool {tool.tool_name}", tool.error, tool.trace_id, tool.span_id))
+        for tool in failed_tools
+        if (tool.trace_id, tool.span_id) not in repeating
+    ]
     return tuple(error for _, error in sorted(found, key=lambda item: item[0]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -12,6 +13,8 @@ import orjson
 from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.session import ToolInteraction
+
+_NUMBER = re.compile(r"_\d+$")
 
 
 class _Transfer(NamedTuple):
@@ -44,10 +47,16 @@ def handoffs(
     for transfer in sorted(transfers, key=lambda t: t.start_ns):
         target = transfer.target or _first_started(starts, transfer.start_ns)
         if target is not None:
-            handoff = (transfer.trace_id, transfer.source, agents.get(normalized_name(target), target))
+            handoff = (transfer.trace_id, transfer.source, _named(target, agents))
             if not result or result[-1] != handoff:
                 result.append(handoff)
     return tuple((source, target) for _, source, target in result)
+
+
+def _named(target: str, agents: Mapping[str, str]) -> str:
+    """Return the name of the agent that is the target, which a tool's name may have with a number (AG2)."""
+    name = normalized_name(target)
+    return agents.get(name) or agents.get(_NUMBER.sub("", name)) or target
 
 
 def _first_started(starts: Sequence[tuple[int, str]], since_ns: int) -> str | None:

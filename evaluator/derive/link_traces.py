@@ -53,10 +53,7 @@ def position_of(observations: Sequence[Observation], conversation_id: str | None
         history=first.digests.history,
         request=first.digests.with_request,
         digests=frozenset(
-            digest
-            for o in placed
-            for digest in (o.digests and (o.digests.with_response, o.digests.with_call_ids)) or ()
-            if digest
+            digest for o in placed for digest in (o.digests[2:] if o.digests else ()) if digest
         ),
         calls=calls,
     )

@@ -22,7 +22,7 @@ def spans_not_understood(tree: Tree) -> list[Observation]:
     """Return the spans of a tree that look like an agent's, have no known kind, and may record more.
 
     One that only holds understood spans together is not among them, nor is one inside a call that is
-    understood.
+    understood, nor one that sums up the run of an agent with spans of its own.
     """
     candidates = [o for o in tree.ordered if o.not_understood is not None]
     if not candidates:
@@ -33,10 +33,12 @@ def spans_not_understood(tree: Tree) -> list[Observation]:
         while ancestor is not None and (ancestor.trace_id, ancestor.span_id) not in holding:
             holding.add((ancestor.trace_id, ancestor.span_id))
             ancestor = tree.parent(ancestor)
+    agents = {o.name for o in tree.ordered if o.kind == "agent"}
     return [
         o
         for o in candidates
         if (o.trace_id, o.span_id) not in holding
+        and (o.sums_up is None or o.sums_up not in agents)
         and ((above := tree.nearest(o)) is None or above.kind not in _CALLS)
     ]
 

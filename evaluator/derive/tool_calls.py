@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -20,6 +21,7 @@ from spangrade.tracer.canonical_json import canonical
 
 _FAILED = frozenset({"error", "failed", "failure"})
 _MOST_CANDIDATES = 100  # calls of one name that a span is compared with
+_OBJECT = re.compile(r'"\[?<[\w.]+ object at 0x[0-9a-f]+>\]?"')
 # Calls by which a model gives its answer, which run nothing.
 _ANSWERS = ("final_answer", "final_result")
 
@@ -72,8 +74,7 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
     requests = _Requests()
     for llm_call in llm_calls:
         requests.complete(llm_call.repeated_calls, llm_call.agent)
-        for result in llm_call.tool_results:
-            requests.answer(result, llm_call)
+        requests.answer_all(llm_call)
         requests.add_all(llm_call)
     return requests.requested
 
@@ -87,6 +88,8 @@ class _Requests:
         self._by_name: dict[str | None, deque[int]] = {}
         self._in_order: deque[int] = deque()
         self._last_by_agent: dict[str | None, tuple[Observation, range]] = {}
+        self._answered: dict[str | None, int] = {}
+        self._repeated: set[str] = set()  # the ids of calls and results that a history repeated
 
     def add_all(self, llm_call: Observation) -> None:
         """Add the calls that a model call requests."""
@@ -95,22 +98,44 @@ class _Requests:
             self._add(call, llm_call)
         self._last_by_agent[llm_call.agent] = (llm_call, range(first, len(self.requested)))
 
-    def answer(self, result: ToolResult, reported_by: Observation) -> None:
+    def answer_all(self, llm_call: Observation) -> None:
+        """Join the results in a model call's request, each once."""
+        reported: set[str] = set()
+        for result in llm_call.tool_results:
+            key = f"result {result.call_id}" if result.call_id else None
+            if key in reported:  # in another form too, which may have the mark of a failure
+                self._mark(result)
+            elif key is None or key not in self._repeated:
+                self._answer(result, llm_call)
+            if key:
+                reported.add(key)
+        self._repeated |= reported
+
+    def _mark(self, result: ToolResult) -> None:
+        number = self._answered.get(result.call_id)
+        if number is not None and self.requested[number].failed is None:
+            self.requested[number] = self.requested[number]._replace(failed=result.failed)
+
+    def _answer(self, result: ToolResult, reported_by: Observation) -> None:
         """Join a result to the first call without one that has its id, else its name, else comes first."""
         i = self._unanswered(self._by_id.get(result.call_id)) if result.call_id else None
         if i is None and not (result.call_id and self._by_id):
             i = self._unanswered(self._by_name.get(result.name) if result.name else self._in_order)
         if i is not None:
+            self._answered[result.call_id] = i
             self.requested[i] = self.requested[i]._replace(
                 result=result.result, reported_by=reported_by, failed=result.failed
             )
 
     def complete(self, calls: Sequence[ToolCall], agent: str | None) -> None:
         """Take from a request's history what the model call that made these requests does not record."""
-        before, calls = self._last_by_agent.get(agent), [call for call in calls if call.name]
+        before = self._last_by_agent.get(agent)
+        calls = [call for call in calls if call.name and call.call_id not in self._repeated]
+        self._repeated.update(call.call_id for call in calls if call.call_id)
         if before is None or all(call.call_id in self._by_id for call in calls):
             return
         llm_call, numbers = before
+        calls = [call for call in calls if not self._is_of_another(call, numbers)]
         self._forget_joined(numbers, calls)
         left = list(numbers)
         for call in calls:
@@ -121,6 +146,11 @@ class _Requests:
                 self._identify(same, call.call_id)
             elif call.call_id not in self._by_id:
                 self._add(call, llm_call)
+
+    def _is_of_another(self, call: ToolCall, numbers: range) -> bool:
+        """Return whether a call is one that an earlier model call made than that of these requests."""
+        of_these = (self.requested[number].call.call_id for number in numbers)
+        return call.call_id in self._by_id and call.call_id not in of_these
 
     def _forget_joined(self, numbers: Iterable[int], calls: Sequence[ToolCall]) -> None:
         """Take the names from parallel calls that were streamed as one, now that history shows each."""
@@ -161,14 +191,15 @@ def completed(spans: Sequence[Observation], unmatched: UnmatchedCalls, tree: Tre
         match = matches[number] or unmatched.pop_similar(span)
         is_object = span.arguments is not None and span.arguments.startswith("{")
         if match is None:
-            yield span if is_object else span._replace(arguments=None)
+            known = span._replace(result=None) if _is_object(span.result) else span
+            yield known if is_object else known._replace(arguments=None)
             continue
         yield span._replace(
             name=span.name or match.call.name,
             agent=tree.agent_of(span) or match.requested_by.agent,
             call_id=span.call_id or match.call.call_id,
             arguments=span.arguments if is_object else match.call.arguments,
-            result=span.result or match.result,
+            result=match.result if _is_object(span.result) else span.result or match.result,
             failed=span.failed or match.failed is True,
             succeeded=match.failed is False,
         )
@@ -230,6 +261,11 @@ class UnmatchedCalls:
         while numbers and self._matched[numbers[0]]:
             numbers.popleft()
         return numbers[0] if numbers else None
+
+
+def _is_object(result: str | None) -> bool:
+    """Return whether a result is Python's repr of an object or of a list of one: it tells nothing."""
+    return result is not None and _OBJECT.fullmatch(result) is not None
 
 
 def _is_same_name(one: str | None, other: str | None) -> bool:

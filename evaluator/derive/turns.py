@@ -188,5 +188,12 @@ def _final_response(group: Group) -> str | None:
     if text is not None and not text.strip():  # an earlier text has the words
         text = next((o.response for o in reversed(calls) if o.response and o.response.strip()), text)
     runs = [o for o in reversed(group.tops) if o.kind != "llm"]
-    returned = next((reply for o in runs if (reply := o.response or o.run_output)), None)
+    returned = next(
+        (reply for o in runs if (reply := o.response or o.run_output) and not _is_error(o, reply)), None
+    )
     return returned if text is None or (returned and returned in text) else text
+
+
+def _is_error(run: Observation, reply: str) -> bool:
+    """Return whether what a failed run returned only tells of its failure."""
+    return run.failed and run.error is not None and run.error in reply

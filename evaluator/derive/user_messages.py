@@ -13,12 +13,15 @@ def turn_starts(members: Sequence[Observation], tops: Sequence[Observation], tre
     """Return when the second and later turns of a group begin, in nanoseconds; none for one turn.
 
     A turn begins with a model call whose new message follows, in its history, the reply that the call before
-    it gave, or with another run of the same topmost agent, unless it has the same message. A prompt that a
-    run made of its message, or of another agent's answer, is not one.
+    it gave, with another run of the same topmost agent, unless it has the same message, or with a span inside
+    a run that stands for a message of the user. A prompt that a run made of its message, or of another
+    agent's answer, is not one.
     """
     messages = {o.user_input for o in members if o.user_input}
     if any(o.kind == "turn" for o in members):
         return []
+    if inside := {o.start_ns for o in members if o.of_user and o.user_input}:
+        return sorted(inside)
     replies = _after_replies(members, tree) if len(messages) > 1 else ()
     return sorted({*replies, *_further_runs(tops)})
 

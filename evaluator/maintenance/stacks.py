@@ -75,6 +75,16 @@ STACKS: Mapping[str, Stack] = {
         state="import the sessions of ADK's session service too (GET /apps/APP/users/USER/sessions/ID), or "
         "call spangrade.set_state()",
     ),
+    "ag2": Stack(
+        name="AG2",
+        content="do not set TelemetryMiddleware(capture_content=False); before 1.0: "
+        "instrument_llm_wrapper(capture_messages=True)",
+        conversation='give it: TelemetryMiddleware(span_attributes={"gen_ai.conversation.id": ID})',
+        agents="name each agent: TelemetryMiddleware(agent_name=…)",
+        tools="give each agent the middleware; before 1.0: instrument_agent(), instrument_pattern()",
+        model_calls="give each agent the middleware, sub-agents too; before 1.0: instrument_llm_wrapper()",
+        tokens=_STREAMED,
+    ),
     "agent_framework": Stack(
         name="MS Agent Framework",
         content="set ENABLE_SENSITIVE_DATA=true",
@@ -85,6 +95,11 @@ STACKS: Mapping[str, Stack] = {
         content="unset AUTOGEN_DISABLE_RUNTIME_TRACING",
         model_calls="unset AUTOGEN_DISABLE_RUNTIME_TRACING: the runtime's messages have the model's usage",
         tokens=_STREAMED,
+    ),
+    "bedrock": _CLIENT._replace(
+        name="Bedrock by OpenTelemetry",
+        content=f"set {CAPTURE_CONTENT_VARIABLE}=true, and import the logs too",
+        tokens=None,
     ),
     "claude-code": Stack(
         name="Claude Agent SDK",
@@ -192,6 +207,12 @@ STACKS: Mapping[str, Stack] = {
         model_calls="instrument the model client too, by its openinference-instrumentation-… package",
         tokens=_STREAMED,
     ),
+    "openinference.instrumentation.beeai": Stack(
+        name="BeeAI by OpenInference",
+        agents="give the agent a name: RequirementAgent(name=…)",
+        tokens="BeeAI counts no cached and no reasoning tokens: instrument what calls the model too, by "
+        "openinference-instrumentation-litellm",
+    ),
     "openlit": _CLIENT._replace(
         name="OpenLIT",
         content="do not set capture_message_content=False in openlit.init()",
@@ -224,6 +245,13 @@ STACKS: Mapping[str, Stack] = {
         tools="run each tool in spangrade.tool(NAME)",
         model_calls="run each model call in spangrade.llm_call(MODEL)",
         tokens="set LLMCall.usage, or LLMCall.response to what the client returned",
+    ),
+    "spring-ai": Stack(
+        name="Spring AI",
+        content="set spring.ai.tools.observations.include-content=true; messages are not on its spans",
+        conversation="use a chat memory advisor with ChatMemory.CONVERSATION_ID",
+        agents="it names no agents: record gen_ai.agent.name on a span around each agent's run",
+        model_calls="add spring-boot-starter-actuator, micrometer-tracing-bridge-otel and an OTLP exporter",
     ),
     "strands": Stack(
         name="Strands",

@@ -12,7 +12,7 @@ from typing import Any
 
 from spangrade.converters.spans import run_io
 from spangrade.converters.spans.declarations import declared_tools, instructions
-from spangrade.converters.spans.digests import conversation_digests
+from spangrade.converters.spans.digests import conversation_digests, with_responses
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.histories import messages_in
 from spangrade.converters.spans.messages import code_executions, read_exchange
@@ -40,6 +40,8 @@ _NOT_TOOLS = frozenset({"(merged tools)", "(merged)"})
 _PROTOCOLS = (".mcp", "fastmcp")
 _NOT_CALL_IDS = frozenset({"<not specified>"})
 _PROMPTED = frozenset({"llm", "agent"})
+# A response of OpenAI's, which a client that leaves the conversation to the server records as its id.
+_RESPONSE = "resp_"
 # Of a streamed call whose first output came; and exceptions that may end one after that.
 _FIRST_OUTPUTS = (
     "gen_ai.response.time_to_first_chunk",
@@ -90,6 +92,7 @@ _TOKENS = (
         (
             semconv.REASONING_TOKENS,
             "gen_ai.usage.reasoning_tokens",
+            "gen_ai.usage.thinking_tokens",  # AG2
             "gen_ai.usage.details.reasoning_tokens",
             "gen_ai.usage.details.thoughts_tokens",
         ),
@@ -125,13 +128,15 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
     fields: dict[str, Any] = {field: text(_first(attributes, names)) for field, names in _TEXTS}
     # The spans of a web server may carry a `session.id` of another kind.
     ids = _CONVERSATION_IDS[:1] if kind == "other" else _CONVERSATION_IDS
-    conversation_id = text(_first(attributes, ids))
+    conversation_id, previous = text(_first(attributes, ids)), None
+    if conversation_id is not None and conversation_id.startswith(_RESPONSE):
+        conversation_id, previous = None, conversation_id
     if fields["call_id"] in _NOT_CALL_IDS:
         fields["call_id"] = None
     if span.status != "UNSET" or span.events or semconv.ERROR_TYPE in attributes:
         fields |= _failure(span, attributes, kind)
     if kind in _PROMPTED:
-        fields |= _exchange(span, attributes, kind, conversation_id)
+        fields |= _exchange(span, attributes, kind, conversation_id, previous)
     if kind != "tool" and not _TOKEN_NAMES.isdisjoint(attributes):
         fields |= {name: count(_first(attributes, names)) for name, names in _TOKENS}
     for field, name in _JSON_TEXTS:
@@ -165,9 +170,16 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
 
 
 def _exchange(
-    span: Span, attributes: Mapping[str, Any], kind: Kind, conversation_id: str | None
+    span: Span,
+    attributes: Mapping[str, Any],
+    kind: Kind,
+    conversation_id: str | None,
+    previous: str | None,
 ) -> dict[str, Any]:
-    """Return what a call of a model or of an agent records of messages, tools and instructions."""
+    """Return what a call of a model or of an agent records of messages, tools and instructions.
+
+    `previous` is the id of the response that it continues, in an API that keeps the conversation.
+    """
     inputs, outputs = _messages(attributes, conversation_id or span.trace_id)
     fields: dict[str, Any] = {
         "tool_declarations": declared_tools(attributes.get(semconv.TOOL_DEFINITIONS)),
@@ -177,8 +189,9 @@ def _exchange(
         fields |= read_exchange(inputs, outputs)._asdict()
         # Older instrumentations leave such parts out, so that none recorded does not mean that none ran.
         fields["code_executions"] = code_executions(outputs) or None
-    if kind == "llm" and conversation_id is None:
-        fields["digests"] = conversation_digests(inputs, outputs)
+    if conversation_id is None and (kind == "llm" or previous):
+        response_id = text(attributes.get(semconv.RESPONSE_ID)) if kind == "llm" else None
+        fields["digests"] = with_responses(conversation_digests(inputs, outputs), previous, response_id)
     return fields
 
 

@@ -119,7 +119,8 @@ def _tool(span: Span, observation: Observation, attributes: Mapping[str, Any]) -
         return {"kind": "handoff", "agent": text(value), "handoff_to": target}
     if name is None or name in _NOT_TOOLS:
         return {"kind": "other"}
-    arguments = run_io.arguments(value, parse_json(attributes.get("tool.parameters")))
+    schema = attributes.get("tool.parameters", attributes.get("tool.json_schema"))
+    arguments = run_io.arguments(value, parse_json(schema))
     arguments = llama_index_values.without_objects(arguments)
     ids = (attributes.get("tool_call.id"), attributes.get("tool.id"), observation.call_id)
     tool = observation._replace(

@@ -50,3 +50,21 @@ def test_a_status_that_was_copied_onto_later_spans_is_not_another_failure() -> N
     # A failure that has an exception of its own, or another message, is.
     assert len(errors(root, ASK, copied._replace(raised=True))) == 2
     assert len(errors(root, ASK, copied._replace(error="500"))) == 2
+
+
+def test_a_tool_in_which_an_agent_failed_is_not_a_second_failure() -> None:
+    tool = observation("tool", "t", "shop", (1, 8), name="returns", failed=True, error="no model")
+    inner = observation("llm", "m", "t", (2, 3), model="m", failed=True, error="no model", raised=True)
+    assert errors(SHOP, tool, inner) == [("llm m", "no model")]
+    assert errors(SHOP, tool._replace(error="timeout"), inner) == [
+        ("tool returns", "timeout"),
+        ("llm m", "no model"),
+    ]
+
+
+def test_the_text_of_a_failure_is_not_the_reply_of_the_run_that_failed() -> None:
+    failed = SHOP._replace(failed=True, error="no model", response="ModelError: no model")
+    (turn,) = build_session("s1", "conversation", [failed]).turns
+    assert (turn.failed, turn.final_response) == (True, None)
+    (turn,) = build_session("s1", "conversation", [failed._replace(response="I cannot.")]).turns
+    assert turn.final_response == "I cannot."

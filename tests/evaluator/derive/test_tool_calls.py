@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import observation, question
 
-from spangrade.converters.spans.messages import message_of
+from spangrade.converters.spans.messages import message_of, read_exchange
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
@@ -193,3 +193,56 @@ def test_anthropics_and_bedrocks_marks_of_a_result_are_read(
     message = message_of({"role": "user", "content": [part]})
     assert message is not None
     assert [result.failed for result in message.tool_results] == [failed]
+
+
+def test_parallel_calls_that_a_history_repeats_one_by_one_are_all_kept() -> None:
+    """Clients may write a message per call, with its result after it, and record no calls of a response."""
+    users = {"role": "user", "content": "hi"}
+
+    def pair(name: str, call_id: str) -> list[dict[str, Any]]:
+        function = {"name": name, "arguments": '{"a":1}'}
+        calls = [{"id": call_id, "type": "function", "function": function}]
+        return [
+            {"role": "assistant", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": call_id, "content": name},
+        ]
+
+    history = [users]
+    asked = [ask("1", 1)]
+    for number, pairs in enumerate([pair("look", "c1"), pair("pay", "c2") + pair("look", "c3")], 2):
+        history += pairs
+        exchange = read_exchange(history, None)
+        asked.append(
+            ask(str(number), 2 * number, results=exchange.tool_results)._replace(
+                repeated_calls=exchange.repeated_calls
+            )
+        )
+    made = session(*asked)
+    assert [(one.tool_name, one.call_id, one.output) for one in made.tool_interactions] == [
+        ("look", "c1", "look"),
+        ("pay", "c2", "pay"),
+        ("look", "c3", "look"),
+    ]
+    assert made.requested_calls == ()
+
+
+def test_a_call_and_a_result_in_two_forms_of_one_message_count_once() -> None:
+    """Bedrock's instrumentation writes a call as a block and as OpenAI's, and a result as two messages."""
+    block = {"toolUse": {"toolUseId": "c1", "name": "look", "input": {"a": 1}}}
+    as_openai = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"a":1}'}}
+    message = message_of({"role": "assistant", "content": [block], "tool_calls": [as_openai]})
+    assert message is not None
+    assert message.tool_calls == (call("look", "c1"),)
+    results = (ToolResult(None, "c1", '"no"'), ToolResult(None, "c1", '"no"', True))
+    (made,) = session(ask("1", 1, call("look", "c1")), ask("2", 3, results=results)).tool_interactions
+    assert (made.output, made.ok) == ("no", False)
+
+
+def test_the_repr_of_an_object_is_not_a_result() -> None:
+    result = '"[<shop.Content object at 0x7fe7b6079cd0>]"'
+    looked = span("look", 2, "c1", result=result)
+    (made,) = session(ask("1", 1, call("look", "c1")), looked).tool_interactions
+    assert (made.output, made.output_known) == (None, False)
+    after = ask("2", 5, results=(ToolResult(None, "c1", '"soil"'),))
+    (made,) = session(ask("1", 1, call("look", "c1")), looked, after).tool_interactions
+    assert made.output == "soil"

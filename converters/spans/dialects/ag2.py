@@ -1,0 +1,88 @@
+"""AG2's telemetry middleware: the conventions, and a span for each of its accounting records.
+
+A record of a `model_call` repeats the usage of a span beside it. Those of other kinds may be all that tells
+of what they cost: `compaction` and `aggregation` are calls of a model of which nothing else is recorded, and
+a `subtask` sums up another agent's run, which may have spans of its own.
+
+Before 1.0, a group chat is one span for all messages of the user: an agent's span that answers in the role of
+the user is such a message, and the manager and the executor of tools are parts of the framework.
+
+https://docs.ag2.ai/latest/docs/user-guide/tracing/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.events import with_events
+from spangrade.converters.spans.messages import read_exchange
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
+from spangrade.converters.spans.values import objects, parse_json, text
+from spangrade.tracer import semconv
+from spangrade.tracer.span import LogRecord, Span
+
+_SPAN_TYPE, _USAGE_KIND = "ag2.span.type", "ag2.usage.kind"
+# The name that the middleware gives an agent that was given none.
+_UNNAMED = "unknown"
+_CONVERSATIONS = frozenset({"conversation", "multi_conversation"})
+_MANAGER, _PARTS = "chat_manager", "_Group_"
+_WORK = frozenset({semconv.PROVIDER_NAME, semconv.REQUEST_MODEL, semconv.OUTPUT_MESSAGES})
+SIGNS = Signs(attributes=frozenset({_SPAN_TYPE}))
+
+
+def claims(span: Span, /) -> bool:
+    """Return whether a span has the type that AG2 gives each of its spans."""
+    return SIGNS.are_on(span)
+
+
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+    """Read a span by the conventions, and an accounting record by what its usage is of."""
+    attributes = with_events(span, logs)
+    observation = genai.read_attributes(span, attributes)
+    span_type = span.attributes.get(_SPAN_TYPE)
+    if span_type == "usage":
+        return _accounting(span, observation)
+    if span_type in _CONVERSATIONS:
+        said = read_exchange(parse_json(attributes.get(semconv.INPUT_MESSAGES)), None).user_input
+        return observation._replace(kind="workflow", name=None, agent=None, user_input=said)
+    name = observation.agent or ""
+    if observation.kind == "agent" and (name.startswith(_PARTS) or name == _MANAGER or _is_idle(span)):
+        return observation._replace(kind="other", name=None, agent=None)
+    if name == _UNNAMED:
+        return observation._replace(
+            name=None if observation.kind == "agent" else observation.name, agent=None
+        )
+    if observation.kind == "agent" and (said := _said(attributes.get(semconv.OUTPUT_MESSAGES))) is not None:
+        return observation._replace(
+            kind="workflow", name=None, agent=None, user_input=said or None, response=None, of_user=True
+        )
+    return observation
+
+
+def _accounting(span: Span, observation: Observation) -> Observation:
+    kind = text(span.attributes.get(_USAGE_KIND))
+    if kind == "model_call":
+        return observation._replace(kind="other")
+    if kind == "subtask":
+        agent = text(span.attributes.get("ag2.usage.label"))
+        return observation._replace(kind="other", not_understood=span.scope_name or "", sums_up=agent)
+    return observation._replace(kind="llm")
+
+
+def _is_idle(span: Span) -> bool:
+    """Return whether an agent without a model said nothing: the user ended the chat.
+
+    Since 1.0, which gives its scope no version, no agent's span has these attributes.
+    """
+    return span.scope_version is not None and _WORK.isdisjoint(span.attributes)
+
+
+def _said(outputs: Any) -> str | None:
+    """Return what an agent that stands for the user says; None if it is another agent."""
+    messages = objects(parse_json(outputs))
+    if not messages or any(message.get("role") != "user" for message in messages):
+        return None
+    return read_exchange(messages, None).user_input or ""

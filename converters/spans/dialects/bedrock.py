@@ -1,0 +1,32 @@
+"""Amazon Bedrock by OpenTelemetry's botocore instrumentation: the conventions, but for the cached tokens.
+
+Bedrock's Converse API counts the tokens that it reads from its cache, and those that it writes to it, apart
+from the input. The messages are events, in Bedrock's own form.
+
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.signs import Signs
+from spangrade.tracer.span import LogRecord, Span
+
+SIGNS = Signs(scopes=frozenset({"opentelemetry.instrumentation.botocore.bedrock-runtime"}))
+
+
+def claims(span: Span, /) -> bool:
+    """Return whether a span has the scope of the instrumentation's extension for Bedrock."""
+    return SIGNS.are_on(span)
+
+
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+    """Read a span by the conventions, with the cached tokens added to the input."""
+    observation = genai.read(span, logs)
+    cached = (observation.cached_input_tokens or 0) + (observation.cache_write_tokens or 0)
+    if observation.input_tokens is None or not cached:
+        return observation
+    return observation._replace(input_tokens=observation.input_tokens + cached)
