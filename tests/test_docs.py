@@ -41,10 +41,13 @@ def add_readmes_files(folder: Path) -> None:
 
 
 PRODUCTION = ROOT / "docs" / "production.md"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 
 @pytest.mark.parametrize(
-    "page", [p for p in PAGES if blocks(p, "python") and p != PRODUCTION], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if blocks(page, "python") and page not in (PRODUCTION, TUTORIAL)],
+    ids=lambda page: page.name,
 )
 def test_python_blocks_run_in_order(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
@@ -115,6 +118,28 @@ def test_the_page_on_production_runs_block_by_block(tmp_path: Path) -> None:
             command, capture_output=True, text=True, cwd=tmp_path, env={**environment, "PATH": path}
         )
         assert (done.returncode, done.stderr) == (0, ""), block
+
+
+def test_the_tutorial_runs_as_it_says(tmp_path: Path) -> None:
+    """A Python block is a file, named in its first line; the lines of a text block are printed."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "SPANGRADE_"))
+    }
+    environment |= {"PATH": path, "SPANGRADE": str(ROOT)}
+    printed = ""
+    page = TUTORIAL.read_text(encoding="utf-8")
+    for language, block in re.findall(r"^```(sh|python|text)\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+        if language == "python":
+            (tmp_path / block.split()[1]).write_text(block, encoding="utf-8")
+        elif language == "sh":
+            command = ["bash", "-euc", block]
+            done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+            assert done.returncode == 0, f"{block}{done.stdout}{done.stderr}"
+            printed = done.stdout
+        else:
+            assert [line for line in block.splitlines() if line not in printed] == [], printed
+    assert printed.endswith("exit code 0\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

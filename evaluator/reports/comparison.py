@@ -13,7 +13,7 @@ from spangrade.evaluator.comparison.compare import Change, Comparison, Flip, Met
 from spangrade.evaluator.comparison.differences import TooLittle
 from spangrade.evaluator.comparison.gate import GateResult, Outcome
 from spangrade.evaluator.comparison.sample import Graded
-from spangrade.evaluator.reports.markdown import code
+from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code
 from spangrade.evaluator.reports.tables import cell
 from spangrade.evaluator.run import counted
 
@@ -30,6 +30,7 @@ _STYLES = {
 }
 _COLUMNS = ("metric", "first", "second", "difference (95% interval)", "p", "change", "questions")
 _FLIP_COLUMNS = ("question", "passed", "paths part at", "reason")
+_LIMITS = {"change": 200, "reason": 200}  # characters in Markdown; of other columns MAX_NAME
 
 
 def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) -> dict[str, Any]:
@@ -82,10 +83,14 @@ def comparison_tables(
 
 
 def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
-    """Return a comparison for a comment on a pull request; recorded text is in code spans."""
+    """Return a comparison for a comment on a pull request, in bounded length; recorded text in code spans."""
     lines = [f"## spangrade: {code(comparison.first.label)} against {code(comparison.second.label)}", ""]
-    lines += [f"- **{gate.outcome}** {code(gate.gate)}: {code(gate.reason)}" for gate in gates]
-    lines += [*([""] if gates else []), *_markdown_table(_COLUMNS, map(_metric_cells, comparison.metrics))]
+    lines += [f"- **{gate.outcome}** {code(gate.gate)}: {code(gate.reason)}" for gate in gates[:MAX_LISTED]]
+    lines += [f"- and {len(gates) - MAX_LISTED} more"] if len(gates) > MAX_LISTED else []
+    metrics = map(_metric_cells, comparison.metrics[:MAX_METRICS])
+    lines += [*([""] if gates else []), *_markdown_table(_COLUMNS, metrics)]
+    if len(comparison.metrics) > MAX_METRICS:
+        lines += ["", f"and {len(comparison.metrics) - MAX_METRICS} more metrics"]
     for title, flips in _flip_groups(comparison):
         lines += [
             "",
@@ -103,7 +108,8 @@ def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> It
     yield f"| {' | '.join(columns)} |"
     yield f"|{'---|' * len(columns)}"
     for row in rows:
-        yield f"| {' | '.join(code(text, 300) for text in row)} |"
+        limits = (_LIMITS.get(column, MAX_NAME) for column in columns)
+        yield f"| {' | '.join(map(code, row, limits))} |"
 
 
 def _metric_json(change: MetricChange) -> dict[str, Any]:

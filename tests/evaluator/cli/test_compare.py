@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 from command_line import Done, Spangrade
 from junitparser import JUnitXml
 from otlp_sessions import START_NS, Call, Said, write_golden, write_sessions
+from paths import SHARED
 
 QUESTIONS = 12
 DAY_NS = 86_400_000_000_000
+BENCH = SHARED / "bench/gen.py"
 
 
 def question(number: int) -> dict[str, Any]:
@@ -263,3 +266,39 @@ def test_a_file_that_grade_did_not_write_is_refused_with_its_line(graded: Path, 
     assert (done.code, done.err) == (
         2, ["spangrade: base-out/sessions.jsonl:1: expected a line that `grade --out` wrote"]
     )  # fmt: skip
+
+
+def generate(defects: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write 100 generated sessions and their questions; a share of them looks up another order."""
+    generator: dict[str, Any] = {}
+    source = BENCH.read_text(encoding="utf-8").rpartition("\nmain()")[0]
+    exec(compile(source, BENCH, "exec"), generator)
+    generator["DEFECTS"][:] = ["wrong_arg"]
+    monkeypatch.setattr(sys, "argv", ["gen.py", "-n", "100", "-o", str(folder), "--defects", str(defects)])
+    generator["main"]()
+
+
+@pytest.mark.skipif(not BENCH.is_file(), reason="no session generator beside the repository")
+def test_planted_defects_are_found_from_the_spans_to_the_comparison(
+    spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, defects in (("good", 0.0), ("bad", 0.3)):
+        generate(defects, tmp_path / name, monkeypatch)
+        gates = ("--no-reference", "reference_response")
+        spans = ("--spans", f"{name}/traces.jsonl", "--db", f"{name}.duckdb", "--out", f"{name}-out")
+        spangrade("grade", f"{name}/golden.json", *spans, *gates)
+    planted = [one["case"] for one in json.loads(Path("bad/manifest.json").read_text()) if one["defect"]]
+    done = spangrade("compare", "good-out", "bad-out", "--fail-if", "passed worse by 0.1", "--format", "json")
+    value = as_json(done)
+    assert done.code == 1
+    found = {name: change for name, change in changes(value).items() if change not in UNCHANGED}
+    assert found == dict.fromkeys(("passed", "tool_usage_accuracy"), "worse")
+    assert [flip["question_id"] for flip in value["broken"]] == planted
+    assert value["fixed"] == []
+    itself = as_json(spangrade("compare", "bad-out", "bad-out", "--format", "json"))
+    differences = [metric["difference"] for metric in itself["metrics"]]
+    assert {(one["estimate"], one["low"], one["high"]) for one in differences} == {(0, 0, 0)}
+
+
+UNCHANGED = ("no difference shown", "too little data")
