@@ -8,8 +8,15 @@ from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.sync import forget
 from spangrade.tracer.store import Store
 
+_TOOL_NAME = (
+    "['look_up_order', 'refund', 'send_mail', 'search', 'escalate'][(hash(i, position) % 5 + 1)::BIGINT]"
+)
+_USER_INPUT = """
+    'Please look at my order ' || md5((i * 2 + turn)::VARCHAR) || ': it has not arrived and I have waited '
+        || 'for ' || (hash(i, turn) % 30)::VARCHAR || ' days. Can you refund it?'
+"""
 # Mixed so that the columns do not go together: neither with the number of the session nor with each other.
-_SESSIONS = """
+_SESSIONS = f"""
 INSERT INTO derived.sessions BY NAME
 SELECT
     i // 2000 AS batch,
@@ -29,17 +36,18 @@ SELECT
     (hash(i, 6) % 20 = 0)::BIGINT AS errors,
     false AS sampled,
     '1.' || (hash(i, 7) % 5)::VARCHAR AS agent_version,
+    to_json(list_distinct(list_transform(range(1, 4), lambda position: {_TOOL_NAME})))::VARCHAR AS tools,
+    {_USER_INPUT} AS first_input,
     $zeros
-FROM range($n) AS numbers(i)
+FROM range($n) AS numbers(i), (SELECT 1::BIGINT AS turn)
 """
-_TURNS = """
+_TURNS = f"""
 INSERT INTO derived.turns BY NAME
 SELECT
     i // 2000 AS batch,
     'session-' || md5(i::VARCHAR) AS session_id,
     turn,
-    'Please look at my order ' || md5((i * 2 + turn)::VARCHAR) || ': it has not arrived and I have waited '
-        || 'for ' || (hash(i, turn) % 30)::VARCHAR || ' days. Can you refund it?' AS user_input,
+    {_USER_INPUT} AS user_input,
     'I am sorry to hear that. Your order was sent on the ' || (hash(i, turn, 1) % 28 + 1)::VARCHAR
         || 'th and the carrier says that it will arrive tomorrow; case ' || md5((i + turn)::VARCHAR)
         AS final_response,
@@ -50,17 +58,18 @@ SELECT
     false AS failed
 FROM range($n) AS numbers(i), range(1, 3) AS turns(turn)
 """
-_TOOLS = """
+_TOOLS = f"""
 INSERT INTO derived.tool_interactions BY NAME
 SELECT
     i // 2000 AS batch,
     'session-' || md5(i::VARCHAR) AS session_id,
     position,
     1 AS turn,
-    ['look_up_order', 'refund', 'send_mail', 'search', 'escalate'][(hash(i, position) % 5 + 1)::BIGINT]
-        AS tool_name,
-    '{"order_id":"A-1"}' AS input_arguments,
-    '{"status":"ok"}' AS output,
+    {_TOOL_NAME} AS tool_name,
+    '{{"order_id":"' || md5((i * 2 + 1)::VARCHAR) || '","reason":"late by '
+        || (hash(i, position, 2) % 30)::VARCHAR || ' days"}}' AS input_arguments,
+    '{{"carrier":"post","status":"ok","tracking":"' || md5((i * 4 + position)::VARCHAR) || '","weight_g":'
+        || (hash(i, position, 3) % 5000)::VARCHAR || '}}' AS output,
     true AS arguments_known,
     true AS output_known,
     hash(i, position, 1) % 40 > 0 AS ok,
@@ -69,7 +78,9 @@ SELECT
     0.2 AS latency_s,
     0 AS start_ns,
     0 AS end_ns,
-    md5(i::VARCHAR) AS trace_id
+    md5('trace ' || i) AS trace_id,
+    substr(md5('span ' || i || ' ' || position), 1, 16) AS span_id,
+    'call_' || md5((i * 4 + position)::VARCHAR) AS call_id
 FROM range($n) AS numbers(i), range(1, 4) AS positions(position)
 """
 _ERRORS = """
@@ -77,6 +88,16 @@ INSERT INTO derived.errors BY NAME
 SELECT batch, session_id, 'tool refund' AS where, 'no such order ' || session_id AS message, '' AS trace_id
 FROM derived.sessions
 WHERE errors > 0
+"""
+_TRACES = """
+INSERT INTO derived.traces BY NAME
+SELECT
+    md5('trace ' || i) AS trace_id,
+    'session-' || md5(i::VARCHAR) AS session_id,
+    i AS first_seq,
+    i AS last_seq,
+    0 AS records
+FROM range($n) AS numbers(i)
 """
 # Two runs: one of all sessions, and a later one of every tenth.
 _RUNS = """
@@ -130,7 +151,7 @@ def write_sessions(db: Path, number: int) -> None:
     with Store.open(db) as store:
         forget(store)
         with store.transaction():
-            for statement in (_sessions(), _TURNS, _TOOLS):
+            for statement in (_sessions(), _TURNS, _TOOLS, _TRACES):
                 store.query(statement, {"n": number})
             for statement in (_ERRORS, _RUNS, _VERDICTS, _SCORES):
                 store.query(statement)

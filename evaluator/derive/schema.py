@@ -153,6 +153,17 @@ def _columns(record: type, prefix: str = "") -> Iterator[TableColumn]:
 
 _BATCH = TableColumn("batch", "", _INTEGER, False, Column("the run of derivation", shown=False))
 _SESSION_ID = TableColumn("session_id", "session_id", _TEXT, False, Column("the session"))
+# What lists of sessions show and filter by that is in other tables: looking there takes 0.1 s more.
+_TOOLS = TableColumn(
+    "tools",
+    "",
+    _TYPES[tuple[str, ...]],
+    True,
+    Column("names of the tools that were called, by first call", shown=False),
+)
+_FIRST_INPUT = TableColumn(
+    "first_input", "", _TEXT, True, Column("the beginning of the first user message", shown=False)
+)
 
 
 def table(name: str, record: type, keys: tuple[TableColumn, ...] = (_BATCH, _SESSION_ID)) -> Table:
@@ -166,7 +177,7 @@ RECORDS = {name: record for name, kind in _FIELDS.items() if (record := _record_
 # The dataclasses inside a session: their fields are columns of the session's own table.
 PARTS: dict[str, Any] = {name: kind for name, kind in _FIELDS.items() if is_dataclass(kind)}
 
-SESSIONS = table("sessions", Session, (_BATCH,))
+SESSIONS = table("sessions", Session, (_BATCH, _TOOLS, _FIRST_INPUT))
 TABLES = {"sessions": SESSIONS} | {name: table(name, record) for name, record in RECORDS.items()}
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, TableColumn
 from spangrade.evaluator.session import Session
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.store import Store
 
 Row = tuple[Any, ...]
 
 BATCHES_AT_ONCE = 2_000  # sessions
+LONGEST_FIRST_INPUT = 300  # characters
 
 
 def _encoder(columns: Sequence[TableColumn]) -> Callable[[Sequence[Any]], Row]:
@@ -74,6 +76,10 @@ def _session_decoder() -> Callable[[Row, dict[str, Any]], Session]:
 
 _ENCODERS = {name: _encoder(table.columns) for name, table in TABLES.items()}
 _DECODERS = {name: _decoder(TABLES[name].columns, record._make) for name, record in RECORDS.items()}
+_OWN_COLUMNS = {
+    name: [column.name for column in table.columns if column.name != "session_id"]
+    for name, table in TABLES.items()
+}
 _session_values = attrgetter(*(column.path for column in SESSIONS.columns))
 _decode_session = _session_decoder()
 
@@ -84,11 +90,18 @@ def rows_of(sessions: Iterable[Session], batch: int) -> dict[str, list[Row]]:
     encode_session = _ENCODERS["sessions"]
     records = [(rows[name], attrgetter(name), _ENCODERS[name]) for name in RECORDS]
     for session in sessions:
-        rows["sessions"].append((batch, *encode_session(_session_values(session))))
+        rows["sessions"].append((batch, *_list_cells(session), *encode_session(_session_values(session))))
         key = (batch, session.session_id)
         for table, records_of, encode in records:
             table += [key + encode(record) for record in records_of(session)]
     return rows
+
+
+def _list_cells(session: Session) -> tuple[str | None, str | None]:
+    """Return the names of a session's tools, as JSON, and the beginning of its first message."""
+    tools = dict.fromkeys(call.tool_name for call in session.tool_interactions)
+    first = session.turns[0].user_input if session.turns else None
+    return canonical(list(tools)) if tools else None, first and first[:LONGEST_FIRST_INPUT]
 
 
 def load_batches(store: Store, first: int, last: int) -> Iterator[Session]:
@@ -120,7 +133,7 @@ def load(store: Store, session_id: str | None = None) -> Iterator[Session]:
 
 def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
     def rows(table: str) -> list[Row]:
-        columns = ", ".join(f'"{name}"' for name in TABLES[table].arrow_types if name != "batch")
+        columns = ", ".join(f'"{name}"' for name in ("session_id", *_OWN_COLUMNS[table]))
         # In the order of insertion, which DuckDB preserves: a session's rows were written in their order.
         return store.query(
             f"SELECT {columns} FROM derived.{table} WHERE {where}",  # noqa: S608 (our own names)

@@ -16,11 +16,13 @@ from many_sessions import write_sessions
 from serving import serving
 
 PATHS = (
-    *("/", "/?sort=cost", "/?verdict=failed", "/?verdict=passed", "/?agent=refunds", "/?tool=refund"),
+    *("/", "/?sort=cost", "/?verdict=failed", "/?verdict=passed", "/?verdict=not+graded", "/?agent=refunds"),
+    "/?tool=refund",
     *("/?model=gpt-5", "/?version=1.2", "/?since=2026-02-01&until=2026-02-03", "/?errors=with"),
     *("/?min_cost=0.09&max_latency=20", "/?error=session-ab"),
     "/?agent=refunds&tool=refund&verdict=failed&min_cost=0.01",
     *("/?text=12+days", "/?text=abc12", "/?sort=verdict", "/count", "/count?tool=refund"),
+    *("/count?verdict=passed", "/?sort=verdict&run=run-2"),
     *("/runs", "/runs/run-1", "/trends"),
 )
 

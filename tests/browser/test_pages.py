@@ -118,9 +118,9 @@ def test_the_keyboard_goes_through_sessions_and_pages(page: Page, served_many: S
     page.keyboard.press("k")
     expect(page.locator("a.row").nth(0)).to_be_focused()
     page.keyboard.press("/")
-    expect(page.get_by_placeholder("in messages, or the beginning of an id")).to_be_focused()
+    expect(page.get_by_placeholder("in messages, calls and ids")).to_be_focused()
     page.keyboard.type("j")  # in a field it is a letter
-    expect(page.get_by_placeholder("in messages, or the beginning of an id")).to_have_value("j")
+    expect(page.get_by_placeholder("in messages, calls and ids")).to_have_value("j")
     page.keyboard.press("Escape")
     page.locator("a.row").last.focus()
     page.keyboard.press("j")

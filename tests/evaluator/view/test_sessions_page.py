@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 
+import builders
 import pytest
 from many_sessions import write_sessions
 
+from spangrade.evaluator.derive import update
+from spangrade.evaluator.derive.schema import TABLES
+from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.session_list import list_sessions
 from spangrade.evaluator.view.sessions_page import PAGE, SUGGESTIONS, count_page, sessions_page, suggestions
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_rows
 
 SESSIONS = 3_000
+TRACE_ID = hashlib.md5(b"trace 7", usedforsecurity=False).hexdigest()
+SPAN_ID = hashlib.md5(b"span 7 2", usedforsecurity=False).hexdigest()[:16]
+CALL_ID = f"call_{hashlib.md5(str(7 * 4 + 2).encode(), usedforsecurity=False).hexdigest()}"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +65,28 @@ FILTERS = {
         "session_id IN (SELECT session_id FROM turns WHERE user_input LIKE '%waited for 7 days%')",
     ),
     "a text with signs of patterns": ({"text": "% days"}, "false"),
-    "the beginning of an id": ({"text": "session-ab"}, "starts_with(session_id, 'session-ab')"),
+    "the text of an argument": (
+        {"text": "LATE by 12 days"},
+        "session_id IN (SELECT session_id FROM tool_interactions WHERE input_arguments LIKE '% 12 %')",
+    ),
+    "the text of a result": (
+        {"text": '"weight_g":4'},
+        "session_id IN (SELECT session_id FROM derived.tool_interactions WHERE output LIKE '%weight_g\":4%')",
+    ),
+    "a part of an id": ({"text": "SESSION-ab"}, "contains(session_id, 'session-ab')"),
+    "the id of a call": (
+        {"text": CALL_ID},
+        f"session_id IN (SELECT session_id FROM tool_interactions WHERE call_id = '{CALL_ID}')",
+    ),
+    "the id of a span": (
+        {"text": SPAN_ID},
+        f"session_id IN (SELECT session_id FROM tool_interactions WHERE span_id = '{SPAN_ID}')",
+    ),
+    "the id of a trace": ({"text": TRACE_ID}, "session_id = 'session-' || md5('7')"),
+    "a text and a verdict": (
+        {"text": "refund it", "verdict": "failed"},
+        LATEST.format("failed"),
+    ),
     "failed": ({"verdict": "failed"}, LATEST.format("failed")),
     "passed": ({"verdict": "passed"}, LATEST.format("passed")),
     "not graded": ({"verdict": "not graded"}, "false"),
@@ -102,6 +133,53 @@ def test_a_filter_leaves_what_a_plain_query_finds(store: Store, name: str) -> No
     assert count_page(store, texts) == len(expected)
 
 
+def test_a_page_of_a_search_counts_what_it_finds(store: Store) -> None:
+    page = sessions_page(store, {"text": "late by 12 days"})
+    assert page["number"] == count_page(store, {"text": "late by 12 days"}) > PAGE
+    second = sessions_page(store, page["next"])
+    assert second["number"] == page["number"]
+    assert sessions_page(store, {"tool": "refund"})["number"] is None
+
+
+def test_sessions_sorted_by_verdict_can_be_searched(store: Store) -> None:
+    ids = [one for page in pages(store, {"sort": "verdict", "text": "late by 12 days"}) for one in page]
+    in_order = [row["session_id"] for row in list_sessions(store, sort="verdict")]
+    assert ids == [one for one in in_order if one in set(ids)]
+    assert len(ids) == count_page(store, {"text": "late by 12 days"})
+
+
+def test_the_order_of_verdicts_is_that_of_the_run_that_is_asked_for(store: Store) -> None:
+    listed = [one for page in pages(store, {"sort": "verdict", "run": "run-2"}) for one in page]
+    expected = store.query(
+        "SELECT session_id FROM verdicts WHERE run_id = 'run-2' "
+        "ORDER BY list_position(['failed', 'inconclusive', 'passed'], verdict), session_id"
+    )
+    assert listed == [session_id for (session_id,) in expected]
+
+
+def test_what_json_escapes_and_names_with_signs_are_found(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "odd.duckdb") as opened:
+        update(opened)
+        calls = [builders.tool('say,"it"', {"note": 'A "quoted"\nline'}), builders.tool(",", {"n": 1})]
+        one = builders.session([("hi", calls)], session_id="one", agents=('","', "b"))
+        other = builders.session([("hi", [builders.tool("it", {})])], session_id="other", agents=("a,", "c"))
+        for table, rows in rows_of([one, other], 1).items():
+            if rows:
+                incoming = arrow_rows(rows, TABLES[table].arrow_types)
+                opened.query(f"INSERT INTO derived.{table} BY NAME FROM incoming", incoming=incoming)
+        for texts, found in (
+            ({"text": 'a "QUOTED"'}, ["one"]),
+            ({"text": '"note":"A'}, ["one"]),
+            ({"tool": 'say,"it"'}, ["one"]),
+            ({"tool": ","}, ["one"]),
+            ({"tool": "it"}, ["other"]),
+            ({"agent": '","'}, ["one"]),
+            ({"agent": ","}, []),
+            ({"agent": "a,"}, ["other"]),
+        ):
+            assert [row["session_id"] for row in sessions_page(opened, texts)["sessions"]] == found, texts
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sort", ["start", "newest", "latency", "cost", "tokens", "errors", "verdict"])
 def test_pages_go_through_all_sessions_in_order_and_back(store: Store, sort: str) -> None:
@@ -125,7 +203,7 @@ def test_a_row_has_its_first_message_and_the_verdict_of_the_run_that_is_asked_fo
         )
         assert {name: row["verdict"] for name, row in by_id.items()} == {name: stored[name] for name in by_id}
         inputs = dict(store.query("SELECT session_id, user_input FROM turns WHERE turn = 1"))
-        assert {name: row["user_input"] for name, row in by_id.items()} == {n: inputs[n] for n in by_id}
+        assert {name: row["first_input"] for name, row in by_id.items()} == {n: inputs[n] for n in by_id}
 
 
 def test_suggestions_are_the_values_that_occur(store: Store) -> None:
