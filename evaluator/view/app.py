@@ -93,7 +93,8 @@ class _Pages:
 
     def session(self, request: Request) -> Response:
         with self._database.reading() as store:
-            values = session_page(store, _session_id(store, request))
+            run = request.query_params.get("run") or None
+            values = session_page(store, _session_id(store, request), run)
         return self._page("session.html", values)
 
     def part(self, request: Request) -> Response:

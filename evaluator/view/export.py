@@ -40,7 +40,7 @@ class SiteLinks:
         """Return the address of the list of sessions, which no address filters."""
         return "" if filters else f"{self._root}index.html#sessions"
 
-    def session(self, session_id: str, span_id: str | None = None) -> str:
+    def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:  # noqa: ARG002
         """Return the address of a session, or of one of its spans; "" if it has no page."""
         if session_id not in self._exported:
             return ""

@@ -27,8 +27,8 @@ class Links(Protocol):
     def sessions(self, **filters: str) -> str:
         """Return the address of the list of sessions, with values for its filters."""
 
-    def session(self, session_id: str, span_id: str | None = None) -> str:
-        """Return the address of a session, or of one of its spans."""
+    def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:
+        """Return the address of a session, or of one of its spans, with the verdict of a run."""
 
     def part(self, session_id: str, name: str, **values: str) -> str:
         """Return the address of a part of a session that is loaded on demand."""
@@ -54,9 +54,11 @@ class ServerLinks:
         """Return the address of the list of sessions, with values for its filters."""
         return f"/?{urlencode(filters)}" if filters else "/"
 
-    def session(self, session_id: str, span_id: str | None = None) -> str:
-        """Return the address of a session, or of one of its spans."""
-        return f"/session/{url_part(session_id)}{'' if span_id is None else '#' + element_id(span_id)}"
+    def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:
+        """Return the address of a session, or of one of its spans, with the verdict of a run."""
+        query = "" if run_id is None else f"?{urlencode({'run': run_id})}"
+        fragment = "" if span_id is None else f"#{element_id(span_id)}"
+        return f"/session/{url_part(session_id)}{query}{fragment}"
 
     def part(self, session_id: str, name: str, **values: str) -> str:
         """Return the address of a part of a session that is loaded on demand."""

@@ -38,7 +38,7 @@ class ReportLinks:
         """Return the address of the list of sessions, which no address filters."""
         return "" if filters else "#sessions"
 
-    def session(self, session_id: str, span_id: str | None = None) -> str:
+    def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:  # noqa: ARG002
         """Return the address of a session, or of one of its spans; "" if the file does not have it."""
         anchor = self._anchors.get(session_id)
         if anchor is None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import load_metrics
+from spangrade.evaluator.scores.external import ExternalScore
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.alignment import Alignment, alignment
 from spangrade.evaluator.view.conversation import Conversation, conversation
@@ -16,6 +17,7 @@ from spangrade.evaluator.view.session_source import (
     GradeOfRun,
     ScoreOfMetric,
     SessionSource,
+    VerdictOfRun,
     session_source,
     span_record,
     spans_of_session,
@@ -73,7 +75,8 @@ class SessionPage(NamedTuple):
 
     `waterfall` and `findings` are None where they are loaded on demand, `alignment` where there is nothing to
     compare with. `tables` are the names of the derived tables with their number of rows, `records` the tables
-    themselves where they are not loaded on demand.
+    themselves where they are not loaded on demand. `given` are the scores that no run made, `verdicts` those
+    of the latest runs.
     """
 
     session: Session
@@ -86,7 +89,9 @@ class SessionPage(NamedTuple):
     alignment: Alignment | None
     golden: Golden
     tables: tuple[tuple[str, int], ...]
-    records: tuple[RecordTable, ...] = ()
+    records: tuple[RecordTable, ...]
+    given: tuple[ExternalScore, ...]
+    verdicts: tuple[VerdictOfRun, ...]
 
 
 def page_of(source: SessionSource, limits: Limits = Limits()) -> SessionPage:  # noqa: B008 (a value)
@@ -112,6 +117,8 @@ def page_of(source: SessionSource, limits: Limits = Limits()) -> SessionPage:  #
         Golden(loaded=False) if later else golden(session),
         tables,
         () if limits.on_demand else tuple(_tables(session, tables, limits)),
+        source.given,
+        source.verdicts,
     )
 
 
@@ -167,7 +174,8 @@ def golden(session: Session, longest: int = CHUNK) -> Golden:
 
 def session_page(store: Store, session_id: str, run_id: str | None = None) -> dict[str, Any]:
     """Return the values of `session.html`, of an existing session, with the grade of a run or the latest."""
-    return {"page": page_of(session_source(store, session_id, run_id)), "session_id": session_id}
+    page = page_of(session_source(store, session_id, run_id))
+    return {"page": page, "session_id": session_id, "requested_run": run_id}
 
 
 def session_part(

@@ -20,6 +20,7 @@ from spangrade.evaluator.derive.recorded import (
 )
 from spangrade.evaluator.grading.stored_questions import stored_question
 from spangrade.evaluator.maintenance.lint import Finding, lint
+from spangrade.evaluator.scores.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
@@ -28,6 +29,7 @@ from spangrade.tracer.store.sql import statement
 
 # Spans and logs from which on a page opens without its spans: reading 20,000 with their attributes takes 1 s.
 LARGE = 2_000
+MAX_RUNS = 20  # that graded a session: the latest are listed
 
 _PACKAGE = "spangrade.evaluator.view"
 
@@ -79,11 +81,21 @@ class GradeOfRun(NamedTuple):
     thresholds: Mapping[str, str] | None = None
 
 
+class VerdictOfRun(NamedTuple):
+    """The verdict of one of the runs that graded a session; `name` is the run's, if it has one."""
+
+    run_id: str
+    name: str | None
+    graded_at: datetime
+    verdict: str
+
+
 class SessionSource(NamedTuple):
     """A session, its spans, what a run found of it, and what its recording lacks.
 
-    Of a large session `spans` are empty, and `state_changes` and `findings` None: its page loads them on
-    demand. `span_count` is the number of its spans.
+    `given` are the scores of people, traces and programs, `verdicts` those of the latest runs. Of a large
+    session `spans` are empty, and `state_changes` and `findings` None: its page loads them on demand.
+    `span_count` is the number of its spans.
     """
 
     session: Session
@@ -93,6 +105,8 @@ class SessionSource(NamedTuple):
     grade: GradeOfRun | None = None
     question: GoldenQuestion | None = None
     findings: tuple[Finding, ...] | None = ()
+    given: tuple[ExternalScore, ...] = ()
+    verdicts: tuple[VerdictOfRun, ...] = ()
 
 
 def session_source(store: Store, session_id: str, run_id: str | None = None) -> SessionSource:
@@ -109,12 +123,17 @@ def session_source(store: Store, session_id: str, run_id: str | None = None) -> 
         "SELECT coalesce(sum(records), 0)::BIGINT FROM derived.traces WHERE session_id = $session_id",
         {"session_id": session_id},
     )
+    given = tuple(external_scores(store, session_id).get(session_id, ()))
+    verdicts = store.query(
+        statement("session_verdicts", _PACKAGE), {"session_id": session_id, "limit": MAX_RUNS}
+    )
+    runs = tuple(VerdictOfRun(*row) for row in verdicts)
     if count > LARGE:
-        return SessionSource(session, (), count, None, grade, question, None)
+        return SessionSource(session, (), count, None, grade, question, None, given, runs)
     spans = spans_of_session(store, session_id)
     changes = state_changes(store, session_id)
     findings = tuple(lint(store, session_id))
-    return SessionSource(session, spans, len(spans), changes, grade, question, findings)
+    return SessionSource(session, spans, len(spans), changes, grade, question, findings, given, runs)
 
 
 def stored_session(store: Store, session_id: str) -> Session:

@@ -17,6 +17,7 @@ from recordings import NAMES, paths
 
 from spangrade import open as open_database
 from spangrade.evaluator.derive.schema import RECORDS
+from spangrade.evaluator.scores.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.view.links import ServerLinks
 from spangrade.evaluator.view.rendering import render
 from spangrade.evaluator.view.session_page import session_page, session_part
@@ -256,3 +257,55 @@ def test_a_message_of_five_megabytes_is_cut_and_loaded_in_portions(tmp_path: Pat
         )
         last = part(store, "large", "text", **place, offset=str(len(message_) - 10))
         assert (text(last).strip(), find_all(last, class_="more")) == (message_[-10:].strip(), [])
+
+
+def test_a_session_is_shown_with_the_grade_of_the_run_that_is_asked_for(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    database = open_database(db)
+    database.grade(SAMPLE, run="before")
+    database.grade(SAMPLE, run="after", metrics=["cost<=0.000001"])
+    with Store.open(db, read_only=True) as store:
+        ids = dict(store.query("SELECT name, run_id FROM runs"))
+        for run, verdict, other in (("before", "passed", "after"), ("after", "failed", "before")):
+            values = session_page(store, "conversation-1", ids[run])
+            shown = parsed(render("session.html", {**_HEAD, **values}, ServerLinks()))
+            assert values["page"].grade.verdict == verdict
+            (list_of_runs,) = find_all(shown, class_="runs")
+            (link,) = [one for one in elements(list_of_runs) if name(one) == "a"]
+            assert (text(link), link.get("href")) == (other, f"/session/conversation-1?run={ids[other]}")
+        assert session_page(store, "conversation-1")["page"].grade.run_id == ids["after"]
+        values = session_page(store, "conversation-1", "none")
+        shown = render("session.html", {**_HEAD, **values}, ServerLinks())
+        assert 'The run <span class="recorded">none</span> has not graded this session.' in shown
+
+
+def test_scores_of_people_traces_and_programs_are_shown(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    database = open_database(db)
+    database.import_files(SAMPLE / "spans.otlp.jsonl")
+    (span_id,) = (
+        database.sql("SELECT span_id FROM tool_interactions WHERE session_id = 'conversation-1' LIMIT 1")
+        .rows()[0]
+        .values()
+    )
+    score = ExternalScore(
+        "conversation-1",
+        "<b>tone",
+        0.25,
+        Source.PERSON,
+        10**18,
+        "fail",
+        False,
+        "ann",
+        "too <i>curt",
+        1,
+        (span_id,),
+    )
+    with Store.open(db) as store:
+        save_external_scores(store, [score])
+        shown = page(store, "conversation-1")
+    (given,) = find_all(shown, class_="given")
+    assert " ".join(text(given).split()) == (
+        "failed <b>tone fail 0.25 turn 1 person ann, 2001-09-09 01:46:40 UTC span too <i>curt"
+    )
+    assert [one.get("href") for one in elements(given) if name(one) == "a"] == ["#turn-1", f"#span-{span_id}"]
