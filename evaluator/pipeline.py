@@ -26,7 +26,7 @@ from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answer
 from spangrade.evaluator.grading.metadata import groups_of
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.revision import revision
-from spangrade.evaluator.grading.run_details import NO_TAGS, RunDetails
+from spangrade.evaluator.grading.run_details import NO_TAGS, GradedBy, RunDetails
 from spangrade.evaluator.grading.selection import ALL, Selection
 from spangrade.evaluator.grading.stored_selection import StoredSelection, select_sessions
 from spangrade.evaluator.intake import DEFAULT, Callbacks, import_parts, start_import
@@ -282,7 +282,15 @@ def grade_dataset(
             run.add(one)
         run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
         texts = [metric if isinstance(metric, str) else metric_text(metric) for metric in metrics]
-        details = RunDetails(name, tags, revision(Path.cwd()), plan.metrics)
+        graded_by = GradedBy(
+            tuple(map(str, metrics_files)),
+            tuple(sorted(without)),
+            selection.where.text,
+            require_match,
+            judge_options.threshold,
+            judge_options.votes,
+        )
+        details = RunDetails(name, tags, revision(Path.cwd()), plan.metrics, graded_by)
         save(db, run, texts, questions.golden_questions, details, wait_s=RUN_WAIT_S)
         if out is not None:
             write_results(run, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -11,10 +12,15 @@ from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
 from spangrade.evaluator.comparison.sides import is_file_of_run, samples_of, selects_sessions
 from spangrade.evaluator.intake import Callbacks
 from spangrade.evaluator.maintenance.delete import parse_time
+from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.pipeline import up_to_date
+from spangrade.evaluator.regrade import Gates, regrade
+from spangrade.evaluator.regraded import Regraded
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run_list import list_runs
 from spangrade.evaluator.trends.trend import By, Trend, trend
+
+StrPath = str | os.PathLike[str]
 
 
 class RunMethods:
@@ -59,6 +65,43 @@ class RunMethods:
                 samples = samples_of(store, *names)
         comparison = compare(*samples, [metrics] if isinstance(metrics, str) else list(metrics))
         return Compared(comparison, tuple(judge(gate, comparison) for gate in gates))
+
+    def regrade(
+        self,
+        run: str,
+        *,
+        metrics: str | Metric | Iterable[str | Metric] = (),
+        metrics_files: StrPath | Iterable[StrPath] = (),
+        dataset: StrPath | None = None,
+        no_reference: str | Iterable[str] = (),
+        no_references: bool = False,
+        judge_model: str | None = None,
+        judge_max_calls: int | None = None,
+        judge_max_cost: float | None = None,
+        judge_threshold: float | None = None,
+    ) -> Regraded:
+        """Grade the sessions of a stored run again, without storing it, and return the verdicts that change.
+
+        `run` is named as in `compare`. The run's own metrics, metrics files, `where`, `require_match`, judge
+        and references that are not gates are applied again; each of `metrics` takes the place of the run's
+        metric of that name, or is new, and the other arguments take the place of the run's. The questions are
+        those of `dataset`, else those that the run had.
+
+        Raises InputError if there is no such run, or for a metric or dataset that cannot be used.
+        """
+        files = [metrics_files] if isinstance(metrics_files, str | os.PathLike) else metrics_files
+        gates = Gates(
+            [metrics] if isinstance(metrics, str | Metric) else list(metrics),
+            [Path(file) for file in files],
+            None if dataset is None else Path(dataset),
+            [no_reference] if isinstance(no_reference, str) else list(no_reference),
+            no_references,
+            judge_model,
+            judge_max_calls,
+            judge_max_cost,
+            judge_threshold,
+        )
+        return regrade(self.path, run, gates, self._callbacks)
 
     def trend(
         self,

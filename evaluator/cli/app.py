@@ -18,6 +18,7 @@ from spangrade.evaluator.cli.import_ import import_
 from spangrade.evaluator.cli.judge import app as judge
 from spangrade.evaluator.cli.lint import lint
 from spangrade.evaluator.cli.metrics import metrics
+from spangrade.evaluator.cli.regrade import regrade
 from spangrade.evaluator.cli.review import review
 from spangrade.evaluator.cli.runs import runs
 from spangrade.evaluator.cli.schema import schema
@@ -75,6 +76,7 @@ for command in (
     compare,
     audit,
     trend,
+    regrade,
     view,
     score,
     label,

@@ -42,6 +42,7 @@ class Where(NamedTuple):
     """Conditions on the metadata of a golden question, all of which must hold; without any, all questions."""
 
     comparisons: tuple[Comparison, ...] = ()
+    text: str | None = None  # that they were parsed from
 
     def chosen(self, dataset: GoldenDataset) -> GoldenDataset:
         """Return the questions for which the conditions hold.
@@ -82,7 +83,7 @@ def parse_where(text: str) -> Where:
         path, operator, value = parts
         comparisons.append(Comparison(path[1].strip("\"'"), operator[1] == "=", _values(value)))
         if not text[position:].strip():
-            return Where(tuple(comparisons))
+            return Where(tuple(comparisons), text)
         conjunction = _AND.match(text, position)
         if conjunction is None:
             raise _unexpected(text, position, '"and"')

@@ -24,13 +24,29 @@ _NAME = re.compile(r"\w[\w.@+:/-]{0,99}")
 NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
 
+class GradedBy(NamedTuple):
+    """By what a run was graded beside its metrics and questions.
+
+    `metrics_files` are as they were given, `where` is the condition on questions, None without any. A
+    `reply_threshold` of None is the default one.
+    """
+
+    metrics_files: tuple[str, ...] = ()
+    without_references: tuple[str, ...] = ()
+    where: str | None = None
+    require_match: bool = False
+    reply_threshold: float | None = None
+    judge_votes: int | None = None
+
+
 class RunDetails(NamedTuple):
-    """The details of a run; `metrics` are those that it measures."""
+    """The details of a run; `metrics` are those that it measures. `graded_by` is None if it is not kept."""
 
     name: str | None = None
     tags: Mapping[str, str] = NO_TAGS
     revision: Revision = Revision()
     metrics: tuple[Metric, ...] = ()
+    graded_by: GradedBy | None = None
 
     def cells(self, dataset_digest: str | None) -> dict[str, Any]:
         """Return the values of the columns of `runs` that hold them, given the digest of the questions."""
@@ -42,6 +58,18 @@ class RunDetails(NamedTuple):
             "git_branch": self.revision.branch,
             "dataset_digest": dataset_digest,
             "prices_version": version("genai-prices"),
+            **self._graded_by(),
+        }
+
+    def _graded_by(self) -> dict[str, Any]:
+        by = self.graded_by
+        return {
+            "metrics_files": None if by is None else list(by.metrics_files),
+            "without_references": None if by is None else list(by.without_references),
+            "question_condition": None if by is None else by.where,
+            "require_match": None if by is None else by.require_match,
+            "reply_threshold": None if by is None else by.reply_threshold,
+            "judge_votes": None if by is None else by.judge_votes,
         }
 
 

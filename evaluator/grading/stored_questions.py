@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 
@@ -40,7 +41,29 @@ def save_questions(store: Store, run_id: str, questions: Iterable[GoldenQuestion
             {"run_id": run_id},
             asked=asked,
         )
-    return sha256("\n".join(sorted(digests)).encode()).hexdigest() if digests else None
+    return _digest_of(digests)
+
+
+def digest_of(questions: Iterable[GoldenQuestion]) -> str | None:
+    """Return the digest of questions that `save_questions` returns, without storing them."""
+    return _digest_of([_row(question)[1] for question in questions])
+
+
+def _digest_of(digests: Iterable[str]) -> str | None:
+    ordered = sorted(digests)
+    return sha256("\n".join(ordered).encode()).hexdigest() if ordered else None
+
+
+def stored_questions(store: Store, run_id: str) -> Iterator[GoldenQuestion]:
+    """Yield the questions of a run as it had them, without those that another version of spangrade wrote."""
+    rows = store.query(
+        "SELECT question FROM run_questions JOIN golden_questions USING (digest) WHERE run_id = $run_id "
+        "ORDER BY question_id",
+        {"run_id": run_id},
+    )
+    for (text,) in rows:
+        with suppress(ValidationError):
+            yield GoldenQuestion.model_validate(orjson.loads(text))
 
 
 def _row(question: GoldenQuestion) -> tuple[str, str, str]:

@@ -45,7 +45,7 @@ def external_metrics(db: Path, requested: Iterable[str | Metric], wait_s: float)
     The database is opened only if a text requests a metric that is not installed.
     """
     installed = load_metrics()
-    if not db.exists() or all(isinstance(one, Metric) or _name(one) in installed for one in requested):
+    if not db.exists() or all(isinstance(one, Metric) or name_of(one) in installed for one in requested):
         return {}
     with Store.open(db, wait_s=wait_s) as store:  # for writing: an earlier version's schema is upgraded
         rows = store.query("SELECT DISTINCT metric FROM scores WHERE run_id IS NULL AND value IS NOT NULL")
@@ -63,7 +63,8 @@ def external_metrics(db: Path, requested: Iterable[str | Metric], wait_s: float)
     }
 
 
-def _name(text: str) -> str:
+def name_of(text: str) -> str:
+    """Return the name of the metric that a text such as `thumbs>=1` requests, without its parameter."""
     for sign in ("<", ">", "="):
         text = text.partition(sign)[0]
     return text.partition(":")[0].strip()

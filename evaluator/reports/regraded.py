@@ -1,0 +1,34 @@
+"""The verdicts that change when a run is graded again, as a table for people."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from spangrade.evaluator.regraded import Regraded
+from spangrade.evaluator.reports.tables import MAX_LISTED, cell
+from spangrade.evaluator.run import counted
+
+
+def regraded_tables(regraded: Regraded, *, every: bool) -> RenderableType:
+    """Return the verdicts that change, unless `every` the first of them, the notes, and the totals."""
+    parts: list[RenderableType] = []
+    shown = regraded.changes if every else regraded.changes[:MAX_LISTED]
+    if shown:
+        made = Table("session", "question", "before", "now", "reason")
+        for one in shown:
+            reason = one.reason or one.reason_before
+            made.add_row(*map(cell, (one.session_id, one.question_id, one.before, one.after, reason)))
+        parts.append(made)
+    if len(shown) < len(regraded.changes):
+        parts.append(cell(f"and {len(regraded.changes) - len(shown)} more; --all lists them"))
+    parts += [cell(f"note: {note}") for note in regraded.notes]
+    before = ", ".join(f"{number} {verdict}" for verdict, number in sorted(regraded.before.items()))
+    changed = len(regraded.changes)
+    for line in (
+        f"before, in {regraded.stored.label}: {before}",
+        f"now: {regraded.run}",
+        f"{counted(changed, 'verdict')} {'changes' if changed == 1 else 'change'}",
+    ):
+        parts.append(cell(line))
+    return Group(*parts)
