@@ -26,8 +26,9 @@ from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answer
 from spangrade.evaluator.grading.metadata import groups_of
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.revision import revision
-from spangrade.evaluator.grading.run_details import NO_TAGS, GradedBy, RunDetails
+from spangrade.evaluator.grading.run_details import NO_TAGS, GradedBy, RunDetails, details_json
 from spangrade.evaluator.grading.selection import ALL, Selection
+from spangrade.evaluator.grading.stored_questions import question_digests
 from spangrade.evaluator.grading.stored_selection import StoredSelection, select_sessions
 from spangrade.evaluator.intake import DEFAULT, Callbacks, import_parts, start_import
 from spangrade.evaluator.judge.choice import use_judge_of_run
@@ -293,7 +294,7 @@ def grade_dataset(
         details = RunDetails(name, tags, revision(Path.cwd()), plan.metrics, graded_by)
         save(db, run, texts, questions.golden_questions, details, wait_s=RUN_WAIT_S)
         if out is not None:
-            write_results(run, out)
+            write_results(run, out, details_json(details, question_digests(questions.golden_questions)))
             write_reports(run, out, questions, facts, datetime.now(UTC), wanted)
     return run
 

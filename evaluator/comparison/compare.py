@@ -112,10 +112,16 @@ def compare(first: Sample, second: Sample, only: Collection[str] = ()) -> Compar
         _flips(both, _is_only_open, _OPEN, of_first=False),
         tuple(sorted(before.keys() - after.keys())),
         tuple(sorted(after.keys() - before.keys())),
-        tuple(sorted(q for q, d in first.questions.items() if second.questions.get(q, d) != d)),
+        tuple(q for q, _, _ in both if _has_changed(q, first, second)),
         tuple(name for name in first.values if name not in second.values),
         tuple(name for name in second.values if name not in first.values),
     )
+
+
+def _has_changed(question_id: str, first: Sample, second: Sample) -> bool:
+    """Return whether the content of a question is known to differ."""
+    digests = [sample.questions.get(question_id) for sample in (first, second)]
+    return None not in digests and digests[0] != digests[1]
 
 
 def _metric_change(name: str, first: Sample, second: Sample) -> MetricChange:

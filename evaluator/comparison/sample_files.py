@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from spangrade.evaluator.comparison.sample import PASSED, Graded, Sample, passed
+from spangrade.evaluator.comparison.sample import PASSED, Graded, Measured, Sample, passed
 from spangrade.tracer.errors import InputError
 
 SESSIONS = "sessions.jsonl"
-_FILES = (SESSIONS, "results.json")
+_RESULTS = "results.json"
+_FILES = (SESSIONS, _RESULTS)
 
 
 def folder_of_run(text: str) -> Path | None:
@@ -37,9 +39,41 @@ def sample_of_files(label: str, folder: Path) -> Sample:
     by_metric = {
         metric: {key: tuple(each) for key, each in by_key.items()} for metric, by_key in values.items()
     }
+    metrics, questions = _details(folder / _RESULTS)
     return Sample(
-        label, str(folder), tuple(graded), {PASSED: passed(graded), **by_metric}, inconclusive, {}, {}
+        label,
+        str(folder),
+        tuple(graded),
+        {PASSED: passed(graded), **by_metric},
+        inconclusive,
+        metrics,
+        questions,
     )
+
+
+def _details(file: Path) -> tuple[dict[str, Measured], dict[str, str]]:
+    """Return what a run records of its metrics and questions; nothing of a file that does not have it."""
+    if not file.is_file():
+        return {}, {}
+    try:
+        value = orjson.loads(file.read_bytes())
+        metrics = {
+            str(name): Measured(
+                one["higher_is_better"],
+                (_bound(one["lowest"], -inf), _bound(one["highest"], inf)),
+                str(one["unit"]),
+                (one["threshold"],),
+                (one["version"],),
+            )
+            for name, one in value.get("measured", {}).items()
+        }
+        return metrics, dict(value.get("questions", {}))
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{file}: expected the file that `grade --out` wrote") from error
+
+
+def _bound(value: Any, without: float) -> float:
+    return without if value is None else float(value)
 
 
 def _lines(file: Path) -> Iterator[tuple[Graded, Mapping[str, Any]]]:

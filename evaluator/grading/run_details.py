@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
+from math import isinf
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -73,6 +74,23 @@ class RunDetails(NamedTuple):
         }
 
 
+def details_json(details: RunDetails, digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return the details of a run as JSON values of results.json, with the digests of its golden questions.
+
+    A `lowest` or `highest` of null is none.
+    """
+    measured = {
+        name: {
+            key: None if isinstance(value, float) and isinf(value) else value
+            for key, value in zip(_OF_METRIC, row, strict=True)
+        }
+        for name, *row in _metric_rows(details.metrics)
+    }
+    revision = {f"git_{key}": value for key, value in details.revision._asdict().items()}
+    about = {"name": details.name, "tags": dict(details.tags), **revision}
+    return {"run": about, "measured": measured, "questions": dict(digests)}
+
+
 def check_name(name: str) -> str:
     """Return the name of a run. Raises InputError if it cannot be one."""
     if _NAME.fullmatch(name):
@@ -82,8 +100,17 @@ def check_name(name: str) -> str:
 
 def save_metrics(store: Store, run_id: str, metrics: Iterable[Metric]) -> None:
     """Store the metrics of a run as they are now."""
+    measured = arrow_rows(_metric_rows(metrics), _METRIC_TYPES)
+    store.query(
+        "INSERT INTO run_metrics BY NAME SELECT $run_id AS run_id, * FROM measured",
+        {"run_id": run_id},
+        measured=measured,
+    )
+
+
+def _metric_rows(metrics: Iterable[Metric]) -> list[tuple[Any, ...]]:
     installed = installed_versions()
-    rows = [
+    return [
         (
             metric.name,
             metric.version or installed.get(metric.name.partition(":")[0]),
@@ -94,12 +121,6 @@ def save_metrics(store: Store, run_id: str, metrics: Iterable[Metric]) -> None:
         )
         for metric in metrics
     ]
-    measured = arrow_rows(rows, _METRIC_TYPES)
-    store.query(
-        "INSERT INTO run_metrics BY NAME SELECT $run_id AS run_id, * FROM measured",
-        {"run_id": run_id},
-        measured=measured,
-    )
 
 
 _METRIC_TYPES = {
@@ -111,3 +132,4 @@ _METRIC_TYPES = {
     "lowest": na.float64(),
     "highest": na.float64(),
 }
+_OF_METRIC = tuple(_METRIC_TYPES)[1:]

@@ -66,6 +66,11 @@ def stored_questions(store: Store, run_id: str) -> Iterator[GoldenQuestion]:
             yield GoldenQuestion.model_validate(orjson.loads(text))
 
 
+def question_digests(questions: Iterable[GoldenQuestion]) -> dict[str, str]:
+    """Return the digest of each question's content, as `save_questions` stores it."""
+    return {question_id: digest for question_id, digest, _ in map(_row, questions)}
+
+
 def _row(question: GoldenQuestion) -> tuple[str, str, str]:
     text = canonical(question.model_dump(mode="json", exclude_unset=True))
     return question.id, sha256(text.encode()).hexdigest(), text

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, TIME, TableColumn
@@ -61,11 +62,15 @@ def written(grades: Iterable[Grade], folder: Path) -> Iterator[Grade]:
             yield grade
 
 
-def write_results(run: Run, folder: Path) -> None:
-    """Write a run's totals to `folder/results.json`. Raises InputError if the file cannot be written."""
+def write_results(run: Run, folder: Path, about: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Write a run's totals, and what else there is `about` it, to `folder/results.json`.
+
+    Raises InputError if the file cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "results.json").write_text(dumps(run.to_json(), indent=True), encoding="utf-8")
+        text = dumps({**run.to_json(), **about}, indent=True)
+        (folder / "results.json").write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 

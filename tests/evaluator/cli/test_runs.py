@@ -57,6 +57,16 @@ def test_runs_are_listed_with_what_tells_them_apart(graded: Path, spangrade: Spa
     assert any("base" in line and "prompt=v1" in line for line in lines)
 
 
+def test_the_last_run_of_a_branch_is_a_baseline(graded: Path, spangrade: Spangrade) -> None:
+    done = spangrade(
+        "compare", "branch:trunk", "base", "--fail-if", "passed worse by 0.1", "--format", "json"
+    )
+    value = json.loads("\n".join(done.out))
+    with Store.open(graded) as store:
+        (newest,) = store.query("SELECT run_id FROM runs ORDER BY graded_at DESC LIMIT 1")
+    assert (done.code, value["first"]["run_id"], value["second"]["run"]) == (0, newest[0], "base")
+
+
 def test_the_metrics_of_a_run_are_kept_as_they_were(graded: Path) -> None:
     with Store.open(graded) as store:
         rows = store.query(
