@@ -12,16 +12,18 @@ import orjson
 from spangrade.tracer.canonical_json import canonical, json_value
 from spangrade.tracer.json_text import parse_exact
 
+_CONTAINERS = ("{", "[")
 _MAX_COUNT = 10**12  # of one call; anything above is not a count, and a million of them still fit in 63 bits
 
 
 def parse_json(value: Any) -> Any:
-    """Return the value of a JSON text; any other value as it is."""
+    """Return the value of a JSON text, also of one inside JSON; any other value as it is."""
     if isinstance(value, str):
         try:
-            return orjson.loads(value)
+            parsed = orjson.loads(value)
         except orjson.JSONDecodeError:
             return value
+        return parse_json(parsed) if isinstance(parsed, str) and parsed.startswith(_CONTAINERS) else parsed
     return value
 
 

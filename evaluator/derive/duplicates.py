@@ -45,6 +45,8 @@ def merge_duplicates(tree: Tree) -> Tree:
             same = outer is not None
         if outer is not None and same:
             repeated[node_of(inner)] = outer
+            if tree.agent_of(outer) is not None:  # an inner one may have a placeholder
+                inner = inner._replace(agent=None)
             kept[node_of(outer)] = _completed(kept[node_of(outer)], outer, inner)
             kept[node_of(inner)] = inner._replace(kind="other")
     return Tree(kept.values()) if repeated else tree
@@ -100,16 +102,24 @@ def _repeats(outer: Observation, inner: Observation) -> bool:
         return outer.arguments is not None and _same_call(outer, inner) and outer.arguments == inner.arguments
     if outer.call_key and inner.call_key:
         return False
-    calls, same_calls = ([(c.name, c.arguments) for c in o.tool_calls] for o in (outer, inner))
-    answers = (outer.response or "", inner.response or "")
-    if calls != same_calls or answers[0] != answers[1] or not (calls or answers[0]):
+    if outer.failed and inner.failed and outer.error is not None and outer.error == inner.error:
+        return True
+    one, other = _said(outer), _said(inner)
+    if outer.user_input and inner.user_input and outer.user_input != inner.user_input:
         return False
-    known = (
-        (outer.user_input, inner.user_input),
-        (outer.input_tokens, inner.input_tokens),
-        (outer.output_tokens, inner.output_tokens),
-    )
-    return all(one == other for one, other in known if None not in (one, other))
+    counts = ((outer.input_tokens, inner.input_tokens), (outer.output_tokens, inner.output_tokens))
+    if one and other:
+        return one == other and all(a == b for a, b in counts if None not in (a, b))
+    # One of them records no texts.
+    models = (outer.model or "", inner.model or "")
+    same_model = models[0].startswith(models[1]) or models[1].startswith(models[0])
+    return same_model and all(a and a == b for a, b in counts)
+
+
+def _said(call: Observation) -> tuple[Any, ...]:
+    """Return what a model answered, () if that is not recorded."""
+    calls = tuple((requested.name, requested.arguments) for requested in call.tool_calls)
+    return (calls, call.response or "") if calls or call.response else ()
 
 
 def _same_call(outer: Observation, inner: Observation) -> bool:

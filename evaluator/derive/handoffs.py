@@ -48,9 +48,18 @@ def handoffs(
         target = transfer.target or _first_started(starts, transfer.start_ns)
         if target is not None:
             handoff = (transfer.trace_id, transfer.source, _named(target, agents))
-            if not result or result[-1] != handoff:
+            if not result or not _same(result[-1], handoff):
                 result.append(handoff)
+            elif result[-1][1] is None:
+                result[-1] = handoff
     return tuple((source, target) for _, source, target in result)
+
+
+def _same(one: tuple[str, str | None, str], other: tuple[str, str | None, str]) -> bool:
+    """Return whether two transfers after each other are one that two spans record, one without its source."""
+    sources = (one[1], other[1])
+    targets = normalized_name(one[2]), normalized_name(other[2])
+    return one[0] == other[0] and targets[0] == targets[1] and (None in sources or sources[0] == sources[1])
 
 
 def _named(target: str, agents: Mapping[str, str]) -> str:

@@ -96,7 +96,9 @@ class _Requests:
         first = len(self.requested)
         for call in llm_call.tool_calls:
             self._add(call, llm_call)
-        self._last_by_agent[llm_call.agent] = (llm_call, range(first, len(self.requested)))
+        before = self._last_by_agent.get(llm_call.agent)
+        if before is None or not llm_call.failed or len(self.requested) > first or llm_call.response:
+            self._last_by_agent[llm_call.agent] = (llm_call, range(first, len(self.requested)))
 
     def answer_all(self, llm_call: Observation) -> None:
         """Join the results in a model call's request, each once."""

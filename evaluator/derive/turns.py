@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -97,8 +97,11 @@ def _join(turn: Group, group: Group) -> None:
 def _root_id(tree: Tree, top: Observation) -> str:
     """Return the id that topmost spans of one turn share: the missing parent's, else the root's of runs.
 
-    Each call of a model that is not in a run is apart: its messages tell whether it continues a turn.
+    Each call of a model that is not in a run is apart: its messages tell whether it continues a turn. So is
+    what stands for one message of the user.
     """
+    if top.kind == "turn":
+        return top.span_id
     root = tree.top(top)
     return root.parent_span_id or (root.span_id if top.kind in {"agent", "workflow"} else top.span_id)
 
@@ -132,13 +135,20 @@ def _is_handed_over(turn: Group, group: Group) -> bool:
     agent = next((o.name for o in group.members if o.kind == "agent" and o.name), None)
     if agent is None:
         return False
-    last = next((o for o in islice(reversed(turn.members), _LAST) if o.kind in {"tool", "handoff"}), None)
-    if last is None or not (last.kind == "handoff" or last.handoff_to or is_handoff(last.name or "")):
-        return False
-    target = last.handoff_to or handoff_target(last.name or "", last.arguments)
-    if target is None or normalized_name(target) != normalized_name(agent):
-        return False
-    return _user_input(group) in (None, _user_input(turn))
+    targets = (normalized_name(target) for target in _last_targets(turn))
+    return normalized_name(agent) in targets and _user_input(group) in (None, _user_input(turn))
+
+
+def _last_targets(turn: Group) -> Iterator[str]:
+    """Yield the agents to which the turn's last tool, or its last model call, handed over."""
+    newest = list(islice(reversed(turn.members), _LAST))
+    last = next((o for o in newest if o.kind in {"tool", "handoff"}), None)
+    if last is not None and (last.kind == "handoff" or last.handoff_to or is_handoff(last.name or "")):
+        yield last.handoff_to or handoff_target(last.name or "", last.arguments) or ""
+    call = next((o for o in newest if o.kind == "llm"), None)
+    for requested in call.tool_calls if call is not None else ():
+        if requested.name and is_handoff(requested.name):
+            yield handoff_target(requested.name, requested.arguments) or ""
 
 
 def _is_unanswered(turn: Group, group: Group) -> bool:

@@ -100,7 +100,7 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
 def _marked(results: tuple[ToolResult, ...], attributes: Mapping[str, Any]) -> tuple[ToolResult, ...]:
     """Return tool results with the marks of failures in Anthropic's own request, which the messages lack."""
     request = attributes.get("input.value")
-    if not results or not isinstance(request, str) or '"is_error"' not in request:
+    if not results or not isinstance(request, str) or "is_error" not in request:
         return results
     own = read_exchange(json_object(request).get("messages"), None).tool_results
     marks = {result.call_id: result.failed for result in own if result.call_id}

@@ -102,7 +102,7 @@ def _kind(observation: Observation, attributes: Mapping[str, Any]) -> Kind:
         return _KINDS[kind]
     if text(attributes.get("llm.request.type")) in {"chat", "completion"}:
         return "llm"
-    nodes = texts(attributes.get("gen_ai.workflow.nodes"))
+    nodes = texts(parse_json(attributes.get("gen_ai.workflow.nodes")))
     if observation.kind == "agent" and (
         observation.name is None or (nodes and _MODEL_NODES.isdisjoint(nodes))
     ):

@@ -100,3 +100,29 @@ def test_a_tool_call_that_two_instrumentations_recorded_counts_once(
     changes: dict[str, Any], calls: int
 ) -> None:
     assert len(session(TOOL, TOOL_AGAIN._replace(**changes)).tool_interactions) == calls
+
+
+def test_a_call_beside_another_without_texts_is_the_same_if_all_its_tokens_are() -> None:
+    """One instrumentation of two may be told not to record messages, or both."""
+    beside = INNER._replace(parent_span_id="shop", scope="client")
+    plain = OUTER._replace(scope="framework")
+    assert session(plain, beside).usage.llm_calls == 1
+    assert session(plain._replace(response="done"), beside).usage.llm_calls == 1
+    assert session(plain, beside._replace(model="gpt-4o-2024-08-06")).usage.llm_calls == 1
+    changes: list[dict[str, Any]] = [{"output_tokens": 6}, {"output_tokens": None}, {"model": "o3"}]
+    for change in (*changes, {"end_ns": 5 * 10**9}, {"user_input": "And now?"}):
+        assert session(plain._replace(user_input="hi"), beside._replace(**change)).usage.llm_calls == 2
+
+
+def test_a_failure_that_two_instrumentations_record_beside_each_other_is_one() -> None:
+    beside = INNER._replace(parent_span_id="shop", scope="client", input_tokens=None, **REFUSED)
+    plain = OUTER._replace(scope="framework", input_tokens=None, **REFUSED)
+    assert failures(plain, beside) == [("llm gpt-4o", "429")]
+    assert len(failures(plain, beside._replace(error="500"))) == 2
+
+
+def test_an_agent_around_a_call_comes_before_one_that_only_its_second_span_names() -> None:
+    (call,) = session(OUTER, INNER._replace(agent="OpenAI Agent")).llm_calls
+    assert call.agent == "shop"
+    alone = build_session("s1", "trace", [OUTER._replace(parent_span_id=None), INNER._replace(agent="desk")])
+    assert [call.agent for call in alone.llm_calls] == ["desk"]

@@ -246,3 +246,32 @@ def test_the_repr_of_an_object_is_not_a_result() -> None:
     after = ask("2", 5, results=(ToolResult(None, "c1", '"soil"'),))
     (made,) = session(ask("1", 1, call("look", "c1")), looked, after).tool_interactions
     assert made.output == "soil"
+
+
+def test_calls_without_ids_that_a_repeated_request_shows_again_are_the_same() -> None:
+    first = ask("1", 1, call("look"), call("pay"))
+    history, results = (
+        (call("look"), call("pay")),
+        (ToolResult("look", None, "1"), ToolResult("pay", None, "2")),
+    )
+    refused = ask("2", 3, results=results)._replace(repeated_calls=history, failed=True, error="429")
+    again = ask("3", 5, results=results)._replace(repeated_calls=history, response="done")
+    made = session(first, refused, again)
+    assert [(one.tool_name, one.output) for one in made.tool_interactions] == [("look", 1), ("pay", 2)]
+    assert made.requested_calls == ()
+
+
+def test_a_handoff_that_several_spans_record_counts_once() -> None:
+    """A tool's span with the agent that called it, and a span of its own without one, in either order."""
+    desk = observation("agent", "desk", "shop", (6, 9), name="Returns Desk")
+    tool = span("transfer_to_returns_desk", 3, "c1")
+    alone = observation("handoff", "h", None, (4, 5), handoff_to="returns_desk")
+    before = alone._replace(start_ns=2 * 10**9)
+    for handoffs in ([tool], [tool, alone], [before, tool], [before, tool, alone]):
+        assert session(desk, *handoffs).handoffs == (("shop", "Returns Desk"),)
+
+
+def test_a_handoff_is_to_the_agent_whose_name_the_tool_has_with_a_number() -> None:
+    desk = observation("agent", "desk", "shop", (6, 9), name="desk")
+    assert session(desk, span("transfer_to_desk_1", 3)).handoffs == (("shop", "desk"),)
+    assert session(desk, span("transfer_to_till_1", 3)).handoffs == (("shop", "till_1"),)

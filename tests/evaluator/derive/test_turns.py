@@ -232,3 +232,28 @@ def test_a_handoff_inside_a_trace_does_not_begin_a_turn() -> None:
     assert turns(web, first, over, second, call) == [("hi", "done")]
     alone = [one._replace(parent_span_id=None) for one in (first, second)]
     assert turns(*alone, over, call) == [("hi", "done")]
+
+
+def test_each_span_of_a_turn_is_one_also_under_a_caller_that_is_not_recorded() -> None:
+    talk = observation("other", "talk", "remote", (0, 9))
+    spans = [
+        o
+        for number in (1, 5)
+        for o in (
+            observation("turn", f"t{number}", "talk", (number, number + 3)),
+            observation("llm", f"m{number}", f"t{number}", (number, number + 1), user_input=f"hi {number}"),
+        )
+    ]
+    turns = build_session("s1", "conversation", [talk, *spans]).turns
+    assert [turn.user_input for turn in turns] == ["hi 1", "hi 5"]
+
+
+def test_an_agent_to_which_the_model_handed_over_does_not_begin_a_turn() -> None:
+    """The span around both was lost, and the hand-off has no span of its own."""
+    to_desk = ToolCall("transfer_to_desk", "c1", "{}")
+    shop = observation("agent", "shop", "lost 1", (0, 3), name="shop", user_input="hi")
+    asked = observation("llm", "m1", "shop", (1, 2), user_input="hi", continues=False, tool_calls=(to_desk,))
+    desk = observation("agent", "desk", "lost 2", (4, 6), name="desk", user_input="hi")
+    answer = observation("llm", "m2", "desk", (5, 6), user_input="hi", continues=False, response="done")
+    turns = build_session("s1", "conversation", [shop, asked, desk, answer]).turns
+    assert [(turn.user_input, turn.final_response) for turn in turns] == [("hi", "done")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -34,14 +35,20 @@ def unrelated(chance: random.Random, trace_id: str, parent: str | None, start_ns
 
 
 def surrounded(spans: list[Span], seed: int) -> list[Span]:
-    """Return spans with others around roots, between parents and children, and under any of them."""
+    """Return spans with others around roots, between parents and children, and under any of them.
+
+    What is around a trace's only root may itself have a caller's parent, which is not recorded.
+    """
     chance = random.Random(seed)
+    roots = Counter(span.trace_id for span in spans if span.parent_span_id is None)
     by_id = {(span.trace_id, span.span_id): span for span in spans}
     result: list[Span] = []
     for span in spans:
         parent, trace_id = span.parent_span_id, span.trace_id
         between = (trace_id, parent) in by_id
         if chance.random() < 0.5 and (between or parent is None) and span.end_ns >= span.start_ns:
+            if roots[trace_id] == 1 and not between and chance.random() < 0.5:
+                parent = f"{chance.getrandbits(64):016x}"  # the caller's, which is not recorded
             other = unrelated(chance, trace_id, parent, span.start_ns, span.end_ns)
             result.append(other)
             span = span._replace(parent_span_id=other.span_id)
