@@ -17,10 +17,10 @@ from spangrade.converters.datasets.formats import read_dataset
 from spangrade.converters.datasets.golden import append, new_questions
 from spangrade.evaluator import pipeline
 from spangrade.evaluator.audit_methods import AuditMethods
-from spangrade.evaluator.derive import load, not_understood
+from spangrade.evaluator.derive import load
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.grade_methods import GradeMethods
-from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade
+from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions
 from spangrade.evaluator.grading.stored_selection import StoredSelection
 from spangrade.evaluator.intake import (
     DEFAULT,
@@ -40,14 +40,14 @@ from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.mining.questions import mine
 from spangrade.evaluator.pipeline import SessionReader, up_to_date
-from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
+from spangrade.evaluator.read_methods import ReadMethods
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run import Run
 from spangrade.evaluator.run_methods import RunMethods
 from spangrade.evaluator.score_methods import ScoreMethods
 from spangrade.evaluator.scores.review import ToReview
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.session_list import SessionSort, find_session_id, list_sessions
+from spangrade.evaluator.session_list import SessionSort, find_session_id
 from spangrade.evaluator.watch_methods import WatchMethods
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.settings import load_settings
@@ -118,7 +118,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     return Database(Path(settings.database if path is None else path), callbacks)
 
 
-class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethods, WatchMethods):
+class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethods, WatchMethods, ReadMethods):
     """A DuckDB file of spans, the sessions that are derived from them, and their scores.
 
     It keeps no file open between calls. Every method waits up to 5 s for another process that has the file
@@ -179,66 +179,6 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         with up_to_date(self.path, self._callbacks) as store:
             reader = SessionReader(store, failed_sessions(store) if failed else None)
         yield from reader.read(self._callbacks, wait_s=pipeline.WAIT_S)
-
-    def list_sessions(
-        self, *, failed: bool = False, sort: str = SessionSort.START, limit: int | None = None
-    ) -> Rows:
-        """Return a row per session: the columns of the view `sessions`, and the latest `verdict`.
-
-        `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", and `limit` the
-        number of sessions. With `failed` only those that missed a gate in the latest run that graded them.
-        It is read from the derived table, whatever the database has under the name of the view.
-        """
-        with up_to_date(self.path, self._callbacks) as store:
-            return list_sessions(store, failed=failed, sort=sort, limit=limit)
-
-    def not_understood(self) -> dict[str, int]:
-        """Return how many spans look like an agent's and were not understood by any dialect, by scope."""
-        with up_to_date(self.path, self._callbacks) as store:
-            return not_understood.by_scope(store)
-
-    def latest_grade(self, session_id: str) -> StoredGrade | None:
-        """Return the verdict and scores of the latest run that graded a session; None if none did.
-
-        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
-        """
-        with up_to_date(self.path, self._callbacks) as store:
-            return latest_grade(store, find_session_id(store, session_id))
-
-    def session(self, session_id: str) -> Session:
-        """Return the session of an id, or of an unambiguous beginning of one.
-
-        Raises InputError if there is none, or more than one.
-        """
-        with up_to_date(self.path, self._callbacks) as store:
-            return next(load(store, find_session_id(store, session_id)))
-
-    def sql(
-        self,
-        query: str,
-        *,
-        timeout_s: float = TIMEOUT_S,
-        max_rows: int = MAX_ROWS,
-        on_overrun: Callable[[], None] | None = None,
-    ) -> Rows:
-        """Return the rows of a query over spans, logs, the derived views and the scores.
-
-        It is one SELECT (also DESCRIBE, SHOW, SUMMARIZE), or EXPLAIN of one, and can neither write nor read a
-        file. Raises InputError for anything else, if DuckDB refuses it, and if it takes longer than
-        `timeout_s`, more memory than SPANGRADE_MEMORY_LIMIT (1GB), or returns more than `max_rows` or 1 GB.
-
-        DuckDB cannot interrupt a single call of a function over a huge value: `on_overrun` is called from
-        another thread if the query still runs 5 s after its time.
-        """
-        with up_to_date(self.path, self._callbacks, confined=True) as store:
-            return select(
-                store,
-                query,
-                timeout_option="--timeout",
-                timeout_s=timeout_s,
-                max_rows=max_rows,
-                on_overrun=on_overrun,
-            )
 
     def lint(self, session_id: str | None = None, *, dataset: StrPath | None = None) -> list[Finding]:
         """Return what the recordings of the sessions, or of one, lack, and how to fix it.

@@ -10,10 +10,9 @@ from pathlib import Path
 from spangrade.evaluator.comparison.compare import compare
 from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
 from spangrade.evaluator.comparison.sides import is_file_of_run, samples_of, selects_sessions
-from spangrade.evaluator.intake import Callbacks
 from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.metrics import Metric
-from spangrade.evaluator.pipeline import up_to_date
+from spangrade.evaluator.read_methods import ReadMethods
 from spangrade.evaluator.regrade import Gates, regrade
 from spangrade.evaluator.regraded import Regraded
 from spangrade.evaluator.rows import Rows
@@ -23,15 +22,12 @@ from spangrade.evaluator.trends.trend import By, Trend, trend
 StrPath = str | os.PathLike[str]
 
 
-class RunMethods:
+class RunMethods(ReadMethods):
     """What a `Database` does with its runs."""
-
-    path: Path
-    _callbacks: Callbacks
 
     def list_runs(self, *, limit: int | None = None) -> Rows:
         """Return a row per grading run, the newest first, with the number of its sessions of each verdict."""
-        with up_to_date(self.path, self._callbacks) as store:
+        with self._reading() as store:
             return list_runs(store, limit=limit)
 
     def compare(
@@ -61,7 +57,7 @@ class RunMethods:
             samples = samples_of(None, *names)
         else:
             confined = any(map(selects_sessions, names))
-            with up_to_date(self.path, self._callbacks, confined=confined) as store:
+            with self._reading(confined=confined) as store:
                 samples = samples_of(store, *names)
         comparison = compare(*samples, [metrics] if isinstance(metrics, str) else list(metrics))
         return Compared(comparison, tuple(judge(gate, comparison) for gate in gates))
@@ -121,5 +117,5 @@ class RunMethods:
         installed.
         """
         times = [None if time is None else parse_time(time) for time in (since, until)]
-        with up_to_date(self.path, self._callbacks) as store:
+        with self._reading() as store:
             return trend(store, metric, by, since_ns=times[0], until_ns=times[1])

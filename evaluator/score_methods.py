@@ -6,12 +6,11 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 
-from spangrade.evaluator.intake import Callbacks
-from spangrade.evaluator.pipeline import RUN_WAIT_S, up_to_date
-from spangrade.evaluator.scores.external import ExternalScore, Source, external_scores, save_external_scores
+from spangrade.evaluator.pipeline import RUN_WAIT_S
+from spangrade.evaluator.read_methods import ReadMethods
+from spangrade.evaluator.scores.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.scores.review import ToReview, review_order
 from spangrade.evaluator.session_list import find_session_id
 from spangrade.tracer.errors import InputError
@@ -20,11 +19,8 @@ from spangrade.tracer.store import Store
 LABEL = "label"  # the name of a label of a session as a whole
 
 
-class ScoreMethods:
+class ScoreMethods(ReadMethods):
     """What a `Database` does with scores that people and programs give."""
-
-    path: Path
-    _callbacks: Callbacks
 
     def score(
         self,
@@ -78,15 +74,6 @@ class ScoreMethods:
         )
         return self._save(session_id, [given], at)[0]
 
-    def external_scores(self, session_id: str | None = None) -> list[ExternalScore]:
-        """Return the scores that people, traces and programs gave all sessions, or one, by session and time.
-
-        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
-        """
-        with up_to_date(self.path, self._callbacks) as store:
-            chosen = None if session_id is None else find_session_id(store, session_id)
-            return [score for scores in external_scores(store, chosen).values() for score in scores]
-
     def to_review(
         self,
         *,
@@ -102,13 +89,13 @@ class ScoreMethods:
         that the labels are those of a random share.
         """
         name = LABEL if metric is None else _name(metric)
-        with up_to_date(self.path, self._callbacks) as store:
+        with self._reading() as store:
             return review_order(store, name, seed, at_random=at_random)[:limit]
 
     def _save(
         self, session_id: str, scores: Sequence[ExternalScore], at: datetime | None
     ) -> list[ExternalScore]:
-        with up_to_date(self.path, self._callbacks) as store:
+        with self._reading() as store:
             known_id = find_session_id(store, session_id)
             query = "SELECT turns FROM derived.sessions WHERE session_id = $id"
             turns = int(store.query(query, {"id": known_id})[0][0])

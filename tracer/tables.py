@@ -15,7 +15,7 @@ import orjson
 from spangrade.tracer.errors import InputError, SpangradeError
 from spangrade.tracer.json_text import BadItem
 from spangrade.tracer.store import untrusted
-from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.sql import statement, text_literal
 
 ROWS = 1_000  # that are read at once; a span with messages has about 2 kB, and some have megabytes
 Rows = list[dict[str, Any]]
@@ -54,7 +54,7 @@ def is_duckdb(head: bytes) -> bool:
 def read_parquet(path: Path) -> Iterator[Table]:
     """Yield the table of a Parquet file. Raises InputError if it cannot be read."""
     with closing(untrusted.connect_to_read(path)) as connection:
-        yield Table("", _portions(connection, path, f"FROM read_parquet({_quoted(str(path))})"))
+        yield Table("", _portions(connection, path, f"FROM read_parquet({text_literal(str(path))})"))
 
 
 def read_duckdb(path: Path) -> Iterator[Table]:
@@ -149,10 +149,6 @@ def _value(text: str | None) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _reason(error: Exception) -> str:

@@ -16,6 +16,7 @@ from spangrade.evaluator.cli.derive import derive
 from spangrade.evaluator.cli.grade import grade
 from spangrade.evaluator.cli.import_ import import_
 from spangrade.evaluator.cli.judge import app as judge
+from spangrade.evaluator.cli.lake import app as lake
 from spangrade.evaluator.cli.lint import lint
 from spangrade.evaluator.cli.metrics import metrics
 from spangrade.evaluator.cli.regrade import regrade
@@ -94,3 +95,4 @@ for command in (
     app.command()(with_config(command))
 app.add_typer(convert, name="convert")
 app.add_typer(judge, name="judge")
+app.add_typer(lake, name="lake")

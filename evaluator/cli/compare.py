@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, show
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 
 _SIDE = (
     "A run: its name, the beginning of its id, `latest`, `branch:NAME`, or what `grade --out` wrote. "
@@ -20,6 +20,7 @@ def compare(
     first: Annotated[str, typer.Argument(metavar="FIRST", help=_SIDE)],
     second: Annotated[str, typer.Argument(metavar="SECOND", help="What to compare with it.")],
     db: Db = None,
+    lake: LakeCatalog = None,
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Compare only this metric; repeat it for more.")
     ] = None,
@@ -44,7 +45,7 @@ def compare(
 
     Exit codes: 0 without gates or if all pass, 1 a gate failed, 2 bad input, 4 the data do not settle a gate.
     """
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         compared = opened.compare(first, second, metrics=metric or (), fail_if=fail_if or ())
     from spangrade.evaluator.reports.comparison import comparison_json, comparison_tables
 

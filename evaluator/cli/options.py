@@ -29,6 +29,14 @@ Db = Annotated[
         "--db", envvar="SPANGRADE_DB", help="The DuckDB file of the spans.", show_default="spangrade.duckdb"
     ),
 ]
+LakeCatalog = Annotated[
+    str | None,
+    typer.Option(
+        "--lake",
+        metavar="postgres:…",
+        help="The catalog of a lake, in place of a database file (docs/scale.md).",
+    ),
+]
 OutputFormat = Annotated[Format, typer.Option("--format", help="A table, or JSON alone on standard output.")]
 Workers = Annotated[
     int | None,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from spangrade import Database
+    from spangrade.evaluator.lake.database import LakeDatabase
     from spangrade.tracer.span import Problem
 
 MAX_LISTED = 20  # problems; the others are counted
@@ -101,6 +102,18 @@ def database(path: Path | None) -> Iterator[Database]:
         yield spangrade.open(path, on_problem=on_problem, on_progress=on_progress, on_share=on_share)
     if problems > MAX_LISTED:
         warn(f"and {problems - MAX_LISTED} more that could not be read well")
+
+
+@contextmanager
+def database_or_lake(path: Path | None, lake: str | None) -> Iterator[Database | LakeDatabase]:
+    """Give the lake of a catalog or, without one, the database as `database` does."""
+    if lake is None:
+        with database(path) as opened:
+            yield opened
+    else:
+        from spangrade.evaluator.lake.api import open_lake
+
+        yield open_lake(lake)
 
 
 @contextmanager

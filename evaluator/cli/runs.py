@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, print_table
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
 
 _COLUMNS = (
     "run",
@@ -27,11 +27,12 @@ _SHORT = 8  # characters of an id that tell runs apart
 
 def runs(
     db: Db = None,
+    lake: LakeCatalog = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most this many.")] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """List the grading runs, the newest first."""
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         listed = opened.list_runs(limit=limit).rows()
     for row in listed:
         row["tags"] = json.loads(row["tags"] or "{}")

@@ -6,13 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import MAX_LISTED, console, database, print_json, warn_not_understood
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import (
+    MAX_LISTED,
+    console,
+    database_or_lake,
+    print_json,
+    warn_not_understood,
+)
 from spangrade.evaluator.session_list import SessionSort
 
 
 def sessions(
     db: Db = None,
+    lake: LakeCatalog = None,
     failed: Annotated[
         bool, typer.Option("--failed", help="Only those that missed a gate in their latest grade.")
     ] = False,
@@ -23,7 +30,7 @@ def sessions(
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """List the sessions, with the verdict of the latest grade."""
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         rows = opened.list_sessions(failed=failed, sort=sort, limit=None if limit is None else limit + 1)
         not_understood = opened.not_understood()
     listed = rows.rows()[:limit]

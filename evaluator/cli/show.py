@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat, SessionId
-from spangrade.evaluator.cli.output import console, database, print_json
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, SessionId
+from spangrade.evaluator.cli.output import console, database_or_lake, print_json
 
 
 def show(
     session: SessionId,
     db: Db = None,
+    lake: LakeCatalog = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Show what an agent did in one session, the verdict of the latest grade, and scores from elsewhere."""
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         stored = opened.session(session)
         grade = opened.latest_grade(stored.session_id)
         given = opened.external_scores(stored.session_id)

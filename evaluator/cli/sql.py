@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, print_table
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import warn
 
@@ -18,6 +18,7 @@ _TIMEOUT_S = 60.0
 def sql(
     query: Annotated[str, typer.Argument(help="A query over spans, logs, the derived views and the scores.")],
     db: Db = None,
+    lake: LakeCatalog = None,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, max=86_400, help="Stop the query after this time.")
     ] = _TIMEOUT_S,
@@ -35,7 +36,7 @@ def sql(
 
     from spangrade.evaluator.query import bounded_memory
 
-    with database(db) as opened, bounded_memory():
+    with database_or_lake(db, lake) as opened, bounded_memory():
         rows = opened.sql(query, timeout_s=timeout, on_overrun=give_up)
     if format is Format.JSON:
         print_json(rows.rows())

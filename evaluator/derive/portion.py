@@ -69,7 +69,17 @@ def portion_of(
     session_by_trace = {
         trace_id: session_id(trace_id, observations) for trace_id, observations in by_trace.items()
     }
-    places = [
+    places = places_of(by_trace, records, session_by_trace)
+    return Portion(places, *_built(by_trace, session_by_trace, {}, settings, without), by_trace, settings)
+
+
+def places_of(
+    by_trace: Mapping[str, Sequence[Observation]],
+    records: Mapping[str, int],
+    session_by_trace: Mapping[str, str],
+) -> list[Place]:
+    """Return the places of traces, given the ids of the sessions that they belong to by their own records."""
+    return [
         Place(
             trace_id,
             session_by_trace[trace_id],
@@ -79,7 +89,6 @@ def portion_of(
         )
         for trace_id, observations in by_trace.items()
     ]
-    return Portion(places, *_built(by_trace, session_by_trace, {}, settings, without), by_trace, settings)
 
 
 def compact(portion: Portion, without: Collection[str]) -> Portion:

@@ -16,6 +16,7 @@ import orjson
 
 from spangrade.evaluator.session import Column, Session, StateVariable
 from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.store.sql import text_literal
 
 
 class ColumnType(NamedTuple):
@@ -230,11 +231,8 @@ def documented_views() -> list[DocumentedView]:
 def comment_statements() -> Iterator[str]:
     """Yield the statements that describe the views and their columns in the database itself."""
     for view in documented_views():
-        yield f"COMMENT ON VIEW {view.name} IS {_quoted(view.description)}"
+        yield f"COMMENT ON VIEW {view.name} IS {text_literal(view.description)}"
         for column in view.columns:
             unit = f" ({column.unit})" if column.unit else ""
-            yield f'COMMENT ON COLUMN {view.name}."{column.name}" IS {_quoted(column.description + unit)}'
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+            text = text_literal(column.description + unit)
+            yield f'COMMENT ON COLUMN {view.name}."{column.name}" IS {text}'

@@ -287,41 +287,46 @@ def _keep(
     `places` are the traces that the portion has whole, `shared` the sessions that others belong to too.
     """
     affected = affected_by(store, places, shared)
-    rows_by_table = _trace_rows(places, affected, pending)
-    known = [place.trace_id for place in places if pending[place.trace_id].is_known]
     with store.transaction():
-        for table, rows in rows_by_table.items():
-            if known:
-                store.query(
-                    f"DELETE FROM derived.{table} WHERE trace_id IN (FROM known)",  # noqa: S608 (our own names)
-                    known=arrow_column("trace_id", known),
-                )
-            if rows:
-                store.query(
-                    f"INSERT INTO derived.{table} BY NAME FROM incoming",
-                    incoming=arrow_rows(rows, _OF_TRACES[table]),
-                )
-            if affected.moved:
-                store.query(
-                    f"UPDATE derived.{table} SET session_id = moved.session_id FROM moved "  # noqa: S608 (our own names)
-                    f"WHERE {table}.trace_id = moved.trace_id",
-                    moved=arrow_rows(list(affected.moved.items()), _MOVED),
-                )
-        if regrouped := [
-            item for item in affected.leaders.items() if item[0] not in affected.session_by_trace
-        ]:
-            store.query(
-                "UPDATE derived.traces SET leader = regrouped.leader FROM regrouped "
-                "WHERE traces.trace_id = regrouped.trace_id",
-                regrouped=arrow_rows(regrouped, _LEADERS),
-            )
+        write_traces(store, places, affected, pending)
         _note(store, affected.read_again)
-        _insert_sessions(store, portion, affected.read_again)
+        insert_sessions(store, portion, affected.read_again)
     for trace_id, _, records, *_ in places:
         content = portion.kept.get(trace_id)
         if content is not None and affected.session_by_trace[trace_id] in affected.read_again:
             kept.add(pending[trace_id].range, records, portion.settings, content)
     return set(portion.session_ids) - affected.read_again
+
+
+def write_traces(
+    store: Store, places: Sequence[Place], affected: Affected, pending: Mapping[str, PendingTrace]
+) -> None:
+    """Write where traces belong, within the caller's transaction; move the stored ones that they affect."""
+    rows_by_table = _trace_rows(places, affected, pending)
+    known = [place.trace_id for place in places if pending[place.trace_id].is_known]
+    for table, rows in rows_by_table.items():
+        if known:
+            store.query(
+                f"DELETE FROM derived.{table} WHERE trace_id IN (FROM known)",  # noqa: S608 (our own names)
+                known=arrow_column("trace_id", known),
+            )
+        if rows:
+            store.query(
+                f"INSERT INTO derived.{table} BY NAME FROM incoming",
+                incoming=arrow_rows(rows, _OF_TRACES[table]),
+            )
+        if affected.moved:
+            store.query(
+                f"UPDATE derived.{table} SET session_id = moved.session_id FROM moved "  # noqa: S608 (our own names)
+                f"WHERE {table}.trace_id = moved.trace_id",
+                moved=arrow_rows(list(affected.moved.items()), _MOVED),
+            )
+    if regrouped := [item for item in affected.leaders.items() if item[0] not in affected.session_by_trace]:
+        store.query(
+            "UPDATE derived.traces SET leader = regrouped.leader FROM regrouped "
+            "WHERE traces.trace_id = regrouped.trace_id",
+            regrouped=arrow_rows(regrouped, _LEADERS),
+        )
 
 
 def _trace_rows(
@@ -348,7 +353,7 @@ def _note(store: Store, session_ids: Iterable[str]) -> None:
         store.query("INSERT INTO derived.read_again FROM noted", noted=arrow_column("session_id", ids))
 
 
-def _insert_sessions(store: Store, portion: Portion, without: Iterable[str] = ()) -> None:
+def insert_sessions(store: Store, portion: Portion, without: Iterable[str] = ()) -> None:
     """Write the sessions of a portion, except some."""
     batch = (_scalar(store, "SELECT max(batch) FROM derived.sessions") or 0) + 1
     others = sorted(set(portion.session_ids) & set(without))
@@ -373,7 +378,7 @@ def _replace_sessions(store: Store, session_ids: Sequence[str], portion: Portion
                 f"DELETE FROM derived.{table} WHERE session_id IN (FROM wanted)",  # noqa: S608 (our own names)
                 wanted=wanted,
             )
-        _insert_sessions(store, portion)
+        insert_sessions(store, portion)
 
 
 def _scalar(store: Store, query: str) -> int | None:

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading import policy
@@ -42,6 +42,18 @@ class Grade(NamedTuple):
     outcomes: dict[str, Outcome]
     notes: tuple[str, ...] = ()
     trajectory: tuple[str, ...] | None = None
+
+
+class Coverage(NamedTuple):
+    """The golden questions (ids) that sessions answer, and those that sessions may answer among others."""
+
+    answered: set[str]
+    doubtful: set[str]
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return the coverage without a session."""
+        return cls(set(), set())
 
 
 class _Attempt(NamedTuple):
@@ -101,10 +113,39 @@ def grade(
 ) -> Iterator[Grade]:
     """Yield a grade for each session, in order, then one for each golden question without a session.
 
+    See `grade_sessions` and `grade_unanswered`. With `selected`, only questions with these ids are reported
+    if no session answers them.
+    """
+    coverage = Coverage.none()
+    yield from grade_sessions(sessions, dataset, requested, without, answers, reply_threshold, coverage)
+    yield from grade_unanswered(dataset, coverage, selected)
+
+
+def grade_unanswered(
+    dataset: GoldenDataset, coverage: Coverage, selected: Collection[str] | None = None
+) -> Iterator[Grade]:
+    """Yield a grade for each golden question that no session answers, of those `selected` (ids)."""
+    for question in dataset.golden_questions:
+        if question.id not in coverage.answered and (selected is None or question.id in selected):
+            verdict, reason = policy.unanswered(doubtful=question.id in coverage.doubtful)
+            yield Grade(None, question.id, verdict, reason, {CONVERSATION: Inconclusive(reason)})
+
+
+def grade_sessions(
+    sessions: Iterable[Session],
+    dataset: GoldenDataset,
+    requested: Iterable[Metric],
+    without: Collection[str],
+    answers: Mapping[str, str],
+    reply_threshold: float | None,
+    coverage: Coverage,
+) -> Iterator[Grade]:
+    """Yield a grade for each session, in order, and add the questions that they answer to `coverage`.
+
     `policy` says which metrics run beside the `requested` ones, which of them are gates, and what the
     verdicts mean. The references named in `without` are not gates. `answers` maps sessions to the questions
-    that they answer (ids). With `selected`, only questions with these ids are reported if no session answers
-    them. `reply_threshold` is that of the gate of `reference_response`, if it is not the default one.
+    that they answer (ids). `reply_threshold` is that of the gate of `reference_response`, if it is not the
+    default one.
 
     Questions that expect the same share their sessions evenly: a session that may answer any of them is
     graded as an answer to the first of those that the fewest sessions answer.
@@ -112,9 +153,7 @@ def grade(
     plan = MetricPlan.of(requested, load_metrics(), without, reply_threshold)
     plan = replace(plan, without_dataset=not dataset.golden_questions)
     questions = QuestionIndex(dataset, answers)
-    answered: set[str] = set()
     sessions_of = Counter(answers.values())
-    doubtful: set[str] = set()
 
     def attempt(session: Session, question: GoldenQuestion | None) -> _Attempt:
         return _Attempt(question, start_metrics(plan, session, question))
@@ -125,11 +164,11 @@ def grade(
             groups = questions.expectations(candidates)
             if len(groups) == 1:
                 question = least_answered(groups[0], sessions_of)
-                answered.add(question.id)
+                coverage.answered.add(question.id)
                 sessions_of[question.id] += session.session_id not in answers
                 yield _Pending(session, (question,), (attempt(session, question),))
                 continue
-            doubtful.update(found.id for found in candidates)
+            coverage.doubtful.update(found.id for found in candidates)
             whole = all(len(found.user_inputs) == len(session.turns) for found in candidates)
             if candidates and whole and len(groups) <= MAX_ATTEMPTS:
                 attempts = tuple(attempt(session, group[0]) for group in groups)
@@ -139,10 +178,6 @@ def grade(
 
     for one in _resolvable(pending()):
         yield _resolved(one, plan)
-    for question in dataset.golden_questions:
-        if question.id not in answered and (selected is None or question.id in selected):
-            verdict, reason = policy.unanswered(doubtful=question.id in doubtful)
-            yield Grade(None, question.id, verdict, reason, {CONVERSATION: Inconclusive(reason)})
 
 
 def _resolvable(pending: Iterable[_Pending]) -> Iterator[_Pending]:

@@ -12,7 +12,7 @@ from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.query import select
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.sql import statement, text_literal
 
 
 class StoredSelection(NamedTuple):
@@ -71,7 +71,7 @@ def _query(selection: StoredSelection) -> str:
         if time_ns is not None
     ]
     conditions += [
-        f"list_contains({column}, {_quoted(name)})"
+        f"list_contains({column}, {text_literal(name)})"
         for column, name in (("agents", selection.agent), ("models", selection.model))
         if name is not None
     ]
@@ -90,7 +90,3 @@ def _check_expression(text: str, label: str) -> None:
         duckdb.SQLExpression(text)
     except duckdb.Error as error:
         raise InputError(f"{label}: {str(error).splitlines()[0]}") from None
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -10,6 +10,7 @@ from spangrade.evaluator.derive.schema import RECORDS, TABLES
 from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.texts import LONGEST, Limits, Place, Text, text
+from spangrade.tracer.store.sql import text_literal
 
 _STATE = "state_variables"
 
@@ -111,5 +112,5 @@ def _number_column(table: str) -> str | None:
 def _is_session(session_id: str) -> str:
     """Return a condition in SQL; one on the hash for an id that a page cannot show as it is."""
     if session_id.isprintable():
-        return "session_id = '" + session_id.replace("'", "''") + "'"
+        return f"session_id = {text_literal(session_id)}"
     return f"sha256(session_id) = '{sha256(session_id.encode()).hexdigest()}'"

@@ -1,4 +1,4 @@
-"""SQL in files: one statement, view or migration per file."""
+"""SQL in files: one statement, view or migration per file; texts in statements without parameters."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def migrations() -> tuple[tuple[int, str], ...]:
     folder = files(_PACKAGE) / "migrations"
     found = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
     return tuple((int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in found)
+
+
+def text_literal(text: str) -> str:
+    """Return a text as SQL writes it, for statements that take no parameters: ATTACH, SET, COPY, COMMENT."""
+    return "'" + text.replace("'", "''") + "'"

@@ -16,7 +16,7 @@ import duckdb
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.file_modes import restrict
 from spangrade.tracer.store.arrow import BATCH
-from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.sql import statement, text_literal
 
 MEMORY_LIMIT_VARIABLE = "SPANGRADE_MEMORY_LIMIT"
 MEMORY_LIMIT = "1GB"  # of what DuckDB keeps in memory; deriving and grading 1,000,000 spans fit in it
@@ -60,8 +60,8 @@ def connect(path: Path, *, read_only: bool = False, confined: bool = False) -> d
     new = options == NEW_FILE
     connection = _connection()
     try:
-        connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, allowed))}]")
-        connection.execute(f"SET temp_directory = {_quoted('' if confined else f'{location}.tmp')}")
+        connection.execute(f"SET allowed_paths = [{', '.join(map(text_literal, allowed))}]")
+        connection.execute(f"SET temp_directory = {text_literal('' if confined else f'{location}.tmp')}")
         for setting in _SETTINGS:
             connection.execute(f"SET {setting}")
         attach(connection, Path(location), "store", options)
@@ -83,7 +83,7 @@ def connect(path: Path, *, read_only: bool = False, confined: bool = False) -> d
 def connect_to_read(path: Path) -> duckdb.DuckDBPyConnection:
     """Return a connection without a database that can open this one file, which is not a database."""
     connection = _connection()
-    connection.execute(f"SET allowed_paths = [{_quoted(str(path))}]")
+    connection.execute(f"SET allowed_paths = [{text_literal(str(path))}]")
     connection.execute("SET temp_directory = ''")
     for setting in _SETTINGS:
         connection.execute(f"SET {setting}")
@@ -117,7 +117,7 @@ def _file_state(location: str) -> tuple[int, ...] | None:
 
 def attach(connection: duckdb.DuckDBPyConnection, path: Path, name: str, options: str) -> None:
     """Attach a database file under a name."""
-    connection.execute(f"ATTACH {_quoted(str(path))} AS {name} ({options})")  # it takes no parameters
+    connection.execute(f"ATTACH {text_literal(str(path))} AS {name} ({options})")  # it takes no parameters
 
 
 def shrinking_copy(path: Path) -> Path:
@@ -173,7 +173,3 @@ def _refuse_hidden_names(connection: duckdb.DuckDBPyConnection, path: Path) -> N
         return  # DuckDB 1 has no triggers
     if trigger is not None:
         raise StoreError(f'{path}: it defines a trigger "{trigger[0]}" on "{trigger[1]}": drop it first')
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

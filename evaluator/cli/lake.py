@@ -1,0 +1,98 @@
+"""`spangrade lake`: sessions of more spans than one machine can hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spangrade.evaluator.cli.options import Format, OutputFormat
+from spangrade.evaluator.cli.output import print_json, print_table
+from spangrade.tracer.terminal import print_line
+
+app = typer.Typer(
+    name="lake",
+    help="A lake: Parquet files in a folder or in S3, with a catalog in Postgres.",
+    no_args_is_help=True,
+)
+Catalog = Annotated[
+    str,
+    typer.Option(
+        "--lake",
+        metavar="postgres:…",
+        help="The catalog: 'postgres:dbname=lake host=db user=me'; the password: PGPASSWORD or ~/.pgpass.",
+    ),
+]
+
+
+@app.command()
+def update(
+    lake: Catalog,
+    landing: Annotated[str, typer.Option(help="The folder or s3://… that `collect --lake` writes to.")],
+    dataset: Annotated[Path | None, typer.Argument(help="Golden questions to grade the sessions by.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The folder or s3://… of the lake's files; only for a new lake.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME>=T", help="A metric to measure, or a gate; repeatable.")
+    ] = None,
+    no_reference: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A reference that is not a gate; repeatable.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(metavar="NAME", help="A name for the run.")] = None,
+    session_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ATTRIBUTE", help="An attribute that holds the session's id; only for a new lake."
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that work.")] = 1,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Make sessions of what landed since the last update, and grade them: all of it in one commit.
+
+    An update that fails or is killed changes nothing; run it again. Of two at once, one is refused.
+    """
+    from spangrade.evaluator.lake import api
+
+    updated = api.update(
+        lake,
+        landing,
+        data,
+        dataset=dataset,
+        metrics=metric or (),
+        without=no_reference or (),
+        name=run,
+        workers=workers,
+        session_from=session_from,
+    )
+    graded = updated.graded
+    if format is Format.JSON:
+        verdicts = None if graded is None else {verdict.value: n for verdict, n in graded.verdicts.items()}
+        unanswered = None if graded is None else list(graded.unanswered)
+        counts = {name: getattr(updated, name) for name in ("files", "sessions", "spans", "logs")}
+        print_json({**counts, "verdicts": verdicts, "unanswered_questions": unanswered})
+    elif updated.files == 0:
+        print_line("nothing new has landed")
+    else:
+        print_line(
+            f"{updated.files} files: {updated.spans} new spans, {updated.logs} new logs, "
+            f"{updated.sessions} sessions derived"
+        )
+        if graded is not None:
+            counted = ", ".join(f"{n} {verdict.value}" for verdict, n in graded.verdicts.items())
+            print_line(f"{counted or 'no sessions'}; {len(graded.unanswered)} questions without a session")
+    raise typer.Exit(0 if graded is None else graded.exit_code)
+
+
+@app.command()
+def status(lake: Catalog, format: OutputFormat = Format.TABLE) -> None:  # noqa: A002 (the option's name)
+    """Show how large a lake is."""
+    from spangrade.evaluator.lake import api
+
+    found = api.status(lake)._asdict()
+    if format is Format.JSON:
+        print_json(found)
+    else:
+        print_table([found], list(found))

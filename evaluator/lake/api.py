@@ -1,0 +1,108 @@
+"""The lake for the command line and for Python: open it, update it, ask what state it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from spangrade.evaluator.derive.settings import Configured
+from spangrade.evaluator.lake.catalog import Lake, attached, data_path, lake_at, lake_tables, state_of
+from spangrade.evaluator.lake.database import LakeDatabase
+from spangrade.evaluator.lake.executors import local
+from spangrade.evaluator.lake.grading import grading_by
+from spangrade.evaluator.lake.job import Updated, update_lake
+from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.settings import load_settings
+from spangrade.tracer.store.object_storage import storage_url
+
+__all__ = ["LakeDatabase", "Status", "Updated", "open_lake", "status", "update"]
+
+
+def open_lake(catalog: str) -> LakeDatabase:
+    """Return the lake of a catalog, to be read. Raises InputError as `lake_at` does."""
+    return LakeDatabase(lake_at(catalog))
+
+
+def update(
+    catalog: str,
+    landing: str,
+    data: str | None = None,
+    *,
+    dataset: Path | None = None,
+    metrics: Sequence[str] = (),
+    without: Sequence[str] = (),
+    name: str | None = None,
+    workers: int = 1,
+    session_from: Sequence[str] | None = None,
+) -> Updated:
+    """Update the lake of a catalog from landing files; create it, with its files in `data`, if need be.
+
+    With a `dataset` the sessions are graded by its questions and by `metrics` (`NAME>=T`); the references
+    named in `without` are not gates, and `name` is the run's. Raises InputError for options that cannot be
+    used, StoreError if the lake cannot be written.
+    """
+    if dataset is None and (metrics or without or name):
+        raise InputError("grade by what? Expected a dataset with --metric, --no-reference and --run")
+    lake = lake_at(catalog, None if data is None else storage_url("--data", data))
+    if data is None:
+        _check_exists(lake)
+    grading = None if dataset is None else grading_by(dataset, metrics, without, name)
+    configured = Configured.of(load_settings().settings)
+    with local(workers) as in_order:
+        return update_lake(
+            lake,
+            storage_url("--landing", landing),
+            in_order,
+            grading=grading,
+            configured=configured,
+            session_from=session_from,
+        )
+
+
+def _check_exists(lake: Lake) -> None:
+    with attached(lake) as store:
+        if not lake_tables(store):
+            raise StoreError(f"{lake}: no lake yet: --data says where its files are to be")
+
+
+class Status(NamedTuple):
+    """How large a lake is: sessions, spans and logs, the landing files read, its files and their bytes."""
+
+    data: str
+    sessions: int
+    spans: int
+    logs: int
+    landed: int
+    files: int
+    bytes: int
+    snapshots: int
+    batch: int
+
+
+def status(catalog: str) -> Status:
+    """Return how large a lake is."""
+    lake = lake_at(catalog)
+    with attached(lake) as store:
+        if not lake_tables(store):
+            raise StoreError(f"{lake}: no lake yet: `spangrade lake update` with --data creates it")
+        sessions, spans, logs, landed = (
+            int(store.query(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 (our own names)
+            for table in ("derived.sessions", "spans", "logs", "landed")
+        )
+        ((files, size),) = store.query(
+            "SELECT coalesce(sum(file_count), 0)::BIGINT, coalesce(sum(file_size_bytes), 0)::BIGINT "
+            "FROM ducklake_table_info('store')"
+        )
+        ((snapshots,),) = store.query("SELECT count(*) FROM ducklake_snapshots('store')")
+        return Status(
+            data_path(store),
+            sessions,
+            spans,
+            logs,
+            landed,
+            int(files),
+            int(size),
+            int(snapshots),
+            state_of(store).batch,
+        )

@@ -1,0 +1,200 @@
+"""The catalog of a lake: where it is, its tables, and attaching it.
+
+A lake has the tables of a database file, by the same names; `spans` and `logs` also have the `session_id`
+that they belong to, and `landed` names the files that were read. In place of the order of arrival stands the
+number of a batch (`seq`): each file holds the rows of one, so that the catalog knows which files may have a
+trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+from spangrade.evaluator.derive.fingerprint import fingerprint
+from spangrade.evaluator.derive.schema import comment_statements, create_statements
+from spangrade.evaluator.derive.sync import forget
+from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.object_storage import first_line, is_inside, make_folder, storage_connection
+from spangrade.tracer.store.sql import migrations, statement, text_literal
+
+NAME = "store"  # of the attached lake, as `Store` names its file
+PREFIX = "postgres:"
+_SECRET = re.compile(r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]*@|\bsslpassword\s*=")
+# Of the tables of a file, those that a lake does not need.
+_WITHOUT = frozenset({"main.schema_version", "main.last_import", "derived.read_again"})
+_OWN = ("landed",)
+
+
+class Lake(NamedTuple):
+    """A lake: its catalog as DuckLake takes it, and where its files are (None: where the catalog says)."""
+
+    catalog: str
+    data: str | None = None
+
+    def __str__(self) -> str:
+        return self.catalog
+
+
+def lake_at(catalog: str, data: str | None = None) -> Lake:
+    """Return the lake of a catalog. Raises InputError for one that is not in Postgres or names a password.
+
+    A password on a command line is visible to everyone on the machine: libpq finds it in `PGPASSWORD`,
+    `PGPASSFILE` or `~/.pgpass`.
+    """
+    if not catalog.startswith(PREFIX):
+        raise InputError(f"--lake: expected {PREFIX}dbname=NAME host=HOST user=USER")
+    if _SECRET.search(catalog):
+        raise InputError("--lake: expected no password in it: set PGPASSWORD, or keep it in ~/.pgpass")
+    return Lake(catalog, data)
+
+
+@contextmanager
+def attached(
+    lake: Lake, *, read_only: bool = True, snapshot: int | None = None, threads: int | None = None
+) -> Iterator[Store]:
+    """Give a store whose default database is a lake, as it is now or was at a snapshot.
+
+    Raises StoreError if the catalog cannot be reached or is not a lake's.
+    """
+    with storage_connection(threads) as connection:
+        attach(connection, lake, NAME, read_only=read_only, snapshot=snapshot)
+        connection.execute(f"USE {NAME}")
+        try:
+            yield Store(connection, Path(str(lake)))
+        except duckdb.Error as error:
+            raise StoreError(f"{lake}: {first_line(error)}") from error
+
+
+def attach(
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    name: str,
+    *,
+    read_only: bool = True,
+    snapshot: int | None = None,
+) -> None:
+    """Attach a lake under a name. Raises StoreError if it cannot be."""
+    options = ["READ_ONLY"] if read_only else []
+    if not read_only and lake.data is not None:
+        make_folder(lake.data)
+        options.append(f"DATA_PATH {text_literal(f'{lake.data}/')}")
+    if snapshot is not None:
+        options.append(f"SNAPSHOT_VERSION {snapshot:d}")
+    given = f" ({', '.join(options)})" if options else ""
+    try:
+        connection.execute(f"ATTACH {text_literal(f'ducklake:{lake.catalog}')} AS {name}{given}")
+    except duckdb.Error as error:
+        raise _open_error(lake, error) from error
+
+
+def _open_error(lake: Lake, error: duckdb.Error) -> StoreError:
+    text = str(error)
+    if "does not exist" in text and "ducklake_metadata" in text:
+        return StoreError(f"{lake}: no lake yet: `spangrade lake update` with --data creates it")
+    if "Unable to connect" in text:
+        reason = re.search(r"(?:failed|FATAL): +(.*)", text)
+        return StoreError(f"{lake}: cannot connect: {reason[1].strip() if reason else first_line(error)}")
+    if "DATA_PATH" in text:
+        return StoreError(f"{lake}: --data: the files of this lake are elsewhere: leave --data out")
+    return StoreError(f"{lake}: cannot open the lake: {first_line(error)}")
+
+
+@contextmanager
+def writable(lake: Lake) -> Iterator[Store]:
+    """Give a store whose default database is a lake, for writing; create its tables if there are none.
+
+    Raises StoreError if another version of spangrade derived what is in it.
+    """
+    with attached(lake, read_only=False) as store:
+        if not lake_tables(store):
+            _create(store)
+        yield store
+
+
+def lake_tables(store: Store) -> list[str]:
+    """Return the tables of a lake, each with its schema; none of one that is new."""
+    rows = store.query(
+        "SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE database_name = $name ORDER BY 1",
+        {"name": NAME},
+    )
+    return [str(name) for (name,) in rows]
+
+
+def data_path(store: Store) -> str:
+    """Return where the files of a lake are, without a slash at the end."""
+    rows = store.query(
+        "SELECT value FROM ducklake_options($lake) WHERE option_name = 'data_path'", {"lake": NAME}
+    )
+    return str(rows[0][0]).rstrip("/")
+
+
+def check_landing(landing: str, data: str) -> None:
+    """Raise InputError if landing files are among the lake's own, where upkeep would remove them."""
+    if is_inside(landing, data) or is_inside(data, landing):
+        raise InputError(f"--landing {landing}: expected a folder apart from the lake's files in {data}")
+
+
+class State(NamedTuple):
+    """What an update starts from: the newest snapshot, the last batch, and the version that derived it."""
+
+    snapshot: int
+    batch: int
+    fingerprint: str
+
+
+def state_of(store: Store) -> State:
+    """Return the state of a lake."""
+    ((snapshot,),) = store.query(f"FROM ducklake_current_snapshot('{NAME}')")
+    ((made_by, batch),) = store.query("SELECT fingerprint, seq FROM derived.progress")
+    return State(int(snapshot), int(batch), str(made_by))
+
+
+def new_scratch(connection: duckdb.DuckDBPyConnection, name: str, file: Path | None = None) -> Store:
+    """Attach an empty database with the tables of a file, in memory or as a file, and use it."""
+    connection.execute(f"ATTACH {text_literal(':memory:' if file is None else str(file))} AS {name}")
+    connection.execute(f"USE {name}")
+    for _, text in migrations():
+        connection.execute(text)
+    store = Store(connection, file or Path(name))
+    store.query(statement("arrivals"))
+    forget(store)
+    return store
+
+
+def _create(store: Store) -> None:
+    """Create the tables and views of a lake: those of a file."""
+    connection = store.connection
+    scratch = new_scratch(connection, "scratch")
+    tables = scratch.query(
+        "SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE database_name = 'scratch'"
+    )
+    connection.execute(f"USE {NAME}")
+    with store.transaction():
+        store.query("CREATE SCHEMA derived")
+        for (table,) in tables:
+            if table not in _WITHOUT:
+                store.query(f"CREATE TABLE {table} AS FROM scratch.{table} LIMIT 0")
+        for table in ("spans", "logs"):
+            store.query(f"ALTER TABLE {table} ADD COLUMN session_id VARCHAR")
+        store.query("CREATE TABLE landed (file VARCHAR, batch BIGINT)")
+        create_views(store)
+        store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
+    connection.execute("DETACH scratch")
+
+
+def create_views(store: Store) -> None:
+    """Create the views of a file; DuckLake keeps no comments on their columns."""
+    for text in create_statements():
+        if text.startswith("CREATE OR REPLACE VIEW"):
+            store.query(text)
+    store.query(statement("state_variables", "spangrade.evaluator.derive.sql"))
+    for text in comment_statements():
+        if text.startswith("COMMENT ON VIEW"):
+            store.query(text)

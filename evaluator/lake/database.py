@@ -1,0 +1,63 @@
+"""A lake as a database: what is read of a file is read of a lake by the same functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from spangrade.evaluator.intake import DEFAULT, Callbacks
+from spangrade.evaluator.lake.catalog import NAME, Lake, attach, data_path
+from spangrade.evaluator.run_methods import RunMethods
+from spangrade.tracer.errors import StoreError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.object_storage import connect_to_storage, first_line
+from spangrade.tracer.store.sql import text_literal
+
+
+class LakeDatabase(RunMethods):
+    """A lake of sessions and scores, to be read: `spangrade lake update` is what writes it.
+
+    It is attached when it is first used. Each call sees the last commit.
+    """
+
+    def __init__(self, lake: Lake, callbacks: Callbacks = DEFAULT) -> None:
+        self.lake = lake
+        self.path = Path(str(lake))
+        self._callbacks = callbacks
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def __repr__(self) -> str:
+        return f"<LakeDatabase {self.lake}>"
+
+    @contextmanager
+    def _reading(self, *, confined: bool = False) -> Iterator[Store]:  # noqa: ARG002 (always)
+        """Give the store. Queries can open the files of the lake and no others, and write nothing."""
+        if self._connection is None:
+            self._connection = _confined(self.lake)
+        try:
+            yield Store(self._connection, self.path)
+        except duckdb.Error as error:
+            raise StoreError(f"{self.lake}: {first_line(error)}") from error
+
+
+def _confined(lake: Lake) -> duckdb.DuckDBPyConnection:
+    """Return a connection whose default database is the lake, and that can open its files alone."""
+    connection = connect_to_storage()
+    try:
+        attach(connection, lake, NAME)
+        connection.execute(f"USE {NAME}")
+        files = data_path(Store(connection, Path(str(lake))))
+        connection.execute(f"SET allowed_directories = [{text_literal(f'{files}/')}]")
+        connection.execute("SET temp_directory = ''")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        connection.close()
+        raise StoreError(f"{lake}: {first_line(error)}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,154 @@
+"""The task that derives and grades one slice of sessions, as the single machine does.
+
+The slice is loaded into an empty database with the tables of a file, in which the same functions work. What
+it holds then is written as files of the lake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from spangrade.evaluator.derive.affected import Affected
+from spangrade.evaluator.derive.evaluations import session_evaluations
+from spangrade.evaluator.derive.portion import Complete, observed, places_of, portion_of_sessions, session_id
+from spangrade.evaluator.derive.recorded import TraceRange, logged_state, logs_of, spans_of, stored_rows
+from spangrade.evaluator.derive.schema import TABLES
+from spangrade.evaluator.derive.sync import PendingTrace, insert_sessions, write_traces
+from spangrade.evaluator.lake.grading import NOT_GRADED, Graded, Grading, grade_slice
+from spangrade.evaluator.lake.tasks import (
+    Update,
+    attempt_name,
+    lake_sql,
+    plan_file,
+    scratch_of_task,
+    sessions_file,
+    task_connection,
+)
+from spangrade.evaluator.workers import few_collections
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.object_storage import copy_to, list_literal
+from spangrade.tracer.store.sql import text_literal
+
+_OF_TRACES = ("traces", "digests", "keyed_calls", "not_understood")
+# The folders of a lake's files, one per table that tasks write.
+LAKE_FOLDERS = ("spans", "logs", *TABLES, *_OF_TRACES, "scores", "verdicts")
+
+
+class DeriveJob(NamedTuple):
+    """A slice: its number, the batch that its rows become, the files that were cut for it, where files go."""
+
+    update: Update
+    slice: int
+    batch: int
+    spans: Sequence[str]
+    logs: Sequence[str]
+    data: str
+    grading: Grading | None
+
+
+class Derived(NamedTuple):
+    """The new files of the lake by table, how many sessions and new spans and logs there are, the grades."""
+
+    files: Mapping[str, str]
+    sessions: int
+    spans: int
+    logs: int
+    graded: Graded
+
+
+def derive(job: DeriveJob) -> Derived:
+    """Derive the sessions of a slice from all their spans, grade them, and write the lake's new files."""
+    with task_connection(job.update) as connection, few_collections():
+        store = scratch_of_task(connection)
+        traces = _load(store, job)
+        graded = NOT_GRADED
+        if traces:
+            _derive(store, job, traces)
+            if job.grading is not None:
+                graded = grade_slice(store, job.grading)
+        files = _write(store, job)
+        sessions, spans, logs = (
+            int(store.query(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 (our own names)
+            for table in ("derived.sessions", "new_spans", "new_logs")
+        )
+    return Derived(files, sessions, spans, logs, graded)
+
+
+def _load(store: Store, job: DeriveJob) -> dict[str, str]:
+    """Load the spans and logs of a slice, the lake's and new ones; return the sessions by trace."""
+    values: dict[str, object] = {
+        "plan": text_literal(plan_file(job.update)),
+        "sessions": text_literal(sessions_file(job.update)),
+        "slice": job.slice,
+        "first": 0,
+        "last": -1,
+    }
+    store.query(lake_sql("planned").format(**values))
+    ((first, last),) = store.query(
+        "SELECT min(first_seq), max(last_seq) FROM planned WHERE old_session_id IS NOT NULL"
+    )
+    if first is not None:
+        values |= {"first": int(first), "last": int(last)}
+    for table, files in (("spans", job.spans), ("logs", job.logs)):
+        store.query(lake_sql(f"old_{table}").format(**values))
+        if files:
+            store.query(lake_sql(f"slice_{table}").format(files=list_literal(files)))
+        else:
+            none = f"SELECT * EXCLUDE (seq, session_id) FROM old_{table} LIMIT 0"  # noqa: S608 (our own names)
+            store.query(f"CREATE TEMP TABLE new_{table} AS {none}")
+        store.query(f"INSERT INTO {table} BY NAME SELECT * EXCLUDE session_id FROM old_{table}")  # noqa: S608 (our own names)
+        store.query(
+            f"INSERT INTO {table} BY NAME SELECT *, $batch AS seq FROM new_{table}",  # noqa: S608 (our own names)
+            {"batch": job.batch},
+        )
+    return dict(store.query("SELECT trace_id, session_id FROM planned"))
+
+
+def _derive(store: Store, job: DeriveJob, session_by_trace: Mapping[str, str]) -> None:
+    """Derive the sessions of all traces of a slice, and where the traces belong."""
+    settings = job.update.settings
+    ranges = [TraceRange(trace_id, 0, job.batch) for trace_id in session_by_trace]
+    stored = stored_rows(store, ranges)
+    by_trace, records = observed(spans_of(stored.spans), logs_of(stored.logs), settings)
+    sessions = sorted(set(session_by_trace.values()))
+    complete = Complete(
+        by_trace,
+        session_by_trace,
+        logged_state(store, sessions),
+        settings,
+        session_evaluations(store, sessions),
+    )
+    insert_sessions(store, portion_of_sessions(complete))
+    own = {trace_id: session_id(trace_id, found) for trace_id, found in by_trace.items()}
+    places = places_of(by_trace, records, own)
+    pending = {place.trace_id: PendingTrace(place.trace_id, 0, 0, place.records, False) for place in places}
+    # Who leads whom was found before; the tables of traces get it with the numbers of batches.
+    affected = Affected(dict(session_by_trace), {}, set(), dict.fromkeys(session_by_trace))
+    with store.transaction():
+        write_traces(store, places, affected, pending)
+        store.query(lake_sql("written_traces"), {"batch": job.batch})
+
+
+def _write(store: Store, job: DeriveJob) -> dict[str, str]:
+    """Write what a slice holds as files of the lake; return them by table."""
+    queries = {
+        "spans": lake_sql("written_spans").format(batch=job.batch),
+        "logs": lake_sql("written_logs").format(batch=job.batch),
+        **{
+            f"derived.{name}": f"SELECT * REPLACE ({job.batch}::BIGINT AS batch) FROM derived.{name}"  # noqa: S608 (our own names)
+            for name in TABLES
+        },
+        **{f"derived.{name}": f"FROM derived.{name}" for name in _OF_TRACES},
+        "scores": "FROM scores",
+        "verdicts": "FROM verdicts",
+    }
+    name = attempt_name(job.batch)
+    files = {}
+    for table, query in queries.items():
+        ((rows,),) = store.query(f"SELECT count(*) FROM ({query})")  # noqa: S608 (our own)
+        if rows:
+            files[table] = f"{job.data}/{table.rpartition('.')[2]}/{name}.parquet"
+            # Row groups of few spans: who reads one session reads little more.
+            copy_to(store.connection, query, files[table], "ROW_GROUP_SIZE 8192")
+    return files

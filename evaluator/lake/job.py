@@ -1,0 +1,330 @@
+"""One update of a lake: new landing files become sessions, in one commit.
+
+Workers read landing files and write new files of the lake, which nothing refers to until the commit. Whatever
+stops an update before it, the next one finds the lake as it was, and upkeep removes what was left.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+from spangrade.evaluator.derive.fingerprint import fingerprint
+from spangrade.evaluator.derive.schema import TABLES
+from spangrade.evaluator.derive.session_from import set_session_from
+from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured, apply, differs, settings_of
+from spangrade.evaluator.lake.assign import Parts, assign, gather_jobs, plan, read_gathered, read_scanned
+from spangrade.evaluator.lake.catalog import (
+    NAME,
+    Lake,
+    State,
+    attached,
+    check_landing,
+    data_path,
+    new_scratch,
+    state_of,
+    writable,
+)
+from spangrade.evaluator.lake.derive_slice import LAKE_FOLDERS, Derived, DeriveJob, derive
+from spangrade.evaluator.lake.grading import Graded, Grading, finish_run
+from spangrade.evaluator.lake.tasks import (
+    ScanJob,
+    Split,
+    SplitJob,
+    Update,
+    lake_sql,
+    plan_file,
+    scan,
+    sessions_file,
+    split,
+)
+from spangrade.evaluator.parts import grouped
+from spangrade.evaluator.workers import InOrder
+from spangrade.tracer.errors import StoreError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column
+from spangrade.tracer.store.landing import LOGS, SPANS
+from spangrade.tracer.store.object_storage import (
+    files_in,
+    list_literal,
+    make_folder,
+    remove_empty_folders,
+    remove_files,
+    storage_connection,
+)
+from spangrade.tracer.store.sql import text_literal
+
+_DERIVED = ("traces", "digests", "keyed_calls", "not_understood")
+_RUN_TABLES = ("runs", "run_metrics", "run_questions", "verdicts", "scores")
+_CHANGED = "the lake was changed while this update worked: nothing of it is kept; run it again"
+
+
+class Sizes(NamedTuple):
+    """How much a task does: the records of landing files that it looks at, and those of a slice."""
+
+    part: int = 65_536
+    slice: int = 16_384
+
+
+class Updated(NamedTuple):
+    """What an update came to: landing files that were read, sessions, new spans and logs, and the grades."""
+
+    files: int
+    sessions: int = 0
+    spans: int = 0
+    logs: int = 0
+    graded: Graded | None = None
+
+
+class _Prepared(NamedTuple):
+    """What an update works on: the lake as it is, the new landing files by part."""
+
+    update: Update
+    state: State
+    data: str
+    parts: Parts
+    sizes: Sizes
+
+    @property
+    def files(self) -> list[str]:
+        """All landing files."""
+        return [url for part in (*self.parts.spans, *self.parts.logs) for url in part]
+
+
+def update_lake(
+    lake: Lake,
+    landing: str,
+    in_order: InOrder,
+    *,
+    grading: Grading | None = None,
+    configured: Configured = NOT_CONFIGURED,
+    session_from: Sequence[str] | None = None,
+    sizes: Sizes = Sizes(),  # noqa: B008 (a frozen value)
+    on_step: Callable[[str], None] = lambda step: None,  # noqa: ARG005
+) -> Updated:
+    """Derive, and grade if `grading` is given, the sessions that new landing files belong to.
+
+    The lake is created if there is none. `on_step` is called with the name of each step before it begins.
+    Raises StoreError if another process changes the lake in the meantime, or derived it in another way.
+    """
+    on_step("prepare")
+    prepared = _prepare(lake, landing, configured, session_from, sizes)
+    if not prepared.files:
+        return Updated(0)
+    update = prepared.update
+    for folder in ("traces", "calls", "sessions", "spans", "logs"):
+        make_folder(f"{update.stage}/{folder}")
+    with _scratch(lake, update) as scratch:
+        on_step("scan")
+        read_scanned(scratch, in_order(scan, _scan_jobs(prepared)))
+        gathering = list(gather_jobs(scratch, update, prepared.parts, sizes.part))
+        on_step("gather")
+        read_gathered(scratch, gathering, list(in_order(scan, gathering)))
+        on_step("assign")
+        assign(scratch)
+        slices = max(plan(scratch, update, sizes.slice), 1)
+        on_step("split")
+        cut = list(in_order(split, _split_jobs(prepared)))
+        on_step("derive")
+        derived = list(in_order(derive, _derive_jobs(prepared, cut, slices, grading)))
+    on_step("commit")
+    graded = _commit(lake, prepared, derived, grading)
+    on_step("clean")
+    remove_stage(update.stage)
+    return Updated(
+        len(prepared.files),
+        sum(one.sessions for one in derived),
+        sum(one.spans for one in derived),
+        sum(one.logs for one in derived),
+        graded,
+    )
+
+
+def _prepare(
+    lake: Lake,
+    landing: str,
+    configured: Configured,
+    session_from: Sequence[str] | None,
+    sizes: Sizes,
+) -> _Prepared:
+    """Find out what is new."""
+    with writable(lake) as store:
+        data = data_path(store)
+        check_landing(landing, data)
+        state = state_of(store)
+        if state.batch == 0:
+            _configure(store, configured, session_from)
+            state = state_of(store)
+        elif state.fingerprint != fingerprint() or differs(store, configured):
+            raise StoreError(
+                f"{lake}: derived by another version of spangrade or with other settings: use these, "
+                "or fill a new lake from the same landing files"
+            )
+        parts = _new_parts(store, landing, sizes.part)
+        settings = settings_of(store)
+    stage = f"{data}/stage/{time.time_ns():020d}-{uuid.uuid4().hex}"
+    return _Prepared(Update(lake, state.snapshot, stage, settings), state, data, parts, sizes)
+
+
+def _configure(store: Store, configured: Configured, session_from: Sequence[str] | None) -> None:
+    """Give an empty lake its settings."""
+    apply(store, configured)
+    if session_from is not None:
+        set_session_from(store, session_from)
+    if not store.query("FROM derived.progress"):
+        store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
+
+
+def _new_parts(store: Store, landing: str, most: int) -> Parts:
+    """Return the landing files that were not read yet, in parts of about so many records."""
+    urls = files_in(store.connection, landing)
+    new = store.query(
+        "SELECT file FROM urls ANTI JOIN landed USING (file) ORDER BY file", urls=arrow_column("file", urls)
+    )
+    if not new:
+        return Parts((), ())
+    sizes = store.query(
+        f"SELECT file_name, num_rows FROM parquet_file_metadata({list_literal(url for (url,) in new)}) "  # noqa: S608 (a list of texts)
+        "ORDER BY file_name"
+    )
+    parts = [[url for url, _ in part] for part in grouped(sizes, lambda row: int(row[1]), most)]
+    spans = [[url for url in part if url.endswith(SPANS)] for part in parts]
+    logs = [[url for url in part if url.endswith(LOGS)] for part in parts]
+    return Parts(spans, logs)
+
+
+@contextmanager
+def _scratch(lake: Lake, update: Update) -> Iterator[Store]:
+    """Give an empty database of the job's own, in a file, beside which the lake is attached as it was."""
+    with (
+        tempfile.TemporaryDirectory(prefix="spangrade-") as folder,
+        attached(lake, snapshot=update.snapshot) as store,
+    ):
+        yield new_scratch(store.connection, "job", Path(folder) / "job.duckdb")
+
+
+def _scan_jobs(prepared: _Prepared) -> Iterator[ScanJob]:
+    parts = prepared.parts
+    for number, (spans, logs) in enumerate(zip(parts.spans, parts.logs, strict=True)):
+        yield ScanJob(prepared.update, number, spans, logs)
+
+
+def _split_jobs(prepared: _Prepared) -> Iterator[SplitJob]:
+    parts, first = prepared.parts, 0
+    for number, (spans, logs) in enumerate(zip(parts.spans, parts.logs, strict=True)):
+        yield SplitJob(prepared.update, number, first, spans, logs)
+        first += len(spans) + len(logs)
+
+
+def _derive_jobs(
+    prepared: _Prepared, cut: Sequence[Split], slices: int, grading: Grading | None
+) -> Iterator[DeriveJob]:
+    for folder in LAKE_FOLDERS:
+        make_folder(f"{prepared.data}/{folder}")
+    for number in range(slices):
+        yield DeriveJob(
+            prepared.update,
+            number,
+            prepared.state.batch + 1 + number,
+            [url for one in cut for url in one.spans.get(number, ())],
+            [url for one in cut for url in one.logs.get(number, ())],
+            prepared.data,
+            grading,
+        )
+
+
+def _commit(
+    lake: Lake, prepared: _Prepared, derived: Sequence[Derived], grading: Grading | None
+) -> Graded | None:
+    """Make all that was derived part of the lake at once, in place of the sessions that it replaces.
+
+    Raises StoreError if the lake is not as it was when the update began.
+    """
+    with attached(lake, read_only=False) as store:
+        graded = None
+        scratch = new_scratch(store.connection, "run")
+        if grading is not None:
+            answered = store.query(
+                "SELECT DISTINCT question_id FROM store.verdicts "
+                "WHERE session_id IS NOT NULL AND question_id IS NOT NULL"
+            )
+            graded = finish_run(
+                scratch, grading, [one.graded for one in derived], [str(name) for (name,) in answered]
+            )
+        store.query(f"USE {NAME}")
+        try:
+            with store.transaction():
+                if state_of(store)[1:] != prepared.state[1:]:
+                    raise StoreError(f"{lake}: {_CHANGED}")
+                _replace(store, prepared)
+                _add_files(store, derived)
+                if grading is not None:
+                    _add_run(store)
+                _advance(store, prepared, len(derived))
+        except duckdb.TransactionException as error:
+            if "conflict" not in str(error):
+                raise
+            raise StoreError(f"{lake}: {_CHANGED}") from error
+    return graded
+
+
+def _replace(store: Store, prepared: _Prepared) -> None:
+    """Remove what the update derived again, and the spans and logs of traces that moved."""
+    plan, sessions = text_literal(plan_file(prepared.update)), text_literal(sessions_file(prepared.update))
+    store.query(lake_sql("moved").format(plan=plan))
+    store.query(lake_sql("replaced").format(sessions=sessions))
+    if store.query("FROM moved LIMIT 1"):
+        for table in ("spans", "logs"):
+            store.query(f"DELETE FROM {table} WHERE trace_id IN (FROM moved)")  # noqa: S608 (our own names)
+    if store.query("FROM replaced LIMIT 1"):
+        for name in (*TABLES, *_DERIVED):
+            store.query(f"DELETE FROM derived.{name} WHERE session_id IN (FROM replaced)")  # noqa: S608 (our own names)
+        store.query(
+            "DELETE FROM scores WHERE run_id IS NULL AND source = 'trace' AND session_id IN (FROM replaced)"
+        )
+
+
+def _add_files(store: Store, derived: Sequence[Derived]) -> None:
+    for one in derived:
+        for table, url in one.files.items():
+            schema, _, name = table.rpartition(".")
+            file = f"{text_literal(url)}, schema => '{schema or 'main'}'"
+            store.query(f"CALL ducklake_add_data_files('{NAME}', '{name}', {file})")
+
+
+def _add_run(store: Store) -> None:
+    """Add the run, and the golden questions that the lake does not have."""
+    for table in _RUN_TABLES:
+        store.query(f"INSERT INTO {table} BY NAME FROM run.{table}")
+    store.query(
+        "INSERT INTO golden_questions BY NAME FROM run.golden_questions "
+        "ANTI JOIN golden_questions AS known USING (digest)"
+    )
+
+
+def _advance(store: Store, prepared: _Prepared, slices: int) -> None:
+    """Remember the landing files and the last batch; of two updates at once, this statement of one fails."""
+    store.query(
+        "INSERT INTO landed SELECT file, $batch FROM files",
+        {"batch": prepared.state.batch + 1},
+        files=arrow_column("file", prepared.files),
+    )
+    store.query(
+        "INSERT INTO arrivals VALUES ($batch, $now)",
+        {"batch": prepared.state.batch + 1, "now": time.time_ns()},
+    )
+    store.query("UPDATE derived.progress SET seq = $batch", {"batch": prepared.state.batch + slices})
+
+
+def remove_stage(stage: str) -> None:
+    """Remove the intermediate files of an update."""
+    with storage_connection(threads=1) as connection:
+        remove_files(files_in(connection, stage))
+    remove_empty_folders(stage)

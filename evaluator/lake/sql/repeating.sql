@@ -1,0 +1,11 @@
+-- The traces of the lake, and of what landed, with a call that another trace has too: `is_same` of same_calls.py.
+SELECT DISTINCT {kind}.trace_id
+FROM {one} AS one
+JOIN {other} AS other
+    ON one.call_key = other.call_key
+    AND one.trace_id <> other.trace_id
+    AND one.scope IS DISTINCT FROM other.scope
+    AND (one.output_tokens = other.output_tokens OR one.output_tokens IS NULL OR other.output_tokens IS NULL)
+    AND least(one.end_ns, other.end_ns) >= greatest(one.start_ns, other.start_ns)
+    AND 2 * (least(one.end_ns, other.end_ns) - greatest(one.start_ns, other.start_ns))
+        >= least(one.end_ns - one.start_ns, other.end_ns - other.start_ns)

@@ -1,0 +1,259 @@
+"""What workers do in an update of a lake: pure functions of a job, whichever engine calls them.
+
+Jobs and results are small and can be pickled; all data goes through files. A task that is killed can be run
+again: the files of an attempt have names of their own, and only those that a result names are used.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import duckdb
+import nanoarrow as na
+import orjson
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.portion import observed, places_of, session_id
+from spangrade.evaluator.derive.recorded import Row, logs_of, spans_of
+from spangrade.evaluator.derive.settings import Settings
+from spangrade.evaluator.lake.catalog import Lake, attach, new_scratch
+from spangrade.evaluator.workers import few_collections
+from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows
+from spangrade.tracer.store.object_storage import copy_to, list_literal, storage_connection
+from spangrade.tracer.store.sql import statement, text_literal
+
+_FETCH = 1_024
+_TEXT, _INTEGER = na.string(), na.int64()
+# A row per trace, and one per model call with the id of its response.
+TRACE_TYPES = {
+    "trace_id": _TEXT,
+    "part": _INTEGER,
+    "spans": _INTEGER,
+    "logs": _INTEGER,
+    "conversation_ids": _INTEGER,
+    "session_id": _TEXT,
+    "conversation_id": _TEXT,
+    "start_ns": _INTEGER,
+    "history": _TEXT,
+    "request": _TEXT,
+    "digests": _TEXT,
+}
+CALL_TYPES = {
+    "trace_id": _TEXT,
+    "part": _INTEGER,
+    "call_key": _TEXT,
+    "scope": _TEXT,
+    "start_ns": _INTEGER,
+    "end_ns": _INTEGER,
+    "output_tokens": _INTEGER,
+}
+
+
+class Update(NamedTuple):
+    """What all tasks of an update share: the lake as it was, the folder of intermediate files, settings."""
+
+    lake: Lake
+    snapshot: int
+    stage: str
+    settings: Settings
+
+
+class ScanJob(NamedTuple):
+    """Landing files to look at. With `traces`, only these, and with what the lake has of them."""
+
+    update: Update
+    part: int
+    spans: Sequence[str]
+    logs: Sequence[str]
+    traces: Sequence[str] | None = None
+    seqs: tuple[int, int] | None = None
+
+
+class Scanned(NamedTuple):
+    """The files with a row per trace, with a row per call, and with the sessions that logs name."""
+
+    traces: str
+    calls: str
+    sessions: str
+
+
+class SplitJob(NamedTuple):
+    """Landing files whose rows are to be cut by slice; `first` is the number of files before them."""
+
+    update: Update
+    part: int
+    first: int
+    spans: Sequence[str]
+    logs: Sequence[str]
+
+
+class Split(NamedTuple):
+    """The files of each slice, by its number."""
+
+    spans: Mapping[int, Sequence[str]]
+    logs: Mapping[int, Sequence[str]]
+
+
+@contextmanager
+def task_connection(update: Update, *, with_lake: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a connection to the files of an update and, read-only as it was, to the lake."""
+    with storage_connection(threads=1) as connection:
+        if with_lake:
+            attach(connection, update.lake, "lake", snapshot=update.snapshot)
+        yield connection
+
+
+def plan_file(update: Update) -> str:
+    """Return the file with a row per trace: its slice, its session now and before."""
+    return f"{update.stage}/plan.parquet"
+
+
+def sessions_file(update: Update) -> str:
+    """Return the file with the slice of each session."""
+    return f"{update.stage}/sessions.parquet"
+
+
+def attempt_name(part: int) -> str:
+    """Return a file name that no other attempt at a task has."""
+    return f"{part:06d}-{uuid.uuid4().hex}"
+
+
+def scan(job: ScanJob) -> Scanned:
+    """Look at the spans and logs of files; write what they show of each trace."""
+    with task_connection(job.update, with_lake=job.seqs is not None) as connection, few_collections():
+        logs = list(logs_of(_rows(connection, "logs", LogRecord._fields, job)))
+        batches = _distinct(_batches(_cursor(connection, "spans", Span._fields, job)))
+        by_trace, _ = observed(spans_of(batches), [log for log in logs if log.trace_id], job.update.settings)
+        sessions = sorted(
+            {str(name) for log in logs if not log.trace_id and (name := log.attributes.get(_CONVERSATION))}
+        )
+        of_logs: dict[str, int] = {}
+        for log in logs:
+            if log.trace_id:
+                of_logs[log.trace_id] = of_logs.get(log.trace_id, 0) + 1
+        traces, calls = _trace_rows(by_trace, of_logs, job.part)
+        name = attempt_name(job.part)
+        scanned = Scanned(*(f"{job.update.stage}/{kind}/{name}.parquet" for kind in Scanned._fields))
+        for table, url in zip(
+            (
+                arrow_rows(traces, TRACE_TYPES),
+                arrow_rows(calls, CALL_TYPES),
+                arrow_column("session_id", sessions),
+            ),
+            scanned,
+            strict=True,
+        ):
+            connection.register("incoming", table)
+            copy_to(connection, "FROM incoming", url)
+            connection.unregister("incoming")
+    return scanned
+
+
+_CONVERSATION = "gen_ai.conversation.id"
+
+
+def _trace_rows(
+    by_trace: Mapping[str, Sequence[Observation]], of_logs: Mapping[str, int], part: int
+) -> tuple[list[Row], list[Row]]:
+    session_by_trace = {trace_id: session_id(trace_id, found) for trace_id, found in by_trace.items()}
+    records = {trace_id: len(found) for trace_id, found in by_trace.items()}
+    traces: list[Row] = []
+    calls: list[Row] = []
+    for trace_id, session, spans, position, _ in places_of(by_trace, records, session_by_trace):
+        ids = len({o.conversation_id for o in by_trace[trace_id] if o.conversation_id})
+        traces.append(
+            (
+                *(trace_id, part, spans, of_logs.get(trace_id, 0), ids, session, position.conversation_id),
+                *(position.start_ns, position.history, position.request),
+                orjson.dumps(sorted(position.digests)).decode(),
+            )
+        )
+        calls += [(trace_id, part, *call) for call in sorted(position.calls, key=str)]
+    return traces, calls
+
+
+def _cursor(
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str], job: ScanJob
+) -> duckdb.DuckDBPyConnection:
+    """Start to read the rows of a scan: those of the lake first, then those of files in their order."""
+    names = ", ".join(columns)
+    files = job.spans if table == "spans" else job.logs
+    parts = []
+    if job.seqs is not None:
+        between = f"WHERE seq BETWEEN {job.seqs[0]:d} AND {job.seqs[1]:d}"
+        parts.append(f"SELECT {names} FROM lake.{table} {between}")  # noqa: S608 (our own names)
+    if files:
+        read = f"read_parquet({list_literal(files)}, hive_partitioning = false)"
+        parts.append(f"SELECT {names} FROM {read}")  # noqa: S608 (our own names)
+    if not parts:
+        parts.append(f"SELECT {names} FROM lake.{table} LIMIT 0" if job.seqs else "SELECT 1 LIMIT 0")  # noqa: S608 (our own names)
+    query = " UNION ALL ".join(f"({part})" for part in parts)
+    if job.traces is not None:
+        connection.register("wanted", arrow_column("trace_id", job.traces))
+        query = f"SELECT * FROM ({query}) SEMI JOIN wanted USING (trace_id)"  # noqa: S608 (our own names)
+    return connection.execute(query)
+
+
+def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[Row]]:
+    while rows := cursor.fetchmany(_FETCH):
+        yield rows
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str], job: ScanJob
+) -> Iterator[Row]:
+    for rows in _batches(_cursor(connection, table, columns, job)):
+        yield from rows
+
+
+def _distinct(batches: Iterator[list[Row]]) -> Iterator[list[Row]]:
+    """Yield the spans that did not come before."""
+    known: set[tuple[str, str]] = set()
+    for rows in batches:
+        new = []
+        for row in rows:
+            key = (row[0], row[1])
+            if key not in known:
+                known.add(key)
+                new.append(row)
+        yield new
+
+
+def split(job: SplitJob) -> Split:
+    """Cut the rows of files by slice; return the files that hold them."""
+    found: dict[str, dict[int, list[str]]] = {"spans": {}, "logs": {}}
+    with task_connection(job.update, with_lake=False) as connection:
+        for table, files in (("spans", job.spans), ("logs", job.logs)):
+            if not files:
+                continue
+            query = lake_sql(f"split_{table}").format(
+                first=job.first,
+                files=list_literal(files),
+                plan=text_literal(plan_file(job.update)),
+                sessions=text_literal(sessions_file(job.update)),
+            )
+            folder = f"{job.update.stage}/{table}"
+            rows = connection.execute(
+                f"COPY ({query}) TO {text_literal(folder)} (FORMAT parquet, COMPRESSION zstd, "
+                f"PARTITION_BY (slice), FILENAME_PATTERN '{attempt_name(job.part)}-{{i}}', "
+                "WRITE_PARTITION_COLUMNS true, OVERWRITE_OR_IGNORE true, RETURN_FILES true)"
+            ).fetchall()
+            for url in rows[0][1] or () if rows else ():
+                number = int(url.rpartition("/slice=")[2].partition("/")[0])
+                found[table].setdefault(number, []).append(url)
+    return Split(found["spans"], found["logs"])
+
+
+def lake_sql(name: str) -> str:
+    """Return a statement of the lake."""
+    return statement(name, "spangrade.evaluator.lake.sql")
+
+
+def scratch_of_task(connection: duckdb.DuckDBPyConnection) -> Store:
+    """Return an empty database of a task's own, in memory as far as it fits."""
+    return new_scratch(connection, "task")
