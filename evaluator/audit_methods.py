@@ -42,6 +42,8 @@ class AuditMethods:
         judge_model: str | None = None,
         judge_max_calls: int | None = None,
         judge_max_cost: float | None = None,
+        judge_votes: int = 1,
+        judge_threshold: float | None = None,
         write: bool = False,
         out: StrPath | None = None,
     ) -> Audit:
@@ -77,7 +79,9 @@ class AuditMethods:
             seed=seed,
             kinds=(kinds,) if isinstance(kinds, str) else tuple(kinds),
             failed=failed,
-            judge_options=JudgeOptions(judge_model, judge_max_calls, judge_max_cost),
+            judge_options=JudgeOptions(
+                judge_model, judge_max_calls, judge_max_cost, judge_votes, judge_threshold
+            ),
             write=write,
             callbacks=self._callbacks,
         )

@@ -56,7 +56,11 @@ def write_golden(file: Path, *questions: dict[str, Any]) -> Path:
     """Write golden questions to a file; each has its id, `user_inputs` and references."""
     made = [
         {"id": one["id"], "user_inputs": one["user_inputs"], "agents_evaluated": one.get("agents", ["shop"])}
-        | {"reference_data": {key: value for key, value in one.items() if key.startswith("reference_")}}
+        | {
+            "reference_data": {
+                key: value for key, value in one.items() if key.startswith(("reference_", "max_"))
+            }
+        }
         for one in questions
     ]
     file.write_text(json.dumps({"golden_questions": made}))

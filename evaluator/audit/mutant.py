@@ -64,7 +64,7 @@ def mutants_of(
     while order and number > 0:
         for kind in tuple(order):
             for _ in range(_DRAWS):
-                mutant = kinds[kind](session, draws[kind])
+                mutant = _draw(kind, kinds[kind], session, draws[kind])
                 if mutant is None:
                     break
                 key = (kind, mutant.target, mutant.change, mutant.call)
@@ -79,3 +79,19 @@ def mutants_of(
                 order.remove(kind)
             if number == 0:
                 return
+
+
+def _draw(kind: str, mutator: Mutator, session: Session, random: Random) -> Mutant | None:
+    """Return a mutant of a kind, None for none. Raises InputError if the kind breaks."""
+    try:
+        mutant = mutator(session, random)
+    except (Exception, SystemExit) as error:  # third-party code runs here
+        what = f"{type(error).__name__}: {error}"
+        raise InputError(
+            f'the kind of mutants "{kind}" broke on session {session.session_id}: {what}'
+        ) from error
+    if mutant is None or isinstance(mutant, Mutant):
+        return mutant
+    raise InputError(
+        f'the kind of mutants "{kind}": expected a Mutant or None, found {type(mutant).__name__}'
+    )

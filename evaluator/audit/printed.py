@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group as Parts
@@ -49,6 +50,7 @@ def audit_json(audit: Audit) -> dict[str, Any]:
         "gates": [gate._asdict() for gate in audit.proposed.gates],
         "diff": audit.diff,
         "written": audit.written,
+        "judge": None if audit.judge is None else {"model": audit.judge.model, **asdict(audit.judge.spent)},
         "exit_code": int(audit.exit_code),
     }
 
@@ -160,6 +162,8 @@ def _lines(audit: Audit) -> Iterator[str]:
         yield f"{', '.join(proposal.question_ids)}: {short} would catch {catches}"
     for gate in audit.proposed.gates:
         yield f"--metric '{gate.metric}' would catch {counted(gate.catches, 'survivor')} more"
+    if audit.judge is not None:
+        yield f"judge {audit.judge.model}: {audit.judge.spent}"
     fates = audit.total.fates
     wrong = fates.total() - fates[Fate.RIGHT]
     text = f"{counted(audit.sessions, 'session')}, {counted(fates.total(), 'mutant')}: "

@@ -33,7 +33,8 @@ class Audit:
 
     `sessions` is the number of sessions that were broken, `left_out` that of the others by why. `tried` are
     the mutants with their fates. `diff` is the change of the golden file that `proposed` makes: empty without
-    one, and for a dataset in another format. It was `written` if that was asked for.
+    one, and for a dataset in another format. It was `written` if that was asked for. `judge` is None if none
+    was asked.
     """
 
     dataset: str
@@ -45,7 +46,7 @@ class Audit:
     proposed: Proposed
     diff: str
     written: bool
-    judge: JudgeUsage
+    judge: JudgeUsage | None
 
     @cached_property
     def total(self) -> Tally:

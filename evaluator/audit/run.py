@@ -24,7 +24,6 @@ from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
-from spangrade.evaluator.judge.run import spent_since
 from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.pipeline import RUN_WAIT_S, WAIT_S, requested_metrics, sessions_to_grade
@@ -78,13 +77,12 @@ def run_audit(
             for query in queries:
                 query.try_run(store)
 
-    plan = replace(MetricPlan.of(wanted, load_metrics(), without), reported=())
-    asks = judge_options.model is not None
-    judge = judge_of_run(judge_options)
-    spent_before = judge.spent
+    plan = MetricPlan.of(wanted, load_metrics(), without, judge_options.threshold)
+    plan = replace(plan, reported=())
+    judge = None if judge_options.model is None else judge_of_run(judge_options)
     left_out: Counter[str] = Counter()
     callbacks.on_progress("auditing")
-    with use_judge_of_run(judge if asks else NoJudge(_NOT_ASKED)), few_collections():
+    with use_judge_of_run(judge or NoJudge(_NOT_ASKED)), few_collections():
         read = with_rows(reader.read(callbacks), golden.rows, callbacks.on_problem)
         chosen: list[Audited] = []
         every = {**golden.answers, **answers}
@@ -112,7 +110,7 @@ def run_audit(
         proposed,
         "" if text is None or changed is None else "".join(_diff(text, changed, str(dataset))),
         write,
-        JudgeUsage(judge.name if asks else "none", spent_since(spent_before, judge.spent)),
+        None if judge is None else JudgeUsage(judge.name, judge.spent),
     )
 
 

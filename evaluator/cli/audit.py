@@ -12,6 +12,8 @@ from spangrade.evaluator.cli.options import (
     Format,
     JudgeMaxCalls,
     JudgeMaxCost,
+    JudgeThreshold,
+    JudgeVotes,
     MetricsFiles,
     OutputFormat,
     answers_of,
@@ -64,6 +66,8 @@ def audit(
     ] = None,
     judge_max_calls: JudgeMaxCalls = None,
     judge_max_cost: JudgeMaxCost = None,
+    judge_votes: JudgeVotes = 1,
+    judge_threshold: JudgeThreshold = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write what is proposed into the golden file.")
     ] = False,
@@ -94,6 +98,8 @@ def audit(
             judge_model=judge_model if is_given(context, "judge_model") else None,
             judge_max_calls=judge_max_calls,
             judge_max_cost=judge_max_cost,
+            judge_votes=judge_votes,
+            judge_threshold=judge_threshold,
             write=write,
             out=out,
         )

@@ -78,7 +78,7 @@ def _defaults(loaded: Loaded, command: str) -> dict[str, Any]:
         "db": _if_set(loaded, "database", settings.database),
         "metrics_file": settings.metrics_files or None,
     }
-    if command in ("grade", "watch"):
+    if command in ("audit", "grade", "watch"):
         values |= grade_defaults(settings)
     if command == "grade":
         values["limit"] = settings.sampling.limit
@@ -88,7 +88,7 @@ def _defaults(loaded: Loaded, command: str) -> dict[str, Any]:
 
 
 def grade_defaults(settings: Settings) -> dict[str, Any]:
-    """Return the values of the options of `grade` and `watch` that settings give; None is unset."""
+    """Return the values of the options of `grade`, `watch` and `audit` that settings give; None is unset."""
     judge = settings.judge
     return {
         "metric": [*settings.gates, *settings.metrics] or None,

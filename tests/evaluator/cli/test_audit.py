@@ -6,17 +6,22 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import session, tool
 from command_line import Done, Spangrade
+from gemini_standin import MODEL, GeminiStandIn, gemini_standin
 from otlp_sessions import Call, Said, write_golden, write_sessions
 from paths import CAPTURED, ROOT, SAMPLE
 
 import spangrade as package
 from spangrade.converters.datasets.golden import load_golden
+from spangrade.evaluator.audit.mutant import mutants_of
 from spangrade.evaluator.maintenance.session_to_golden import question_of
+from spangrade.tracer.errors import InputError
 
 QUESTIONS = 3
 
@@ -44,6 +49,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sessions.append(("wrong", [Said("Refund order 0", "Done.", [refund(9)])]))
     write_sessions(tmp_path / "spans.jsonl", sessions)
     return tmp_path
+
+
+@pytest.fixture
+def gemini(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[GeminiStandIn]:
+    """A stand-in that rates every reply 1 of 5, named by the environment, with verdicts of its own."""
+    for name in ("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GEMINI_API_KEY", "the-key")
+    monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", f"gemini/{MODEL}")
+    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "judge.sqlite"))
+    with gemini_standin() as standin:
+        standin.answer = lambda request: json.dumps({"reason": "it differs", "score": 1})
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", standin.url)
+        yield standin
 
 
 def refund(number: int) -> Call:
@@ -194,14 +213,14 @@ def test_the_figures_of_the_page_are_those_of_the_audit(
 def exact(db: package.Database, golden: Path) -> None:
     """Write questions that expect all that the sessions did, and little more time and cost."""
     questions = []
-    for session in db.sessions():
-        question = question_of(session, session.session_id).question
+    for one in db.sessions():
+        question = question_of(one, one.session_id).question
         reference = question["reference_data"]
-        reference["reference_trajectory"] = [step.name for step in session.trajectory]
-        if session.cost_usd:
-            reference["max_cost_usd"] = session.cost_usd * 1.1
-        if session.latency.total_s:
-            reference["max_latency_s"] = session.latency.total_s * 1.1
+        reference["reference_trajectory"] = [step.name for step in one.trajectory]
+        if one.cost_usd:
+            reference["max_cost_usd"] = one.cost_usd * 1.1
+        if one.latency.total_s:
+            reference["max_latency_s"] = one.latency.total_s * 1.1
         questions.append(question)
     golden.write_text(json.dumps({"golden_questions": questions}))
 
@@ -224,7 +243,7 @@ def test_with_all_gates_and_exact_references_95_percent_are_caught_and_survivors
     db = package.open(tmp_path / "a.duckdb")
     db.import_files(files)
     exact(db, tmp_path / "golden.json")
-    answers = {session.session_id: session.session_id for session in db.sessions()}
+    answers = {one.session_id: one.session_id for one in db.sessions()}
     audit = db.audit(tmp_path / "golden.json", metrics=GATES, answers=answers, mutants=100)
     assert audit.sessions == len(answers)
     assert audit.total.share is not None
@@ -253,6 +272,40 @@ def test_a_kind_of_another_package_takes_part(folder: Path, spangrade: Spangrade
     assert [(one["kind"], one["target"], one["survived"]) for one in found["survivors"]] == [
         ("shout", "reply", 6)
     ]
+
+
+def test_a_kind_that_breaks_is_named(folder: Path) -> None:
+    for broken, text in (
+        (lambda made, random: made.turns[9], "broke on session s1: IndexError: tuple index out of range"),
+        (lambda made, random: made, ": expected a Mutant or None, found Session"),
+    ):
+        with pytest.raises(InputError) as refused:
+            list(mutants_of(session([("hi", [tool("find")])]), {"odd": broken}, 1, 0))
+        assert str(refused.value).startswith('the kind of mutants "odd"')
+        assert str(refused.value).endswith(text)
+
+
+def test_gates_of_the_settings_are_in_force(folder: Path, spangrade: Spangrade) -> None:
+    repeated = ("--kind", "repeat-call")
+    assert audited(spangrade, *repeated)["mutants"]["caught"] == 0
+    (folder / "spangrade.toml").write_text('gates = ["tool_exact_match>=1"]\n')
+    assert audited(spangrade, *repeated)["mutants"]["share_caught"] == 1
+
+
+def test_a_judge_is_asked_only_if_it_is_named(
+    folder: Path, spangrade: Spangrade, gemini: GeminiStandIn
+) -> None:
+    golden = json.loads((folder / "golden.json").read_text())
+    for question in golden["golden_questions"]:
+        question["reference_data"]["reference_response"] = "Done."
+    (folder / "golden.json").write_text(json.dumps(golden))
+    replies = ("--kind", "contradict-reply", "--no-reference", "agents_evaluated")
+    found = audited(spangrade, *replies)
+    assert (found["mutants"]["undecided"], found["judge"], gemini.calls) == (6, None, 0)
+    found = audited(spangrade, *replies, "--judge-model", f"gemini/{MODEL}")
+    assert found["mutants"]["share_caught"] == 1
+    assert (found["judge"]["model"], gemini.calls) == (f"gemini/{MODEL}", found["judge"]["calls"])
+    assert gemini.calls >= 3
 
 
 def test_other_commands_do_not_import_the_audit() -> None:

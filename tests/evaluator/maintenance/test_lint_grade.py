@@ -97,3 +97,14 @@ def test_what_lint_lists_is_what_a_grade_finds(spangrade: Spangrade, monkeypatch
     }
     listed = {session_id for code, session_id in linted(spangrade)[1] if code != "unmatched"}
     assert listed == inconclusive
+
+
+def test_a_limit_of_the_cost_without_tokens_is_named_with_how_to_record_them(spangrade: Spangrade) -> None:
+    write_golden(Path("golden.json"), {"id": "q", "user_inputs": ["Find"], "max_cost_usd": 0.01})
+    write_sessions(Path("spans.jsonl"), [("free", [Said("Find", tokens=None)])])
+    assert spangrade("import", "spans.jsonl").code == 0
+    _, found = linted(spangrade)
+    what, advice = found["not_compared", "free"]
+    assert what.startswith("cost_limit: no price is known for gemini-2.5-flash; it takes the tokens")
+    assert advice.endswith("; or do not compare it (grade --no-reference max_cost_usd)")
+    assert not advice.startswith("record it; ")  # but how, for the stack that recorded it

@@ -21,6 +21,7 @@ from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import run_json, written
 from spangrade.evaluator.reports.markdown import markdown
+from spangrade.evaluator.reports.question_text import question_text
 from spangrade.evaluator.run import Run
 from spangrade.tracer.errors import InputError
 
@@ -252,3 +253,8 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "junit.xml").mkdir()
     with pytest.raises(InputError, match="cannot be written: Is a directory"):
         write_reports(Run(), tmp_path, QUESTIONS, SessionFacts(), AT)
+
+
+def test_a_question_for_people_has_its_limits() -> None:
+    lines = [line.plain for line in question_text(question(max_cost_usd=0.01, max_latency_s=20))]
+    assert lines == ["user: hi", "costs at most: 0.01 USD", "takes at most: 20 s"]
