@@ -70,49 +70,45 @@ def proposals(mutants: Sequence[Tried], sessions: Iterable[Audited], plan: Metri
     edits: list[Proposal] = []
     after: list[Tried] = []
     for ids, found in by_question.items():
-        question, made = _edits(found, audited[ids], plan)
-        again = {id(one): one for one in found}
-        left = [one for one in found if one.fate in (Fate.SURVIVED, Fate.UNDECIDED)] if made else []
-        for one, fate in zip(left, _fates(left, question, plan), strict=True):
-            changed = one.audited._replace(question=question)
-            again[id(one)] = one._replace(audited=changed, fate=fate[0], gates=fate[1])
+        made, again = _edits(found, audited[ids], plan)
         edits += (Proposal(ids, edit, catches) for edit, catches in made)
-        after += again.values()
+        after += (again.get(id(one), one) for one in found)
     every = [each for found in audited.values() for each in found]
     return Proposed(tuple(edits), tuple(_gates(after, every)), tuple(after))
 
 
 def _edits(
     mutants: Sequence[Tried], sessions: Sequence[Audited], plan: MetricPlan
-) -> tuple[GoldenQuestion, list[tuple[Edit, int]]]:
-    """Return a question with edits that catch survivors, and each edit with how many it catches first."""
+) -> tuple[list[tuple[Edit, int]], dict[int, Tried]]:
+    """Return edits of a question, each with the number of survivors that it is the first to catch.
+
+    With them, those survivors (by `id`) as they fare with all edits.
+    """
     question = mutants[0].audited.question
     raw = json.loads(question.model_dump_json(exclude_unset=True))
+    left = [one for one in mutants if one.fate in (Fate.SURVIVED, Fate.UNDECIDED)]
     accepted: list[tuple[Edit, int]] = []
+    again: dict[int, Tried] = {}
     refused: set[str] = set()
-    for group in _targets(mutants):
-        for one in group[:_EXAMPLES]:
-            if _fate_of(one, question, plan) in (Fate.CAUGHT, Fate.RIGHT):
+    for one in _examples(left):
+        if id(one) in again and again[id(one)].fate in (Fate.CAUGHT, Fate.RIGHT):
+            continue
+        for edit in _candidates(one, question, sessions):
+            key = f"{edit.path} {edit.insert} {json.dumps(edit.value, sort_keys=True)}"
+            if key in refused:
                 continue
-            for edit in _candidates(one, question, sessions):
-                key = f"{edit.path} {edit.insert} {json.dumps(edit.value, sort_keys=True)}"
-                if key in refused:
-                    continue
-                changed = type(question).model_validate(edited(raw, edit))
-                caught = _fate_of(one, changed, plan) is Fate.CAUGHT
-                if caught and all(_meets(each, changed, _reference(edit), plan) for each in sessions):
-                    before = [_fate_of(each, question, plan) for each in group]
-                    question, raw = changed, edited(raw, edit)
-                    now = [_fate_of(each, question, plan) for each in group]
-                    gained = sum(
-                        new is Fate.CAUGHT and old is not Fate.CAUGHT
-                        for old, new in zip(before, now, strict=True)
-                    )
-                    accepted.append((edit, gained))
-                    break
-                if caught:
-                    refused.add(key)
-    return question, accepted
+            changed = type(question).model_validate(edited(raw, edit))
+            if next(_fares([one], changed, plan)).fate is not Fate.CAUGHT:
+                continue
+            if not all(_meets(each, changed, _reference(edit), plan) for each in sessions):
+                refused.add(key)
+                continue
+            question, raw = changed, edited(raw, edit)
+            again |= {id(old): new for old, new in zip(left, _fares(left, question, plan), strict=True)}
+            accepted.append((edit, sum(again[id(old)].fate is Fate.CAUGHT for old in left)))
+            left = [old for old in left if again[id(old)].fate in (Fate.SURVIVED, Fate.UNDECIDED)]
+            break
+    return accepted, again
 
 
 def _reference(edit: Edit) -> str:
@@ -121,29 +117,23 @@ def _reference(edit: Edit) -> str:
     return _CALLS if name == _OTHER_CALLS else name
 
 
-def _targets(mutants: Iterable[Tried]) -> list[list[Tried]]:
-    """Return survivors in groups of one kind and target, then the undecided mutants."""
+def _examples(mutants: Iterable[Tried]) -> Iterator[Tried]:
+    """Yield the first survivors of each kind and target, then undecided mutants likewise."""
     groups: dict[tuple[bool, str, str], list[Tried]] = {}
     for one in mutants:
-        if one.fate in (Fate.SURVIVED, Fate.UNDECIDED):
-            key = (one.fate is Fate.UNDECIDED, one.kind, one.mutant.target)
-            groups.setdefault(key, []).append(one)
-    return [groups[key] for key in sorted(groups)]
+        key = (one.fate is Fate.UNDECIDED, one.kind, one.mutant.target)
+        groups.setdefault(key, []).append(one)
+    for key in sorted(groups):
+        yield from groups[key][:_EXAMPLES]
 
 
-def _fates(
-    mutants: Sequence[Tried], question: GoldenQuestion, plan: MetricPlan
-) -> Iterator[tuple[Fate, tuple[str, ...]]]:
+def _fares(mutants: Sequence[Tried], question: GoldenQuestion, plan: MetricPlan) -> Iterator[Tried]:
+    """Yield mutants as they fare with an edited question."""
     for _, members in groupby(mutants, key=lambda one: id(one.audited)):
         found = list(members)
         asked = _asked(found[0].audited, question, plan)
-        yield from fates(asked, [one.mutant for one in found], plan)
-
-
-def _fate_of(one: Tried, question: GoldenQuestion, plan: MetricPlan) -> Fate:
-    if question is one.audited.question:
-        return one.fate
-    return next(_fates([one], question, plan))[0]
+        for one, fate in zip(found, fates(asked, [one.mutant for one in found], plan), strict=True):
+            yield one._replace(audited=asked, fate=fate[0], gates=fate[1])
 
 
 def _asked(audited: Audited, question: GoldenQuestion, plan: MetricPlan) -> Audited:
@@ -210,7 +200,10 @@ def _state(session: Session, name: str, question: GoldenQuestion) -> Iterator[Ed
 
 def _can_be_expected(value: Any) -> bool:
     """Return whether another run may have the same value: it is short, and does not look generated."""
-    text = json.dumps(value, ensure_ascii=False, default=repr)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    except RecursionError:
+        return False
     return len(text) <= _LONGEST_VALUE and not any(map(looks_generated, _scalars(value)))
 
 
