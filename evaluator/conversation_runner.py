@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.conversation.agents import Answer, converse
 from spangrade.evaluator.conversation.capture import captured_turn, keep, record_calls
 from spangrade.evaluator.conversation.current_test import Run, current_test
-from spangrade.evaluator.conversation.observed import ObservedTurn, observed_turn
+from spangrade.evaluator.conversation.observed import ObservedCall, ObservedTurn, observed_turn
 from spangrade.evaluator.conversation.turn_similarity import is_similar_turn
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity, is_pattern
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
+from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
 
@@ -150,13 +151,13 @@ class ConversationRunner:
     async def _run(self, session: _Session, run: Run) -> list[Turn]:
         __tracebackhide__ = True
         try:
-            return await self._hold(session)
+            return await self._hold(session, run)
         finally:
             run.ended = True
             if session.store is not None:
                 await asyncio.to_thread(keep, session.spans, session.store)
 
-    async def _hold(self, session: _Session) -> list[Turn]:
+    async def _hold(self, session: _Session, run: Run) -> list[Turn]:
         __tracebackhide__ = True
         answer = converse(self._agent, session.id)
         history: list[Turn] = [] if self._opening is None else [AgentTurn(self._opening)]
@@ -168,6 +169,7 @@ class ConversationRunner:
                 except Exception as error:
                     error.add_note(f"in answer to turn {number} of {session.name}: {turn.text!r}")
                     raise
+                run.calls += ((call.name, _arguments(call)) for call in actual.calls or ())
                 history += [turn, actual.as_agent_turn()]
                 continue
             similarity = await is_similar_turn(
@@ -210,6 +212,11 @@ class ConversationRunner:
         if session.store is not None:
             lines.append(shlex.join(["spangrade", "show", session.id, "--db", str(session.store)]))
         return "\n".join(lines)
+
+
+def _arguments(call: ObservedCall) -> str:
+    """Return the arguments of a call as JSON; empty if they are not known."""
+    return dumps(call.arguments) if call.arguments_known else ""
 
 
 def _opening(conversation: Conversation, message: str | None, where: str) -> str | None:

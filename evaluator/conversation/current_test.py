@@ -15,11 +15,15 @@ from typing import Any
 
 @dataclass(eq=False)
 class Run:
-    """A conversation that a test began: the file and line that began it, and whether it came to its end."""
+    """A conversation that a test began: the file and line that began it, and whether it came to its end.
+
+    `calls` are the names of the tools that the agent called so far, each with its arguments as JSON.
+    """
 
     place: str
     coroutine: Coroutine[Any, Any, Any] | None = None
     ended: bool = False
+    calls: list[tuple[str, str]] = field(default_factory=list)
 
     def discard(self) -> None:
         """Close the coroutine if it never started, so that Python does not warn about it as well."""

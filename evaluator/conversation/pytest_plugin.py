@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -164,6 +164,7 @@ class _Evals:
         self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
         self._judges: dict[tuple[str | None, Path], JudgeRun] = {}
         self._outcomes: dict[str, Counter[str]] = {}
+        self._calls: dict[str, list[tuple[bool, list[list[str]] | None]]] = {}  # of each run of a test
         self._marked: set[str] = set()
         self._not_judged = 0
         self._spent: list[tuple[str, dict[str, Any]]] = []  # of each worker and judge
@@ -261,7 +262,12 @@ class _Evals:
             report.not_judged = True  # type: ignore[attr-defined]
         marked = item.get_closest_marker(MARKER) is not None
         if marked or item.stash[_TEST].runs:
-            evaluated = (_without_repeat(item), no_verdict or _outcome(report), marked)
+            evaluated = (
+                _without_repeat(item),
+                no_verdict or _outcome(report),
+                marked,
+                _calls(item.stash[_TEST]),
+            )
             report.agent_eval = evaluated  # type: ignore[attr-defined]
         if report.failed and call.excinfo is not None:
             frame = call.excinfo.traceback[-1].frame
@@ -277,7 +283,8 @@ class _Evals:
             return
         self._not_judged += getattr(report, "not_judged", False)
         if evaluated := getattr(report, "agent_eval", None):
-            test, outcome, marked = evaluated
+            test, outcome, marked, calls = evaluated
+            self._calls.setdefault(test, []).append((outcome == PASSED, calls))
             self._outcomes.setdefault(test, Counter())[outcome] += 1
             self._marked |= {test} if marked else set()
 
@@ -298,6 +305,7 @@ class _Evals:
             for test, outcomes in self._outcomes.items()
             if test in self._marked or outcomes.total() > 1 or outcomes.keys() - {PASSED, FAILED}
         ]
+        lines += _repeat_lines(self._calls)
         lines += _judge_lines(self._spent)
         if self._not_judged and _in_ci() and not self._config.getoption(_REQUIRED):
             tests = "1 test was" if self._not_judged == 1 else f"{self._not_judged} tests were"
@@ -337,6 +345,34 @@ def _without_repeat(item: pytest.Item) -> str:
     return (
         re.sub(r"(\[|-)\d+-\d+\]$", lambda end: "]" if end[1] == "-" else "", nodeid) if repeated else nodeid
     )
+
+
+def _calls(test: CurrentTest) -> list[list[str]] | None:
+    """Return the tool calls of a test's conversations, as lists that a worker can send; None without any."""
+    return [list(call) for run in test.runs for call in run.calls] if test.runs else None
+
+
+def _repeat_lines(tests: Mapping[str, Sequence[tuple[bool, list[list[str]] | None]]]) -> list[str]:
+    """Return what the tests that ran several times come to."""
+    if all(len(runs) < 2 for runs in tests.values()):
+        return []
+    from spangrade.evaluator.conversation.repeated_tests import repeat_lines
+    from spangrade.evaluator.repeats.flaky import Try
+    from spangrade.tracer.terminal import printable
+
+    tries = {
+        test: [
+            Try(
+                passed,
+                "",
+                None if calls is None else tuple(name for name, _ in calls),
+                None if calls is None else tuple(f"{name} {arguments}".rstrip() for name, arguments in calls),
+            )
+            for passed, calls in runs
+        ]
+        for test, runs in tests.items()
+    }
+    return [printable(line) for line in repeat_lines(tries)]
 
 
 def _judge_lines(spent: Iterable[tuple[str, dict[str, Any]]]) -> list[str]:

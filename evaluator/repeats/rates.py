@@ -47,6 +47,13 @@ class Rate(NamedTuple):
     low: float | None
     high: float | None
 
+    @property
+    def text(self) -> str:
+        """The rate with its interval: `85.0% (70.2% to 93.5%)`."""
+        if self.low is None or self.high is None:
+            return f"{self.mean:.1%}"
+        return f"{self.mean:.1%} ({self.low:.1%} to {self.high:.1%})"
+
 
 class RatesOfK(NamedTuple):
     """The rates for `k` sessions, over the `questions` that have at least so many."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spangrade.evaluator.repeats.rates import MIN_QUESTIONS, Rate
+from spangrade.evaluator.repeats.rates import MIN_QUESTIONS
 from spangrade.evaluator.repeats.repeats import Repeats
 from spangrade.evaluator.run import counted
 
@@ -14,18 +14,10 @@ RATE_COLUMNS = ("k", "pass@k (95% interval)", "pass^k (95% interval)", "question
 FLAKY_COLUMNS = ("question", "passed", "sessions part at", "reason")
 
 
-def rate_text(rate: Rate) -> str:
-    """Return a rate with its interval as text: `85.0% (70.2% to 93.5%)`."""
-    if rate.low is None or rate.high is None:
-        return f"{rate.mean:.1%}"
-    return f"{rate.mean:.1%} ({rate.low:.1%} to {rate.high:.1%})"
-
-
 def rate_rows(repeats: Repeats) -> list[tuple[str, ...]]:
     """Return the rates by `RATE_COLUMNS`."""
     return [
-        (str(one.k), rate_text(one.pass_at_k), rate_text(one.pass_hat_k), str(one.questions))
-        for one in repeats.rates
+        (str(one.k), one.pass_at_k.text, one.pass_hat_k.text, str(one.questions)) for one in repeats.rates
     ]
 
 
@@ -56,8 +48,8 @@ def more_flaky(repeats: Repeats) -> str:
 def repeats_properties(repeats: Repeats) -> Iterator[tuple[str, str]]:
     """Yield the properties of a JUnit suite: the rates, and the flaky questions in one."""
     for one in repeats.rates:
-        yield f"pass@{one.k}", rate_text(one.pass_at_k)
-        yield f"pass^{one.k}", rate_text(one.pass_hat_k)
+        yield f"pass@{one.k}", one.pass_at_k.text
+        yield f"pass^{one.k}", one.pass_hat_k.text
     if repeats.flaky:
         listed = "; ".join(f"{row[0]} ({row[1]})" for row in flaky_rows(repeats))
         more = more_flaky(repeats)

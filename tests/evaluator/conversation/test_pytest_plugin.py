@@ -84,8 +84,10 @@ def test_an_eval_is_repeated_on_all_workers_and_its_pass_rate_told(run, gemini):
     """run with multiple counts automatically load balanced across all available workers"""
     result = run(EVALS, "--count", "8", "-n", "2", apart=True)
     result.assert_outcomes(passed=8)
-    rate, judge = result.evals
+    rate, at, hat, judge = result.evals
     assert rate == "test_it.py::test_greets: 8 of 8 passed, 100% (95% interval 68% to 100%)"
+    ones = "1: 100.0%, 2: 100.0%, 3: 100.0%, 4: 100.0%, 5: 100.0%, 8: 100.0%; an interval needs 20 tests"
+    assert (at, hat) == (f"pass@k over 1 test: {ones}", f"pass^k over 1 test: {ones}")
     assert re.fullmatch(
         r"judge gemini/\S+: 1 call, 7 cache hits, 1000 tokens in, 100 out, (\$0\.\d{6}|cost unknown)", judge
     )
@@ -137,6 +139,8 @@ def test_pass_rates_count_every_run_and_name_those_without_a_verdict(run, no_key
         "test_it.py::test_known: 0 of 4 passed, 0% (95% interval 0% to 49%)",
         "test_it.py::test_undecided: 0 of 4 passed, 0% (95% interval 0% to 100%), 4 not judged (no key)",
         "test_it.py::test_skipped: 0 of 4 passed, 0% (95% interval 0% to 100%), 4 skipped",
+        "pass@k over 6 tests: 1: 20.8%, 2: 30.6%, 3: 33.3%, 4: 33.3%; an interval needs 20 tests",
+        "pass^k over 6 tests: 1: 20.8%, 2: 11.1%, 3: 4.2%, 4: 0.0%; an interval needs 20 tests",
         "judge gemini/gemini-3.8-flash: 0 calls, 0 cache hits, 0 tokens in, 0 out, $0.000000",
     ]
 
@@ -612,3 +616,37 @@ def test_dev_brings_the_documents_pytest_plugins():
     dev = {(one := Requirement(text)).name: one for text in project["optional-dependencies"]["dev"]}
     for name, version in (pinned.split("==") for pinned in document):
         assert dev[name].specifier.contains(version)
+
+
+FLAKY = """
+    import pytest
+    from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
+
+    pytestmark = pytest.mark.asyncio
+
+    @pytest.mark.parametrize("order", [1, 2])
+    async def test_refunds(conversation, request, order):
+        step = request.node.callspec.params["__pytest_repeat_step_number"]
+
+        async def agent(text):
+            made = [ToolCall("find_order", {"id": order}, "found")]
+            if step < 3:
+                made.append(ToolCall("refund", {"amount": 5 if step else 6}, "done"))
+            return AgentTurn("Done.", tool_calls=made)
+
+        expected = [UserTurn("Refund it"), AgentTurn("Done.")]
+        turns = await conversation(agent, expected).run()
+        calls = turns[-1].tool_calls
+        assert order == 1 or calls[-1].name == "refund"
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_repeated_tests_have_pass_at_k_and_pass_hat_k_and_the_call_at_which_runs_part(run, workers):
+    result = run(FLAKY, "--count", "4", "-n", workers, apart=workers != "0")
+    result.assert_outcomes(passed=7, failed=1)
+    assert [line for line in result.evals if not line.startswith("test_it.py") or "flaky" in line] == [
+        "pass@k over 2 tests: 1: 87.5%, 2: 100.0%, 3: 100.0%, 4: 100.0%; an interval needs 20 tests",
+        "pass^k over 2 tests: 1: 87.5%, 2: 75.0%, 3: 62.5%, 4: 50.0%; an interval needs 20 tests",
+        "test_it.py::test_refunds[2] is flaky: step 2: refund (3 of 3 passed), the end (0 of 1 passed)",
+    ]
