@@ -58,7 +58,8 @@ def instructions(value: Any, messages: Any = None) -> str | None:
 
     `value` is a text, a message, its parts, or the JSON text of one of these.
     """
-    return _instructions(parse_json(value)) or of_messages(messages)
+    own = _instructions_in(value) if isinstance(value, str) else _instructions(value)
+    return own or of_messages(messages)
 
 
 def of_messages(messages: Any) -> str | None:
@@ -71,6 +72,11 @@ def of_messages(messages: Any) -> str | None:
         if message.text:
             texts.append(message.text)
     return "\n\n".join(texts)[:_LONGEST] or None
+
+
+@lru_cache(maxsize=256)  # every call of an agent's model repeats them
+def _instructions_in(source: str) -> str | None:
+    return _instructions(parse_json(source))
 
 
 def _instructions(value: Any) -> str | None:

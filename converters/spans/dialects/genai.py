@@ -109,7 +109,9 @@ _TOKENS = (
         ),
     ),
 )
-_TOKEN_NAMES = frozenset(name for _, names in _TOKENS for name in names)
+# Each field with each of its names, the newest last: of those that a span has, the newest counts.
+_TEXT_NAMES = tuple((field, name) for field, names in _TEXTS for name in reversed(names))
+_TOKEN_NAMES = tuple((field, name) for field, names in _TOKENS for name in reversed(names))
 
 
 def claims(_span: Span, /) -> bool:
@@ -125,20 +127,22 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
 def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
     """Read a span by the conventions, given its attributes (and what its events add to them)."""
     kind, tool, agent = _kind_and_names(span, attributes)
-    fields: dict[str, Any] = {field: text(_first(attributes, names)) for field, names in _TEXTS}
+    fields: dict[str, Any] = {
+        field: text(attributes[name]) for field, name in _TEXT_NAMES if name in attributes
+    }
     # The spans of a web server may carry a `session.id` of another kind.
     ids = _CONVERSATION_IDS[:1] if kind == "other" else _CONVERSATION_IDS
     conversation_id, previous = text(_first(attributes, ids)), None
     if conversation_id is not None and conversation_id.startswith(_RESPONSE):
         conversation_id, previous = None, conversation_id
-    if fields["call_id"] in _NOT_CALL_IDS:
-        fields["call_id"] = None
+    if fields.get("call_id") in _NOT_CALL_IDS:
+        del fields["call_id"]
     if span.status != "UNSET" or span.events or semconv.ERROR_TYPE in attributes:
         fields |= _failure(span, attributes, kind)
     if kind in _PROMPTED:
         fields |= _exchange(span, attributes, kind, conversation_id, previous)
-    if kind != "tool" and not _TOKEN_NAMES.isdisjoint(attributes):
-        fields |= {name: count(_first(attributes, names)) for name, names in _TOKENS}
+    if kind != "tool":
+        fields |= {field: count(attributes[name]) for field, name in _TOKEN_NAMES if name in attributes}
     for field, name in _JSON_TEXTS:
         if name in attributes:
             fields[field] = json_text(run_io.python_value(attributes[name]))
