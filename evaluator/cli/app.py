@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from spangrade.evaluator.cli.audit import audit
 from spangrade.evaluator.cli.collect import collect
@@ -33,8 +36,64 @@ from spangrade.evaluator.cli.view import view
 from spangrade.evaluator.cli.watch import watch
 from spangrade.tracer.file_modes import set_umask
 
+# In the order of `spangrade --help`.
+COMMANDS: Mapping[str, Callable[..., None] | typer.Typer] = {
+    "import": import_,
+    "grade": grade,
+    "sessions": sessions,
+    "show": show,
+    "runs": runs,
+    "compare": compare,
+    "audit": audit,
+    "trend": trend,
+    "regrade": regrade,
+    "view": view,
+    "score": score,
+    "label": label,
+    "review": review,
+    "lint": lint,
+    "sql": sql,
+    "derive": derive,
+    "collect": collect,
+    "watch": watch,
+    "schema": schema,
+    "delete": delete,
+    "metrics": metrics,
+    "config": config,
+    "convert": convert,
+    "judge": judge,
+    "lake": lake,
+}
+
+
+class _Commands(TyperGroup):
+    """The commands, each of which is built when it is looked up: all of them take a tenth of a start."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (typer's signature)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        # If there is no such command, the names of all are compared with it.
+        for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
+            if name not in self.commands:
+                self.add_command(_built(name), name)
+        return super().get_command(ctx, cmd_name)
+
+
+def _built(name: str) -> Any:
+    command = COMMANDS[name]
+    if not isinstance(command, typer.Typer):
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(name)(with_config(command))
+        return get_command(alone)
+    group = get_command(command)
+    group.name = name
+    return group
+
+
 app = typer.Typer(
     name="spangrade",
+    cls=_Commands,
     help="Grade AI agents from the OpenTelemetry spans they emit.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -66,33 +125,3 @@ def _options(
     ] = None,
 ) -> None:
     set_umask(umask)
-
-
-app.command("import")(with_config(import_))
-for command in (
-    grade,
-    sessions,
-    show,
-    runs,
-    compare,
-    audit,
-    trend,
-    regrade,
-    view,
-    score,
-    label,
-    review,
-    lint,
-    sql,
-    derive,
-    collect,
-    watch,
-    schema,
-    delete,
-    metrics,
-    config,
-):
-    app.command()(with_config(command))
-app.add_typer(convert, name="convert")
-app.add_typer(judge, name="judge")
-app.add_typer(lake, name="lake")

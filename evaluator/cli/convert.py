@@ -18,6 +18,7 @@ from spangrade.tracer.terminal import warn
 app = typer.Typer(
     help="Convert logs, ADK's eval history and eval sets, and stored sessions into datasets.",
     no_args_is_help=True,
+    add_completion=False,  # that of `spangrade` is enough
     pretty_exceptions_enable=False,
 )
 app.command("test-to-golden")(convert_test_to_golden.convert)

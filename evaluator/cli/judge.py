@@ -11,7 +11,10 @@ from spangrade.evaluator.cli.output import database, print_json, show
 from spangrade.evaluator.cli.settings import with_config
 
 app = typer.Typer(
-    help="Find out whether a judge is right.", no_args_is_help=True, pretty_exceptions_enable=False
+    help="Find out whether a judge is right.",
+    no_args_is_help=True,
+    add_completion=False,  # that of `spangrade` is enough
+    pretty_exceptions_enable=False,
 )
 
 
