@@ -42,7 +42,7 @@ from spangrade.evaluator.derive.schema import TABLES, comment_statements, create
 from spangrade.evaluator.derive.session_rows import Row
 from spangrade.evaluator.derive.settings import Settings, settings_of
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.arrow import arrow_column, arrow_rows, from_ipc, sql_types
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows, from_ipc, joined, sql_types
 from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import table_problem
 
@@ -149,15 +149,15 @@ def steps(
 
 def derive_new(
     store: Store,
-    portions: Iterable[Portion] = (),
+    portions: Sequence[Portion] = (),
     in_order: InOrder = map,
     until_s: float = math.inf,
     kept: Kept | None = None,
 ) -> Iterator[set[str]]:
     """Derive the sessions that are whole in new traces; note the others that these belong to.
 
-    `portions` are what records come to that are in the database, which had none of them before: their spans
-    are not read. Yields the ids of the sessions of each step; for the other arguments see `steps`.
+    `portions` are what new records come to by the settings of the database: their spans are not read. Yields
+    the ids of the sessions of each step; for the other arguments see `steps`.
     """
     kept = Kept(0) if kept is None else kept
     done = _derived_up_to(store)
@@ -169,12 +169,12 @@ def derive_new(
         return
     pending = {row[0]: PendingTrace(*row) for row in store.query(_sql("pending"), {"seq": done})}
     _note(store, sessions_with_logs(store, after=done))
-    for portion in portions:
-        yield _keep_fresh(store, portion, pending, kept)
+    if portions:
+        yield _keep_fresh(store, portions, pending, kept)
     slices = list(_slices(pending.values()))
     read = 0
     for portion in in_order(portion_of_rows, _jobs(store, slices, until_s)):
-        yield _keep(store, portion, portion.places, pending, kept)
+        yield _keep(store, [portion], portion.places, pending, kept)
         read += 1
     if read == len(slices):
         store.query("UPDATE derived.progress SET seq = $seq", {"seq": newest})
@@ -259,16 +259,22 @@ def portion_of_rows(job: tuple[StoredRows, Settings, frozenset[str]]) -> Portion
     return compact(portion_of(spans_of(rows.spans), logs_of(rows.logs), settings, without), without)
 
 
-def _keep_fresh(store: Store, portion: Portion, pending: dict[str, PendingTrace], kept: Kept) -> set[str]:
-    """Keep what a portion shows of the traces that it has whole, which are not pending then."""
+def _keep_fresh(
+    store: Store, portions: Sequence[Portion], pending: dict[str, PendingTrace], kept: Kept
+) -> set[str]:
+    """Keep what portions show of the traces that one of them has whole, which are not pending then."""
     fresh, others = [], set()
-    for place in portion.places:
-        trace = pending.get(place.trace_id)
-        if trace and not trace.is_known and trace.records == place.records:
-            fresh.append(place)
-        else:
-            others.add(place.session_id)
-    derived = _keep(store, portion, fresh, pending, kept, others)
+    portion_by_session: dict[str, Portion] = {}
+    for portion in portions:
+        for place in portion.places:
+            trace = pending.get(place.trace_id)
+            if trace and not trace.is_known and trace.records == place.records:
+                fresh.append(place)
+            else:
+                others.add(place.session_id)
+            if portion_by_session.setdefault(place.session_id, portion) is not portion:
+                others.add(place.session_id)
+    derived = _keep(store, portions, fresh, pending, kept, others)
     for place in fresh:
         del pending[place.trace_id]
     return derived
@@ -276,7 +282,7 @@ def _keep_fresh(store: Store, portion: Portion, pending: dict[str, PendingTrace]
 
 def _keep(
     store: Store,
-    portion: Portion,
+    portions: Sequence[Portion],
     places: Sequence[Place],
     pending: Mapping[str, PendingTrace],
     kept: Kept,
@@ -284,18 +290,19 @@ def _keep(
 ) -> set[str]:
     """Write the sessions that a portion has whole, and where traces belong; return the sessions' ids.
 
-    `places` are the traces that the portion has whole, `shared` the sessions that others belong to too.
+    `places` are the traces that a portion has whole, `shared` the sessions that others belong to too.
     """
     affected = affected_by(store, places, shared)
     with store.transaction():
         write_traces(store, places, affected, pending)
         _note(store, affected.read_again)
-        insert_sessions(store, portion, affected.read_again)
+        insert_sessions(store, portions, affected.read_again)
+    contents = {trace_id: content for portion in portions for trace_id, content in portion.kept.items()}
     for trace_id, _, records, *_ in places:
-        content = portion.kept.get(trace_id)
+        content = contents.get(trace_id)
         if content is not None and affected.session_by_trace[trace_id] in affected.read_again:
-            kept.add(pending[trace_id].range, records, portion.settings, content)
-    return set(portion.session_ids) - affected.read_again
+            kept.add(pending[trace_id].range, records, portions[0].settings, content)
+    return {one for portion in portions for one in portion.session_ids} - affected.read_again
 
 
 def write_traces(
@@ -353,19 +360,21 @@ def _note(store: Store, session_ids: Iterable[str]) -> None:
         store.query("INSERT INTO derived.read_again FROM noted", noted=arrow_column("session_id", ids))
 
 
-def insert_sessions(store: Store, portion: Portion, without: Iterable[str] = ()) -> None:
-    """Write the sessions of a portion, except some."""
+def insert_sessions(store: Store, portions: Sequence[Portion], without: Iterable[str] = ()) -> None:
+    """Write the sessions of portions, except some."""
     batch = (_scalar(store, "SELECT max(batch) FROM derived.sessions") or 0) + 1
-    others = sorted(set(portion.session_ids) & set(without))
-    for table, content in portion.rows.items():
+    session_ids = {one for portion in portions for one in portion.session_ids}
+    others = sorted(session_ids.intersection(without))
+    for table in (table for table in TABLES if any(table in portion.rows for portion in portions)):
+        parts = [from_ipc(portion.rows[table]) for portion in portions if table in portion.rows]
         query = f"INSERT INTO derived.{table} BY NAME SELECT * REPLACE ($batch AS batch) FROM incoming"  # noqa: S608 (our own names)
-        tables = {"incoming": from_ipc(content)}
+        tables = {"incoming": joined(parts)}
         if others:
             query += " ANTI JOIN others USING (session_id)"
             tables["others"] = arrow_column("session_id", others)
         store.query(query, {"batch": batch}, **tables)
-    if "recorded_scores" in portion.rows:
-        save_scores(store, set(portion.session_ids).difference(others))
+    if any("recorded_scores" in portion.rows for portion in portions):
+        save_scores(store, session_ids.difference(others))
 
 
 def _replace_sessions(store: Store, session_ids: Sequence[str], portion: Portion) -> None:
@@ -378,7 +387,7 @@ def _replace_sessions(store: Store, session_ids: Sequence[str], portion: Portion
                 f"DELETE FROM derived.{table} WHERE session_id IN (FROM wanted)",  # noqa: S608 (our own names)
                 wanted=wanted,
             )
-        insert_sessions(store, portion)
+        insert_sessions(store, [portion])
 
 
 def _scalar(store: Store, query: str) -> int | None:

@@ -119,7 +119,7 @@ def _derive(store: Store, job: DeriveJob, session_by_trace: Mapping[str, str]) -
         settings,
         session_evaluations(store, sessions),
     )
-    insert_sessions(store, portion_of_sessions(complete))
+    insert_sessions(store, [portion_of_sessions(complete)])
     own = {trace_id: session_id(trace_id, found) for trace_id, found in by_trace.items()}
     places = places_of(by_trace, records, own)
     pending = {place.trace_id: PendingTrace(place.trace_id, 0, 0, place.records, False) for place in places}
