@@ -170,12 +170,30 @@ def _parts_read(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> 
         callbacks.on_share(done / max(done, size, 1))
 
 
+class Contents(NamedTuple):
+    """How many sessions a database has and had, and its spans that no dialect understood, by scope."""
+
+    sessions: int
+    sessions_before: int
+    not_understood: Mapping[str, int]
+
+
 def import_parts(
-    open_store: OpenStore, intake: Intake, parts: Iterable[ReadPart], callbacks: Callbacks = DEFAULT
-) -> None:
-    """Store what was read of files, and derive their sessions. The database is open in short windows."""
+    open_store: OpenStore,
+    intake: Intake,
+    parts: Iterable[ReadPart],
+    callbacks: Callbacks = DEFAULT,
+    session_from: Sequence[str] | None = None,
+) -> Contents:
+    """Store what was read of files, and derive their sessions. The database is open in short windows.
+
+    For `session_from` see `import_files`.
+    """
     with intake.workers:
         with open_store() as store:
+            before = count_sessions(store)
+            if session_from is not None:
+                set_session_from(store, session_from)
             apply(store, callbacks.configured)
             intake.settings = settings_of(store)
         with few_collections():
@@ -187,8 +205,10 @@ def import_parts(
             if intake.traces:
                 _remember_import(store, intake.traces)
             if not stale(store):  # nearly always: opening the database again takes 40 ms
-                return
+                return Contents(count_sessions(store), before, by_scope(store))
         derive_in_windows(open_store, intake.in_order, kept=intake.kept, on_share=callbacks.on_share)
+    with open_store() as store:
+        return Contents(count_sessions(store), before, by_scope(store))
 
 
 def _remember_import(store: Store, traces: Iterable[str]) -> None:
@@ -258,21 +278,13 @@ def import_files(
     InputError as `start_import` does.
     """
     intake, parts = start_import(db, files, callbacks, workers)
-    with intake.workers:
-        with open_store() as store:
-            before = count_sessions(store)
-            if session_from is not None:
-                set_session_from(store, session_from)
-        import_parts(open_store, intake, parts, callbacks)
-    with open_store() as store:
-        sessions = count_sessions(store)
-        scopes = by_scope(store)
+    contents = import_parts(open_store, intake, parts, callbacks, session_from)
     return Imported(
         str(db),
         *intake.added,
-        sessions=sessions,
-        new_sessions=sessions - before,
+        sessions=contents.sessions,
+        new_sessions=contents.sessions - contents.sessions_before,
         records_lost=intake.records_lost,
         files_lost=intake.files_lost,
-        not_understood=scopes,
+        not_understood=contents.not_understood,
     )
