@@ -32,7 +32,7 @@ from spangrade.evaluator.workers import InOrder, default_workers, few_collection
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
-from spangrade.tracer.store.arrow import Table, arrow_column, from_ipc
+from spangrade.tracer.store.arrow import Table, arrow_column
 
 WRITE = 16_384  # rows that are written at once, and derived then
 _SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
@@ -223,7 +223,7 @@ def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:
     tables: dict[Table, list[na.Array]] = {}
     for part in parts:
         for table, rows in part.tables.items():
-            tables.setdefault(table, []).append(from_ipc(rows))
+            tables.setdefault(table, []).append(rows)
     added = store.add_rows(tables)
     repeated = sum(part.repeated for part in parts)
     intake.added = Added(

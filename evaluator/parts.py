@@ -7,12 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import nanoarrow as na
+
 from spangrade.evaluator.derive.portion import Portion, compact, portion_of
 from spangrade.evaluator.derive.settings import Settings
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store.arrow import BATCH, Table, distinct, table_rows, to_ipc
+from spangrade.tracer.store.arrow import BATCH, Table, distinct, table_rows
 
 Item = TypeVar("Item")
 
@@ -20,12 +22,12 @@ PART = 8_000_000  # bytes; about 4,000 spans with messages
 
 
 class ReadPart(NamedTuple):
-    """What reading a part comes to: its rows (Arrow IPC), and its portion.
+    """What reading a part comes to: its rows, and its portion.
 
     `repeated` is the number of records that are in the part already.
     """
 
-    tables: dict[Table, bytes]
+    tables: dict[Table, na.Array]
     rows: int
     portion: Portion
     traces: frozenset[str]
@@ -101,7 +103,7 @@ def _read(
     spans, logs = distinct(records)
     tables = table_rows(spans, logs)
     return ReadPart(
-        {table: to_ipc(rows) for table, rows in tables.items()},
+        tables,
         len(spans) + len(logs),
         portion_of([spans], logs, settings, without),
         frozenset(record.trace_id for record in records if record.trace_id is not None),

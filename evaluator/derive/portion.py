@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import nanoarrow as na
+
 from spangrade.converters.spans.evaluations import Evaluation, evaluation_of_log
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
@@ -24,7 +26,7 @@ from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.derive.settings import NO_SETTINGS, Settings
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store.arrow import arrow_rows, to_ipc
+from spangrade.tracer.store.arrow import arrow_rows
 
 State = Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
 NO_SCORES: Mapping[str, Sequence[Evaluation]] = MappingProxyType({})
@@ -46,14 +48,14 @@ class Place(NamedTuple):
 class Portion(NamedTuple):
     """The traces of a portion, and the sessions that they make: their ids, and their rows by table.
 
-    The rows are an Arrow table as bytes (IPC). Their `batch` is 0: it is known when they are written. `kept`
-    are the observations of its traces (see `compact`), in case that their sessions must be built again.
-    `settings` are those by which spans were read.
+    The rows are Arrow tables. Their `batch` is 0: it is known when they are written. `kept` are the
+    observations of its traces (see `compact`), in case that their sessions must be built again. `settings`
+    are those by which spans were read.
     """
 
     places: list[Place]
     session_ids: list[str]
-    rows: dict[str, bytes]
+    rows: dict[str, na.Array]
     kept: Mapping[str, Packed]
     settings: Settings
 
@@ -127,7 +129,7 @@ def _built(
     settings: Settings,
     without: Collection[str] = (),
     scores: Mapping[str, Sequence[Evaluation]] = NO_SCORES,
-) -> tuple[list[str], dict[str, bytes]]:
+) -> tuple[list[str], dict[str, na.Array]]:
     """Return the ids and the rows of the sessions of traces."""
     by_session: dict[str, list[Observation]] = {}
     for trace_id, observations in by_trace.items():
@@ -147,7 +149,7 @@ def _built(
         if any((o.kind != "other" and not o.of_protocol) or o.unreadable for o in observations)
     ]
     rows = {
-        table: to_ipc(arrow_rows(rows, TABLES[table].arrow_types))
+        table: arrow_rows(rows, TABLES[table].arrow_types)
         for table, rows in rows_of(sessions, batch=0).items()
         if rows
     }

@@ -42,7 +42,7 @@ from spangrade.evaluator.derive.schema import TABLES, comment_statements, create
 from spangrade.evaluator.derive.session_rows import Row
 from spangrade.evaluator.derive.settings import Settings, settings_of
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.arrow import arrow_column, arrow_rows, from_ipc, joined, sql_types
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows, joined, sql_types
 from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import table_problem
 
@@ -366,7 +366,7 @@ def insert_sessions(store: Store, portions: Sequence[Portion], without: Iterable
     session_ids = {one for portion in portions for one in portion.session_ids}
     others = sorted(session_ids.intersection(without))
     for table in (table for table in TABLES if any(table in portion.rows for portion in portions)):
-        parts = [from_ipc(portion.rows[table]) for portion in portions if table in portion.rows]
+        parts = [portion.rows[table] for portion in portions if table in portion.rows]
         query = f"INSERT INTO derived.{table} BY NAME SELECT * REPLACE ($batch AS batch) FROM incoming"  # noqa: S608 (our own names)
         tables = {"incoming": joined(parts)}
         if others:

@@ -6,6 +6,7 @@ per second, one JSON document per batch 30, unnested lists 50 (1 on DuckDB 1.5).
 
 from __future__ import annotations
 
+import copyreg
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -111,6 +112,10 @@ def from_ipc(content: bytes) -> na.Array:
     """Return the Arrow table that `to_ipc` made bytes of."""
     with InputStream.from_readable(io.BytesIO(content)) as stream:
         return na.ArrayStream(stream).read_all()
+
+
+# Rows from another process come as bytes of IPC. Within a process they are not copied.
+copyreg.pickle(na.Array, lambda rows: (from_ipc, (to_ipc(rows),)))
 
 
 def batches(records: Iterable[Span | LogRecord]) -> Iterator[list[Span | LogRecord]]:
