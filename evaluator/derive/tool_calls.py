@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ def tool_observations(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Ob
     """
     result: list[tuple[int, Observation]] = []
     for turn, group in enumerate(groups, 1):
-        llm_calls = [o._replace(agent=tree.agent_of(o)) for o in group.calls]
+        llm_calls = [o if o.agent else o._replace(agent=tree.agent_of(o)) for o in group.calls]
         requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members))
         spans = [o for o in group.members if o.kind == "tool"]
         unmatched = UnmatchedCalls(requested)
@@ -213,24 +214,32 @@ class UnmatchedCalls:
     def __init__(self, requested: Sequence[ModelRequest]) -> None:
         self._requested = requested
         self._matched = [False] * len(requested)
-        self._numbers: dict[tuple[Any, ...], deque[int]] = {}
+        self._by_id: dict[str | None, deque[int]] = {}
         for number, item in enumerate(requested):
+            self._by_id.setdefault(item.call.call_id, deque()).append(number)
+
+    @cached_property
+    def _by_content(self) -> Mapping[tuple[str | None, ...], deque[int]]:
+        """The calls by name, by arguments and by both, for the spans without the id of a call."""
+        numbers: dict[tuple[str | None, ...], deque[int]] = {}
+        for number, item in enumerate(self._requested):
             call = item.call
-            for key in (("id", call.call_id), ("name", call.name), ("arguments", call.arguments)):
-                self._numbers.setdefault(key, deque()).append(number)
-            for form, text in _arguments_of_spans(call.arguments):
-                self._numbers.setdefault((form, call.name, text), deque()).append(number)
+            keys = [("name", call.name), ("arguments", call.arguments)]
+            both = [(form, call.name, text) for form, text in _arguments_of_spans(call.arguments)]
+            for key in (*keys, *both):
+                numbers.setdefault(key, deque()).append(number)
+        return numbers
 
     def pop(self, span: Observation) -> ModelRequest | None:
         """Return the first call that a span executes, which no other span is then matched with."""
         if span.call_id:
-            number = self._first("id", span.call_id)
+            number = self._first(self._by_id.get(span.call_id))
         else:
             forms = ("object",) if (span.arguments or "").startswith("{") else ("object", "value")
-            same = [self._first(form, span.name, span.arguments) for form in forms]
+            same = [self._first(self._by_content.get((form, span.name, span.arguments))) for form in forms]
             number = min((one for one in same if one is not None), default=None)
             if number is None and span.arguments is None:
-                number = self._first("name", span.name)
+                number = self._first(self._by_content.get(("name", span.name)))
         if number is None:
             return None
         self._matched[number] = True
@@ -242,8 +251,8 @@ class UnmatchedCalls:
         Frameworks add arguments (a context) and convert values. Two call ids that differ are two calls unless
         name and arguments are the same: a framework may give a call an id of its own.
         """
-        same_name = self._numbers.get(("name", span.name), ())
-        same_arguments = self._numbers.get(("arguments", span.arguments), ()) if span.arguments else ()
+        same_name = self._by_content.get(("name", span.name), ())
+        same_arguments = self._by_content.get(("arguments", span.arguments), ()) if span.arguments else ()
         for number in islice(chain(same_name, same_arguments), _MOST_CANDIDATES):
             call = self._requested[number].call
             same = (span.name, span.arguments) == (call.name, call.arguments)
@@ -258,8 +267,7 @@ class UnmatchedCalls:
         """Return the calls that no span is matched with."""
         return [item for number, item in enumerate(self._requested) if not self._matched[number]]
 
-    def _first(self, *key: str | None) -> int | None:
-        numbers = self._numbers.get(key)
+    def _first(self, numbers: deque[int] | None) -> int | None:
         while numbers and self._matched[numbers[0]]:
             numbers.popleft()
         return numbers[0] if numbers else None
