@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any
 
 from spangrade.tracer.errors import InputError
@@ -23,7 +24,7 @@ class Plugin:
     @property
     def brought_by(self) -> str:
         """The distribution that brings the entry point and its version, as `spangrade 0.1.0`."""
-        return f"{self.point.dist.name} {self.point.dist.version}" if self.point.dist else ""
+        return _name_and_version(self.point.dist) if self.point.dist else ""
 
     def load(self, kind: type = object) -> Any:
         """Import and return the object; raises InputError if that fails or it is not a `kind`."""
@@ -42,6 +43,11 @@ class Plugin:
         return InputError(
             f'entry point "{self.name}" ({self.point.value}) in {self.point.group}{brought_by}: {reason}'
         )
+
+
+@cache  # both read its metadata again each time
+def _name_and_version(distribution: Distribution) -> str:
+    return f"{distribution.name} {distribution.version}"
 
 
 def plugins(group: str) -> list[Plugin]:

@@ -35,9 +35,9 @@ class _Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_wrong_keys(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
         known = cls.model_fields
+        if not isinstance(value, dict) or value.keys() <= known.keys():
+            return value
         for key in (key for key in value if key not in known):
             near = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=cls.similar)
             if near:
@@ -104,9 +104,10 @@ class GoldenQuestion(_Model):
     @model_validator(mode="before")
     @classmethod
     def _refuse_misplaced_reference(cls, value: Any) -> Any:
-        for key in ReferenceData.model_fields if isinstance(value, dict) else ():
-            if key in value:
-                raise PydanticCustomError("wrong_key", '"{key}" belongs in reference_data', {"key": key})
+        references = ReferenceData.model_fields
+        if isinstance(value, dict) and not references.keys().isdisjoint(value):
+            key = next(key for key in references if key in value)
+            raise PydanticCustomError("wrong_key", '"{key}" belongs in reference_data', {"key": key})
         return value
 
     @property

@@ -13,10 +13,9 @@ ANY_ITEM = "*"  # in a path: any element of a list
 
 def refers(expected: Any) -> bool:
     """Return whether an expected value is a reference or has one in it."""
-    if is_reference(expected):
-        return True
-    items = expected.values() if isinstance(expected, dict) else expected
-    return isinstance(expected, dict | list) and any(map(refers, items))
+    if isinstance(expected, dict):
+        return is_reference(expected) or any(map(refers, expected.values()))
+    return isinstance(expected, list) and any(map(refers, expected))
 
 
 def resolved(expected: Any, user_values: Mapping[str, str], earlier: Sequence[ToolInteraction]) -> Any:
