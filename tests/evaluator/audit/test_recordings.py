@@ -1,0 +1,41 @@
+"""An audit of what every framework records: mutants that can be graded, and proposals that hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import recordings
+
+import spangrade
+from spangrade.evaluator.maintenance.session_to_golden import question_of
+from spangrade.tracer.errors import InputError
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", recordings.NAMES)
+def test_sessions_of_every_framework_can_be_audited(name: str, tmp_path: Path) -> None:
+    db = spangrade.open(tmp_path / "a.duckdb", on_problem=lambda problem: None)
+    db.import_files(recordings.paths(name))
+    questions, answers = [], {}
+    for session in db.sessions():
+        try:
+            question = question_of(session, session.session_id, wildcards=True).question
+        except InputError:  # its user inputs or agents are not recorded
+            continue
+        calls = question["reference_data"].pop("reference_tool_interactions")
+        question["reference_data"] = {
+            "reference_tool_interactions": [{"tool_name": c["tool_name"]} for c in calls]
+        }
+        questions.append(question)
+        answers[session.session_id] = session.session_id
+    if not questions:
+        pytest.skip("its sessions cannot be golden questions")
+    golden = tmp_path / "golden.json"
+    golden.write_text(json.dumps({"golden_questions": questions}, indent=2))
+    audit = db.audit(golden, answers=answers, mutants=40, failed=True, write=True)
+    assert audit.sessions + sum(audit.left_out.values()) == len(list(db.sessions()))
+    assert audit.total.fates.total() >= 5 * audit.sessions
+    again = db.audit(golden, answers=answers, mutants=40, failed=True)
+    assert again.total.fates == audit.after.fates  # what was proposed is what was written
