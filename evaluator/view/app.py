@@ -14,6 +14,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from spangrade.evaluator.view.compare_page import compare_page, compare_sessions_page
 from spangrade.evaluator.view.database import ViewedDatabase
 from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of
 from spangrade.evaluator.view.rendering import FOLDER, render
@@ -52,6 +53,8 @@ def create_app(database: ViewedDatabase) -> Starlette:
             Route("/session/{session}/{part}", pages.part, methods=["GET"]),
             Route("/runs", pages.runs, methods=["GET"]),
             Route("/runs/{run}", pages.run, methods=["GET"]),
+            Route("/compare", pages.compare, methods=["GET"]),
+            Route("/compare/sessions", pages.compare_sessions, methods=["GET"]),
             Route("/trends", pages.trends, methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
@@ -120,6 +123,16 @@ class _Pages:
         if values is None:
             raise HTTPException(404, "no such run")
         return self._page("run.html", values)
+
+    def compare(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = compare_page(store, request.query_params)
+        return self._page("compare.html", values)
+
+    def compare_sessions(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = compare_sessions_page(store, request.query_params)
+        return self._page("compare_sessions.html", values)
 
     def trends(self, request: Request) -> Response:
         with self._database.reading() as store:

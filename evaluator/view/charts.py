@@ -5,6 +5,7 @@ Everything is an attribute of an element, because the policy of the pages allows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 WIDTH, HEIGHT = 640, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 8, 10, 22
 _PLOT_WIDTH, _PLOT_HEIGHT = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
+INTERVAL_WIDTH = 200
 MAX_LINES = 6  # versions; there are as many colours
 
 
@@ -59,6 +61,23 @@ class Lines(NamedTuple):
     y_ticks: tuple[Tick, ...]
     first: date
     last: date
+
+
+class Interval(NamedTuple):
+    """An interval on a scale of its own, whose middle, at `none`, is no difference."""
+
+    low: float
+    at: float
+    high: float
+    none: float
+
+
+def interval(estimate: float, low: float, high: float, *, is_ratio: bool = False) -> Interval:
+    """Return the places of a difference and its interval, of a ratio on a scale of logarithms."""
+    values = [math.log(max(one, 1e-9)) if is_ratio else one for one in (low, estimate, high)]
+    most = max(map(abs, values)) or 1.0
+    left, at, right = (_short(INTERVAL_WIDTH / 2 * (1 + 0.96 * one / most)) for one in values)
+    return Interval(left, at, right, INTERVAL_WIDTH / 2)
 
 
 def distribution(

@@ -63,6 +63,14 @@ class SiteLinks:
         """Return no address."""
         return ""
 
+    def compare(self, **chosen: str) -> str:  # noqa: ARG002
+        """Return no address."""
+        return ""
+
+    def compare_sessions(self, **chosen: str) -> str:  # noqa: ARG002
+        """Return no address."""
+        return ""
+
 
 def file_name(session_id: str) -> str:
     """Return the name of the file of a session: its id where a file can have it, else a hash."""

@@ -42,6 +42,12 @@ class Links(Protocol):
     def trends(self) -> str:
         """Return the address of the page of sessions over time."""
 
+    def compare(self, **chosen: str) -> str:
+        """Return the address of the page that compares two runs."""
+
+    def compare_sessions(self, **chosen: str) -> str:
+        """Return the address of the page that shows two sessions side by side."""
+
 
 class ServerLinks:
     """The links of `spangrade view`."""
@@ -75,6 +81,22 @@ class ServerLinks:
     def trends(self) -> str:
         """Return the address of the page of sessions over time."""
         return "/trends"
+
+    def compare(self, **chosen: str) -> str:
+        """Return the address of the page that compares two runs."""
+        return f"/compare?{urlencode(chosen)}" if chosen else "/compare"
+
+    def compare_sessions(self, **chosen: str) -> str:
+        """Return the address of the page that shows two sessions side by side."""
+        return f"/compare/sessions?{urlencode(chosen)}"
+
+
+class SideLinks(ServerLinks):
+    """The links of a session beside another: nothing is loaded into the page."""
+
+    def part(self, session_id: str, name: str, **values: str) -> str:  # noqa: ARG002
+        """Return no address."""
+        return ""
 
 
 def url_part(text: str) -> str:

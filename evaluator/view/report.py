@@ -61,6 +61,14 @@ class ReportLinks:
         """Return no address."""
         return ""
 
+    def compare(self, **chosen: str) -> str:  # noqa: ARG002
+        """Return no address."""
+        return ""
+
+    def compare_sessions(self, **chosen: str) -> str:  # noqa: ARG002
+        """Return no address."""
+        return ""
+
 
 class WholeSession(NamedTuple):
     """A session that is in the file as a whole."""

@@ -42,7 +42,9 @@ def names(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 380])
-@pytest.mark.parametrize("name", ["sessions", "session", "runs", "run", "trends", "error"])
+@pytest.mark.parametrize(
+    "name", ["sessions", "session", "runs", "run", "compare", "two sessions", "trends", "metric", "error"]
+)
 def test_a_page_is_accessible_and_fits_in_its_window(
     page: Page, served: Served, run_path: str, name: str, width: int, scheme: str, problems: list[str]
 ) -> None:
@@ -51,7 +53,10 @@ def test_a_page_is_accessible_and_fits_in_its_window(
         "session": "/session/conversation-3",
         "runs": "/runs",
         "run": run_path,
+        "compare": "/compare?a=before&b=after",
+        "two sessions": "/compare/sessions?first=conversation-1&second=conversation-2",
         "trends": "/trends",
+        "metric": "/trends?metric=tool_success_rate&by=version",
         "error": "/session/none",
     }
     page.emulate_media(color_scheme=scheme)
@@ -152,6 +157,33 @@ def test_a_run_leads_to_its_sessions(page: Page, served: Served, run_path: str) 
     expect(page.locator(".verdict.failed")).to_have_count(2)
 
 
+def test_a_comparison_leads_from_a_flip_to_both_sessions(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/compare")
+    page.get_by_label("First run").select_option(index=2)
+    page.get_by_label("Second run").select_option(index=1)
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("heading", name="Broken: 2")).to_be_visible()
+    rows = page.get_by_role("region", name="Metrics").locator("tbody tr")
+    assert rows.filter(has=page.locator("svg.interval")).count() > 10
+    for row in rows.filter(has=page.locator("svg.interval")).all():
+        assert row.locator("svg").get_attribute("aria-label") == row.locator("td").nth(3).inner_text()
+    page.get_by_role("link", name="side by side for").first.click()
+    expect(page.locator(".side > p > .verdict")).to_have_text(["passed", "failed"])
+    page.locator(".side").nth(1).locator("a.span-link").first.click()
+    expect(page.locator(".lit").first).to_be_visible()
+    assert "?run=" in page.url
+
+
+def test_a_metric_is_drawn_over_time_with_its_numbers(page: Page, served_many: Served) -> None:
+    page.goto(f"{served_many.url}/trends")
+    page.get_by_label("Metric").select_option("tool_recall")
+    page.get_by_label("By").select_option("version")
+    page.get_by_role("button", name="Show").click()
+    points = page.locator("figure.metric circle").count()
+    expect(page.get_by_role("region", name="tool_recall").locator("tbody tr")).to_have_count(points)
+    assert points == 5
+
+
 def test_pictures_have_their_numbers_as_text(page: Page, served_many: Served) -> None:
     page.goto(f"{served_many.url}/runs/run-1")
     section = page.locator("section.metric", has_text="latency_metrics")
@@ -159,7 +191,7 @@ def test_pictures_have_their_numbers_as_text(page: Page, served_many: Served) ->
     section.get_by_text("Numbers").click()
     expect(section.locator("tbody tr")).to_have_count(bars)
     page.goto(f"{served_many.url}/trends")
-    expect(page.locator("figure svg[role=img]")).to_have_count(5)
+    expect(page.locator(".charts figure svg[role=img]")).to_have_count(5)
     expect(page.locator("tbody tr").first).to_be_visible()
 
 

@@ -1,0 +1,187 @@
+"""The pages of a comparison: two runs, as `spangrade compare` does it, and two sessions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.comparison.compare import Change, Comparison, Flip, MetricChange, compare
+from spangrade.evaluator.comparison.differences import TooLittle
+from spangrade.evaluator.comparison.sample import Graded
+from spangrade.evaluator.comparison.stored_sample import sample_of_run
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.run_list import find_run_id
+from spangrade.evaluator.view.alignment import MOST, aligned
+from spangrade.evaluator.view.charts import Interval, interval
+from spangrade.evaluator.view.links import SideLinks
+from spangrade.evaluator.view.queries import rows_of
+from spangrade.evaluator.view.session_page import page_of
+from spangrade.evaluator.view.session_source import session_source
+from spangrade.evaluator.view.texts import Limits
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+
+RUNS = 100  # to choose from
+MAX_SESSIONS = 100_000  # of a run: comparing more takes many seconds, and a link must not start that
+MAX_FLIPS = 200  # questions of one kind
+MAX_NAMES = 200  # questions that only one run has
+
+_SIDES = ("a", "b")
+_LIMITS = Limits(longest=4_000, items=200, bars=0, rows=0, on_demand=True)
+_CLASSES = {
+    Change.BETTER: "passed",
+    Change.WORSE: "failed",
+    Change.TOO_LITTLE: "inconclusive",
+}
+
+
+class MetricRow(NamedTuple):
+    """A metric in both runs: its picture, None where there is too little data, and its numbers as texts."""
+
+    change: MetricChange
+    shape: Interval | None
+    difference: str
+    p_value: str
+    notes: str
+    style: str
+
+
+class FlipRow(NamedTuple):
+    """A question whose verdicts differ, with the two sessions that are shown side by side."""
+
+    flip: Flip
+    passed: tuple[str, str]
+    sessions: tuple[Graded, Graded]
+
+
+class Side(NamedTuple):
+    """One of two sessions side by side."""
+
+    title: str
+    run: str | None
+    page: Any
+    prefix: str
+    links: SideLinks
+
+
+class PairOfSteps(NamedTuple):
+    """A step of one of two trajectories, or of both."""
+
+    first: str | None
+    second: str | None
+    result: str
+
+
+def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of `compare.html`: of the runs `a` and `b` that a URL names, if it has both.
+
+    Each is the name of a run, its id or the beginning of it. Raises InputError if there is no such run, if
+    one is too large for a page, and if scipy is not installed.
+    """
+    given = {side: texts.get(side, "").strip() for side in _SIDES}
+    values: dict[str, Any] = {
+        "runs": rows_of(store, "runs_to_compare", limit=RUNS),
+        "given": given,
+        "comparison": None,
+    }
+    if not all(given.values()):
+        return values
+    run_ids = [find_run_id(store, given[side]) for side in _SIDES]
+    for run_id in run_ids:
+        _check_size(store, run_id)
+    first, second = (sample_of_run(store, run_id) for run_id in run_ids)
+    comparison = compare(first, second)
+    return {
+        **values,
+        "comparison": comparison,
+        "given": dict(zip(_SIDES, run_ids, strict=True)),
+        "metrics": list(map(_metric_row, comparison.metrics)),
+        "groups": [(title, kind, list(map(_flip_row, flips))) for title, kind, flips in _groups(comparison)],
+        "only": [
+            (title, names)
+            for title, names in (
+                ("only in the first run", comparison.only_in_first),
+                ("only in the second run", comparison.only_in_second),
+                ("with another content in the second run", comparison.changed_questions),
+            )
+            if names
+        ],
+        "max_flips": MAX_FLIPS,
+        "max_names": MAX_NAMES,
+    }
+
+
+def _check_size(store: Store, run_id: str) -> None:
+    ((number,),) = store.query("SELECT count(*) FROM verdicts WHERE run_id = $run_id", {"run_id": run_id})
+    if number > MAX_SESSIONS:
+        raise InputError(
+            f"run {run_id[:12]} has {number:,} sessions, and a page compares at most {MAX_SESSIONS:,}: "
+            f"use `spangrade compare`"
+        )
+
+
+def _metric_row(change: MetricChange) -> MetricRow:
+    difference = change.difference
+    p_value = "–" if change.corrected_p is None else f"{change.corrected_p:.2g}"
+    style = _CLASSES.get(change.change, "unmatched")
+    if isinstance(difference, TooLittle):
+        notes = "; ".join(filter(None, (difference.reason, change.note)))
+        return MetricRow(change, None, "–", p_value, notes, style)
+    form, sign = ("{:.3g}", "×") if difference.is_ratio else ("{:+.3g}", "")
+    estimate, low, high = (form.format(one) for one in (difference.estimate, difference.low, difference.high))
+    if difference.low == difference.high == 0:
+        estimate, low, high = "0", "0", "0"
+    shape = interval(difference.estimate, difference.low, difference.high, is_ratio=difference.is_ratio)
+    return MetricRow(change, shape, f"{sign}{estimate} ({low} to {high})", p_value, change.note, style)
+
+
+def _groups(comparison: Comparison) -> Sequence[tuple[str, str, Sequence[Flip]]]:
+    return (
+        ("Broken", "failed", comparison.broken),
+        ("Fixed", "passed", comparison.fixed),
+        ("Inconclusive in the first run only", "inconclusive", comparison.inconclusive_in_first),
+        ("Inconclusive in the second run only", "inconclusive", comparison.inconclusive_in_second),
+    )
+
+
+def _flip_row(flip: Flip) -> FlipRow:
+    passed = tuple(
+        f"{sum(one.verdict == Verdict.PASSED for one in graded)} of {len(graded)}"
+        for graded in (flip.first, flip.second)
+    )
+    return FlipRow(flip, (passed[0], passed[1]), _pair(flip))
+
+
+def _pair(flip: Flip) -> tuple[Graded, Graded]:
+    """Return a session of each side, of different verdicts if there are such."""
+    pairs = [(one, two) for one in flip.first for two in flip.second]
+    return next((pair for pair in pairs if pair[0].verdict != pair[1].verdict), pairs[0])
+
+
+def compare_sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of `compare_sessions.html`: two sessions, each with the grade of a run.
+
+    Its parameters are `first` and `second`, ids of sessions, and `a` and `b`, ids of runs; without one it is
+    the latest grade. Raises InputError if there is no such session.
+    """
+    sides = []
+    for title, session, run in (("First", "first", "a"), ("Second", "second", "b")):
+        session_id = texts.get(session, "")
+        if not session_id:
+            raise InputError(f"{session}: expected the id of a session")
+        run_id = texts.get(run) or None
+        source = session_source(store, session_id, run_id)._replace(findings=(), spans=())
+        page = page_of(source, _LIMITS)
+        sides.append(Side(title, run_id, page, f"{session}-", SideLinks()))
+    names = [[step.name for step in side.page.session.trajectory[:MOST]] for side in sides]
+    return {"sides": sides, "steps": list(_steps(*names))}
+
+
+def _steps(first: Sequence[str], second: Sequence[str]) -> Iterator[PairOfSteps]:
+    for left, right in aligned(first, second):
+        if right is None:
+            yield PairOfSteps(first[left or 0], None, "only in the first")
+        elif left is None:
+            yield PairOfSteps(None, second[right], "only in the second")
+        else:
+            yield PairOfSteps(first[left], second[right], "same")

@@ -1,0 +1,141 @@
+"""The pages of a comparison: what `spangrade compare` finds, and two sessions side by side."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from many_sessions import write_sessions
+from pages import dangers, parsed
+from paths import SAMPLE
+from serving import Served, serving
+
+import spangrade
+from spangrade.evaluator.reports.comparison import comparison_json
+from spangrade.evaluator.view import compare_page as module
+from spangrade.evaluator.view.charts import Interval, interval
+from spangrade.evaluator.view.compare_page import compare_page, compare_sessions_page
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+
+pytest.importorskip("scipy", reason="needs the extra `stats`")
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample, graded twice: all passed, then by gates that some sessions miss."""
+    file = tmp_path_factory.mktemp("compare") / "s.duckdb"
+    opened = spangrade.open(file)
+    opened.grade(SAMPLE, run="before")
+    opened.grade(SAMPLE, run="after", metrics=["tool_success_rate>=0.9", "cost<=0.01"])
+    return file
+
+
+@pytest.fixture(scope="module")
+def served(db: Path) -> Iterator[Served]:
+    with serving(db) as one:
+        yield one
+
+
+def test_the_page_has_the_numbers_of_the_command(tmp_path: Path) -> None:
+    db = tmp_path / "many.duckdb"
+    write_sessions(db, 500)
+    compared = comparison_json(*spangrade.open(db).compare("run-1", "run-2"))
+    with Store.open(db, read_only=True) as store:
+        page = compare_page(store, {"a": "run-1", "b": "run-2"})
+    rows = {row.change.metric: row for row in page["metrics"]}
+    assert list(rows) == [one["metric"] for one in compared["metrics"]]
+    for one in compared["metrics"]:
+        row = rows[one["metric"]]
+        assert (row.change.first, row.change.second, row.change.change) == (
+            one["first"],
+            one["second"],
+            one["change"],
+        )
+        if one["difference"] is None:
+            assert (row.difference, row.shape) == ("–", None)
+        else:
+            shown = [float(text) for text in re.findall(r"[-+]?\d[\d.e+-]*", row.difference)]
+            known = [one["difference"][name] for name in ("estimate", "low", "high")]
+            assert shown == pytest.approx(known, rel=0.01, abs=1e-12)
+    flips = {title: [row.flip.key for row in found] for title, _, found in page["groups"]}
+    questions = {kind: [flip["question_id"] for flip in compared[kind]] for kind in ("broken", "fixed")}
+    assert (flips["Broken"], flips["Fixed"]) == (questions["broken"], questions["fixed"])
+    assert sum(map(len, questions.values())) > 0
+
+
+def test_a_comparison_leads_to_both_sessions_of_a_flip(served: Served) -> None:
+    page = served.get("/compare?a=before&b=after")
+    assert page.status == 200
+    links = [html.unescape(one) for one in re.findall(r'href="(/compare/sessions\?[^"]+)"', page.text)]
+    assert len(links) == 2
+    for link in links:
+        sides = served.get(link)
+        assert sides.status == 200
+        assert dangers(parsed(sides.text)) == []
+        verdicts = re.findall(
+            r'<p><span class="verdict (\w+)">\1</span> by <a href="/runs/[0-9a-f]+">', sides.text
+        )
+        assert verdicts == ["passed", "failed"]
+        sessions = re.findall(r'<a class="recorded" href="(/session/[^"]+\?run=[0-9a-f]+)">', sides.text)
+        assert {served.get(one).status for one in sessions} == {200}
+    spans = set(re.findall(r'class="span-link" href="(/session/[^"#]+)#span-', sides.text))
+    assert spans == set(sessions)
+
+
+def test_trajectories_stand_side_by_side(db: Path) -> None:
+    with Store.open(db, read_only=True) as store:
+        page = compare_sessions_page(store, {"first": "conversation-1", "second": "conversation-2"})
+        names = [
+            [
+                name
+                for (name,) in store.query(
+                    "SELECT name FROM trajectory WHERE session_id = $id ORDER BY position", {"id": one}
+                )
+            ]
+            for one in ("conversation-1", "conversation-2")
+        ]
+    assert [step.first for step in page["steps"] if step.first is not None] == names[0]
+    assert [step.second for step in page["steps"] if step.second is not None] == names[1]
+    assert {step.result for step in page["steps"] if step.first == step.second} == {"same"}
+    assert {step.result for step in page["steps"] if step.first is None} <= {"only in the second"}
+    assert {step.result for step in page["steps"] if step.second is None} <= {"only in the first"}
+
+
+def test_without_two_runs_the_page_lets_people_choose(served: Served) -> None:
+    page = served.get("/compare")
+    assert page.status == 200
+    assert page.text.count('<option value="">choose one</option>') == 2
+    assert len(re.findall(r'<option value="[0-9a-f]{32}">', page.text)) == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/compare?a=before&b=none", "no run &#34;none&#34;"),
+        ("/compare?a=before&b=cost_usd+%3E+0", "no run &#34;cost_usd &gt; 0&#34;"),
+        ("/compare/sessions?first=conversation-1", "second: expected the id of a session"),
+        ("/compare/sessions?first=conversation-1&second=none", "no session &#39;none&#39;"),
+    ],
+)
+def test_what_cannot_be_compared_is_400_and_says_why(served: Served, path: str, message: str) -> None:
+    answer = served.get(path)
+    assert answer.status == 400
+    assert message in answer.text
+
+
+def test_a_run_that_is_too_large_for_a_page_is_not_compared(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 3)
+    with Store.open(db, read_only=True) as store, pytest.raises(InputError, match="has 4 sessions"):
+        compare_page(store, {"a": "before", "b": "after"})
+
+
+def test_a_picture_has_no_difference_in_its_middle() -> None:
+    assert interval(0.02, -0.01, 0.05) == Interval(80.8, 138.4, 196.0, 100.0)
+    assert interval(0, 0, 0) == Interval(100.0, 100.0, 100.0, 100.0)
+    assert interval(1, 0.5, 2, is_ratio=True) == Interval(4.0, 100.0, 196.0, 100.0)
