@@ -14,6 +14,7 @@ WIDTH, HEIGHT = 640, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 8, 10, 22
 _PLOT_WIDTH, _PLOT_HEIGHT = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
 INTERVAL_WIDTH = 200
+_MOST_LABELS = 6  # below a picture
 MAX_LINES = 6  # versions; there are as many colours
 
 
@@ -61,6 +62,51 @@ class Lines(NamedTuple):
     y_ticks: tuple[Tick, ...]
     first: date
     last: date
+
+
+class Mean(NamedTuple):
+    """A mean and its interval, at `x`; the interval's ends are None where there is too little data."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    label: str
+
+
+class Means(NamedTuple):
+    """Means of groups in their order; `labelled` are those whose names have room below."""
+
+    points: tuple[Mean, ...]
+    y_ticks: tuple[Tick, ...]
+    labelled: tuple[Mean, ...]
+
+
+def means(values: Sequence[tuple[str, float, float | None, float | None]]) -> Means | None:
+    """Return the points of groups: label, mean, and the ends of its interval. None without groups."""
+    numbers = [one for _, *three in values for one in three if one is not None and math.isfinite(one)]
+    if not numbers:
+        return None
+    bottom, top = min(0.0, *numbers), max(0.0, *numbers)
+    top = top if top > bottom else bottom + 1.0
+
+    def place(value: float) -> float:
+        return _short(_TOP + _PLOT_HEIGHT * (1 - (value - bottom) / (top - bottom)))
+
+    step = _PLOT_WIDTH / len(values)
+    points = tuple(
+        Mean(
+            _short(_LEFT + (number + 0.5) * step),
+            place(mean),
+            None if low is None else place(low),
+            None if high is None else place(high),
+            label,
+        )
+        for number, (label, mean, low, high) in enumerate(values)
+    )
+    ticks = tuple(Tick(place(one), one) for one in (bottom, (bottom + top) / 2, top))
+    every = math.ceil(len(points) / _MOST_LABELS)
+    return Means(points, ticks, points[::every])
 
 
 class Interval(NamedTuple):

@@ -7,15 +7,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from spangrade.evaluator.maintenance.delete import parse_time
-from spangrade.evaluator.view.charts import busiest, lines
+from spangrade.evaluator.trends.trend import By, Trend, trend
+from spangrade.evaluator.view.charts import Means, busiest, lines, means
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.store import Store
 
 _DAYS = 90  # that are shown unless others are asked for
 _DAY_NS = 86_400 * 10**9
+_MOST_METRICS = 500  # to choose from
+_PARAMETERS = ("since", "until", "metric", "by")
+_UNITS = {"share": "percent", "USD": "usd", "seconds": "seconds"}
 
 Row = Mapping[str, Any]
 
@@ -23,20 +27,25 @@ Row = Mapping[str, Any]
 def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of `trends.html`: the last 90 days with sessions, or those that a URL asks for.
 
-    Its parameters are `since` and `until`. Raises InputError for one that is not a time.
+    Its parameters are `since`, `until` and, for one metric, `metric` and `by`. Raises InputError for one that
+    is not a time or a metric.
     """
-    given = {name: text for name in ("since", "until") if (text := texts.get(name, "")).strip()}
+    given = {name: text for name in _PARAMETERS if (text := texts.get(name, "")).strip()}
     (newest,) = store.query("SELECT max(start_ns) FROM derived.sessions")[0]
     newest = time.time_ns() if newest is None else newest
     until = parse_time(given["until"]) if "until" in given else newest + 1
     since = parse_time(given["since"]) if "since" in given else (until - _DAYS * _DAY_NS) // _DAY_NS * _DAY_NS
+    values: dict[str, Any] = {"given": given, "metrics": _metrics(store), "bys": [str(by) for by in By]}
+    if "metric" in given:
+        return {**values, "trend": _trend_of(store, given["metric"], given.get("by", By.DAY), since, until)}
     rows = rows_of(store, "trends", since=since, until=until)
     sessions: Counter[str] = Counter()
     for row in rows:
         sessions[row["version"]] += row["sessions"]
     versions = busiest(sessions)
     return {
-        "given": given,
+        **values,
+        "trend": None,
         "rows": rows[::-1],
         "charts_shown": [
             {"title": title, "unit": unit, "chart": lines(_by_version(rows, versions, value), most)}
@@ -45,6 +54,29 @@ def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         "charts_versions": len(versions),
         "left_out": len(sessions) > len(versions),
     }
+
+
+class MetricTrend(NamedTuple):
+    """One metric by group, as `spangrade trend` has it, and its picture, None without values."""
+
+    trend: Trend
+    chart: Means | None
+    unit: str
+
+
+def _metrics(store: Store) -> list[str]:
+    measured = [row["metric"] for row in rows_of(store, "metrics_with_values", limit=_MOST_METRICS)]
+    return list(dict.fromkeys(["passed", "cost", "latency", "tokens", *measured]))
+
+
+def _trend_of(store: Store, metric: str, by: str, since: int, until: int) -> MetricTrend:
+    found = trend(store, metric, by, since_ns=since, until_ns=until)
+    shown = [
+        (point.key or "not recorded", point.mean, point.low, point.high)
+        for point in found.points
+        if point.mean is not None
+    ]
+    return MetricTrend(found, means(shown), _UNITS.get(found.unit, "count"))
 
 
 def _by_version(
