@@ -142,6 +142,22 @@ def test_the_tutorial_runs_as_it_says(tmp_path: Path) -> None:
     assert printed.endswith("exit code 0\n")
 
 
+def test_the_commands_of_the_page_on_pages_run(tmp_path: Path) -> None:
+    assert spangrade("grade", str(SAMPLE), "--db", "shop.duckdb", folder=tmp_path).returncode == 0
+    answer = spangrade("runs", "--db", "shop.duckdb", "--format", "json", folder=tmp_path)
+    run_id = json.loads(answer.stdout)[0]["run_id"]
+    lines = [line for block in blocks(ROOT / "docs" / "view.md", "sh") for line in block.splitlines()]
+    exports = [line for line in lines if "--export" in line]
+    assert [line for line in lines if line not in exports] == [
+        "pip install 'spangrade[view]'",
+        "spangrade view --db shop.duckdb",  # tests/evaluator/view/test_app.py serves
+    ]
+    for line in exports:
+        arguments = line.replace("3f2a", run_id[:8]).split()[1:]
+        done = spangrade(*arguments, "--db", "shop.duckdb", folder=tmp_path)
+        assert (done.returncode, done.stdout) == (0, f"{arguments[2]}/index.html: 4 sessions\n"), done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_shown_exist(page: Path) -> None:
     shown = {
