@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 from serving import Served, serving
 
 import spangrade
+from spangrade.evaluator.scores.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.view.links import url_part
 from spangrade.tracer.store import Store
 
@@ -97,6 +98,23 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "'score' AS outcome, $text AS reason, '[]' AS evidence",
                 values,
             )
+            store.query(
+                "INSERT INTO runs (run_id, name, dataset, metrics) SELECT 'second ' || $run, $text, $text, []",
+                {"run": values["run"], "text": text},
+            )
+            store.query(
+                "INSERT INTO verdicts BY NAME SELECT 'second ' || $run AS run_id, $session AS session_id, "
+                "$text AS question_id, 'passed' AS verdict, $text AS reason",
+                values,
+            )
+            store.query(
+                "INSERT INTO scores BY NAME SELECT 'second ' || $run AS run_id, $session AS session_id, "
+                "$text AS metric, $text AS question_id, 1.0 AS value, 'score' AS outcome, $text AS reason, "
+                "'[]' AS evidence",
+                values,
+            )
+            given = ExternalScore(sessions[number][0], text, 1.0, Source.PERSON, 0, text, True, text, text)
+            save_external_scores(store, [given])
     return db
 
 
@@ -153,6 +171,18 @@ def test_a_run_shows_markup_as_text(page: Page, served: Served, number: int) -> 
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))
+def test_a_comparison_and_a_metric_show_markup_as_text(page: Page, served: Served, number: int) -> None:
+    text = CORPUS[number]
+    run = f"r{number}{text}"
+    visit(page, f"{served.url}/compare?{urlencode({'a': run, 'b': f'second {run}'})}")
+    expect(page.get_by_role("heading", name="Fixed: 1")).to_be_visible()
+    page.get_by_role("link", name="side by side").first.click()
+    visit(page, page.url)
+    expect(page.locator(".side")).to_have_count(2)
+    visit(page, f"{served.url}/trends?{urlencode({'metric': text, 'by': 'version'})}")
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)))
 def test_what_is_in_an_address_is_shown_as_text(
     page: Page, served: Served, number: int, problems: list[str]
 ) -> None:
@@ -160,6 +190,16 @@ def test_what_is_in_an_address_is_shown_as_text(
     quoted = quote(text)
     names = ("text", "agent", "tool", "error", "run", "reason")
     visit(page, f"{served.url}/?{'&'.join(f'{name}={quoted}' for name in names)}")
-    for path in ("?sort=", "?since=", "?min_cost=", "trends?since=", "session/", "runs/", "nothing/"):
+    for path in (
+        "?sort=",
+        "?since=",
+        "?min_cost=",
+        "trends?since=",
+        "trends?metric=",
+        "compare?b=x&a=",
+        "session/",
+        "runs/",
+        "nothing/",
+    ):
         visit(page, f"{served.url}/{path}{quote(text, safe='')}")
     problems[:] = [one for one in problems if "the server responded with a status of 40" not in one]

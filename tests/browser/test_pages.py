@@ -177,7 +177,7 @@ def test_a_comparison_leads_from_a_flip_to_both_sessions(page: Page, served: Ser
 def test_a_metric_is_drawn_over_time_with_its_numbers(page: Page, served_many: Served) -> None:
     page.goto(f"{served_many.url}/trends")
     page.get_by_label("Metric").select_option("tool_recall")
-    page.get_by_label("By").select_option("version")
+    page.locator("select[name=by]").select_option("version")
     page.get_by_role("button", name="Show").click()
     points = page.locator("figure.metric circle").count()
     expect(page.get_by_role("region", name="tool_recall").locator("tbody tr")).to_have_count(points)
