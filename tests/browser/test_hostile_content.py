@@ -99,7 +99,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 values,
             )
             store.query(
-                "INSERT INTO runs (run_id, name, dataset, metrics) SELECT 'second ' || $run, $text, $text, []",
+                "INSERT INTO runs (run_id, name, dataset, metrics) "
+                "SELECT 'second ' || $run, $text, $text, []",
                 {"run": values["run"], "text": text},
             )
             store.query(
