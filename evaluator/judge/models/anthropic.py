@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from genai_prices import Usage
 from pydantic import BaseModel, Field, ValidationError
 
 from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors
@@ -98,17 +97,18 @@ class AnthropicJudge:
         usage = answer.usage
         cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
         input_tokens = usage.input_tokens + cached + written
-        paid = Usage(
-            input_tokens=input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=cached,
-            cache_write_tokens=written,
-        )
         return replace(
             verdict,
             input_tokens=input_tokens,
             output_tokens=usage.output_tokens,
-            cost_usd=price_usd(paid, self.model, provider_id="anthropic"),
+            cost_usd=price_usd(
+                self.model,
+                input_tokens=input_tokens,
+                output_tokens=usage.output_tokens,
+                cached=cached,
+                written=written,
+                provider_id="anthropic",
+            ),
         )
 
 

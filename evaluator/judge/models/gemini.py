@@ -8,8 +8,6 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genai_prices import Usage
-
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, status_error
 from spangrade.evaluator.judge.price import price_usd
@@ -130,12 +128,10 @@ class GeminiJudge:
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             cost_usd=price_usd(
-                Usage(
-                    input_tokens=usage.input_tokens,
-                    output_tokens=usage.output_tokens,
-                    cache_read_tokens=usage.cached_input_tokens or 0,
-                ),
                 self.model,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cached=usage.cached_input_tokens or 0,
                 provider_id="google",
             ),
         )

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from genai_prices import Usage
 from pydantic import BaseModel, Field, ValidationError
 
 from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors
@@ -95,14 +94,18 @@ class OpenAICompatibleJudge:
         verdict = read_answer(question, answer.choices[0].message.content, self.name)
         if answer.usage is None:
             return verdict
-        usage = Usage(input_tokens=answer.usage.prompt_tokens, output_tokens=answer.usage.completion_tokens)
-        if answer.usage.prompt_tokens_details and answer.usage.prompt_tokens_details.cached_tokens:
-            usage.cache_read_tokens = answer.usage.prompt_tokens_details.cached_tokens
+        details = answer.usage.prompt_tokens_details
         return replace(
             verdict,
             input_tokens=answer.usage.prompt_tokens,
             output_tokens=answer.usage.completion_tokens,
-            cost_usd=price_usd(usage, self.model, api_url=str(self._client.base_url)),
+            cost_usd=price_usd(
+                self.model,
+                input_tokens=answer.usage.prompt_tokens,
+                output_tokens=answer.usage.completion_tokens,
+                cached=(details and details.cached_tokens) or 0,
+                api_url=str(self._client.base_url),
+            ),
         )
 
 
