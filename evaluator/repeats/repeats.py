@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.comparison.stored_sample import graded_sessions
@@ -58,11 +59,14 @@ def repeats_of_run(store: Store, run_id: str) -> Repeats | None:
         sum(one.sessions for one in tries),
         sum(undecided for *_, undecided in rows),
         rates(tries),
-        _flaky(store, run_id) if any(0 < one.passed < one.sessions for one in tries) else (),
+        _flaky(store, run_id, {row[0]: one for row, one in zip(rows, tries, strict=True)}),
     )
 
 
-def _flaky(store: Store, run_id: str) -> tuple[Flaky, ...]:
+def _flaky(store: Store, run_id: str, counts: Mapping[str, Tries]) -> tuple[Flaky, ...]:
+    """Return the flaky questions; where sessions part is that of the first 50 that passed, and did not."""
+    if not any(0 < one.passed < one.sessions for one in counts.values()):
+        return ()
     run, chosen = {"run_id": run_id}, statement("flaky_sessions", _PACKAGE)
     calls = dict(store.query(statement("flaky_calls", _PACKAGE).format(chosen=chosen), run))
     by_question: dict[str, list[Try]] = {}
@@ -72,7 +76,6 @@ def _flaky(store: Store, run_id: str) -> tuple[Flaky, ...]:
         by_question.setdefault(session.key, []).append(
             Try(passed, "" if passed else session.reason, session.trajectory, made)
         )
-    found = (flaky(question, tries) for question, tries in by_question.items())
-    return tuple(
-        sorted((one for one in found if one), key=lambda one: (one.passed / one.sessions, one.question))
-    )
+    parted = (flaky(question, tries) for question, tries in by_question.items())
+    found = [one._replace(**counts[one.question]._asdict()) for one in parted if one]
+    return tuple(sorted(found, key=lambda one: (one.passed / one.sessions, one.question)))

@@ -145,3 +145,17 @@ def test_what_did_not_differ_is_not_named() -> None:
     parted = flaky("q", longer)
     assert parted is not None
     assert parted.branches == (Branch("the end", 2, 1), Branch("b", 1, 1))
+
+
+def test_a_question_with_many_sessions_is_read_in_part_and_counted_whole(tmp_path: Path) -> None:
+    write_golden(
+        tmp_path / "golden.json",
+        {"id": "q", "user_inputs": ["q"], "reference_tool_interactions": [{"tool_name": "refund"}]},
+    )
+    sessions = [(f"s{n:03}", [Said("q", calls=[REFUND] if n < 60 else [CANCEL])]) for n in range(112)]
+    spans = write_sessions(tmp_path / "spans.jsonl", sessions)
+    run = package.open(tmp_path / "db.duckdb").grade(tmp_path / "golden.json", spans=spans)
+    assert run.repeats is not None
+    (found,) = run.repeats.flaky
+    assert (found.sessions, found.passed) == (112, 60)
+    assert found.branches == (Branch("refund", 50, 50), Branch("cancel_order", 50, 0))
