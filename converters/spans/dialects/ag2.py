@@ -42,7 +42,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     """Read a span by the conventions, and an accounting record by what its usage is of."""
     attributes = with_events(span, logs)
     observation = genai.read_attributes(span, attributes)
-    span_type = span.attributes.get(_SPAN_TYPE)
+    span_type = text(span.attributes.get(_SPAN_TYPE))
     if span_type == "usage":
         return _accounting(span, observation)
     if span_type in _CONVERSATIONS:

@@ -74,4 +74,4 @@ def test_every_frameworks_recording_derives_the_same_however_it_is_delivered(
 
 def test_the_recordings_hold_both_spans_and_logs_of_many_frameworks() -> None:
     kinds = {type(record) for name in NAMES for record in records(name)}
-    assert (kinds, len(NAMES)) == ({Span, LogRecord}, 76)
+    assert (kinds, len(NAMES)) == ({Span, LogRecord}, 77)
