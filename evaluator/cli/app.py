@@ -22,6 +22,7 @@ from spangrade.evaluator.cli.judge import app as judge
 from spangrade.evaluator.cli.lake import app as lake
 from spangrade.evaluator.cli.lint import lint
 from spangrade.evaluator.cli.metrics import metrics
+from spangrade.evaluator.cli.not_on_a_lake import INSTEAD, without_lake
 from spangrade.evaluator.cli.regrade import regrade
 from spangrade.evaluator.cli.review import review
 from spangrade.evaluator.cli.runs import runs
@@ -84,7 +85,8 @@ def _built(name: str) -> Any:
     command = COMMANDS[name]
     if not isinstance(command, typer.Typer):
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(name)(with_config(command))
+        refused = without_lake(command, name) if name in INSTEAD else command
+        alone.command(name)(with_config(refused))
         return get_command(alone)
     group = get_command(command)
     group.name = name

@@ -21,6 +21,17 @@ _log = logging.getLogger("spangrade")
 
 def collect(
     db: Db = None,
+    lake: Annotated[
+        str | None,
+        typer.Option(
+            "--lake",
+            metavar="FOLDER",
+            help="The landing folder of a lake, also s3://…; the spool is beside the path of --db.",
+        ),
+    ] = None,
+    segment_seconds: Annotated[
+        float, typer.Option(min=0.1, help="With --lake: how long records wait for others in one file.")
+    ] = 60.0,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     http_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over HTTP; 0: any.")] = 4318,
     grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over gRPC; 0: any.")] = 4317,
@@ -78,10 +89,14 @@ def collect(
     except ModuleNotFoundError as error:
         raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
     from spangrade.evaluator.api import check_age, default_path
+    from spangrade.tracer.receiver.server import landing_folder
     from spangrade.tracer.redaction import redaction
 
     log_to_terminal("%(asctime)s %(levelname)s %(message)s")
     path = db or default_path()
+    landing = None if lake is None else landing_folder(lake)
+    if landing is not None and retention:
+        raise InputError("--retention is for a database, not for a lake")
     settings = Settings(
         db=path,
         host=host,
@@ -104,12 +119,16 @@ def collect(
         ),
         redact=redaction(redact),
         maintenance_task=_deletion(check_age(retention)) if retention else None,
+        landing=landing,
+        segment_s=segment_seconds,
     )
     if token and not is_loopback(host) and tls_cert is None:
         warn("the token and the spans go over the network in the clear: give --tls-cert and --tls-key")
 
     def ready(http: str, grpc: str) -> None:
-        print_line(f"collecting into {path}: OTLP over HTTP at {http}, over gRPC at {grpc}", sys.stderr)
+        print_line(
+            f"collecting into {landing or path}: OTLP over HTTP at {http}, over gRPC at {grpc}", sys.stderr
+        )
 
     serve(settings, ready)
 

@@ -9,6 +9,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Format, OutputFormat
 from spangrade.evaluator.cli.output import print_json, print_table
+from spangrade.evaluator.lake.engine import Engine
 from spangrade.tracer.terminal import print_line
 
 app = typer.Typer(
@@ -48,7 +49,11 @@ def update(
             metavar="ATTRIBUTE", help="An attribute that holds the session's id; only for a new lake."
         ),
     ] = None,
+    on: Annotated[Engine, typer.Option("--on", help="Processes of this machine, or Ray's.")] = Engine.LOCAL,
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that work.")] = 1,
+    ray_address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A Ray cluster; else one is started here.")
+    ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Make sessions of what landed since the last update, and grade them: all of it in one commit.
@@ -65,7 +70,9 @@ def update(
         metrics=metric or (),
         without=no_reference or (),
         name=run,
+        engine=on,
         workers=workers,
+        ray_address=ray_address,
         session_from=session_from,
     )
     graded = updated.graded

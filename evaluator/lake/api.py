@@ -9,14 +9,15 @@ from typing import NamedTuple
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.lake.catalog import Lake, attached, data_path, lake_at, lake_tables, state_of
 from spangrade.evaluator.lake.database import LakeDatabase
-from spangrade.evaluator.lake.executors import local
+from spangrade.evaluator.lake.engine import Engine
+from spangrade.evaluator.lake.executors import executor
 from spangrade.evaluator.lake.grading import grading_by
 from spangrade.evaluator.lake.job import Updated, update_lake
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.settings import load_settings
 from spangrade.tracer.store.object_storage import storage_url
 
-__all__ = ["LakeDatabase", "Status", "Updated", "open_lake", "status", "update"]
+__all__ = ["Engine", "LakeDatabase", "Status", "Updated", "open_lake", "status", "update"]
 
 
 def open_lake(catalog: str) -> LakeDatabase:
@@ -33,14 +34,17 @@ def update(
     metrics: Sequence[str] = (),
     without: Sequence[str] = (),
     name: str | None = None,
+    engine: Engine = Engine.LOCAL,
     workers: int = 1,
+    ray_address: str | None = None,
     session_from: Sequence[str] | None = None,
 ) -> Updated:
     """Update the lake of a catalog from landing files; create it, with its files in `data`, if need be.
 
     With a `dataset` the sessions are graded by its questions and by `metrics` (`NAME>=T`); the references
     named in `without` are not gates, and `name` is the run's. Raises InputError for options that cannot be
-    used, StoreError if the lake cannot be written.
+    used, StoreError if the lake cannot be written. The tasks run in so many `workers` of the `engine`; Ray is
+    at `ray_address`, or is started here.
     """
     if dataset is None and (metrics or without or name):
         raise InputError("grade by what? Expected a dataset with --metric, --no-reference and --run")
@@ -49,7 +53,7 @@ def update(
         _check_exists(lake)
     grading = None if dataset is None else grading_by(dataset, metrics, without, name)
     configured = Configured.of(load_settings().settings)
-    with local(workers) as in_order:
+    with executor(engine, workers, ray_address) as in_order:
         return update_lake(
             lake,
             storage_url("--landing", landing),
@@ -63,7 +67,7 @@ def update(
 def _check_exists(lake: Lake) -> None:
     with attached(lake) as store:
         if not lake_tables(store):
-            raise StoreError(f"{lake}: no lake yet: --data says where its files are to be")
+            raise StoreError(f"{lake}: no lake yet: `spangrade lake update` creates it where --data says")
 
 
 class Status(NamedTuple):
@@ -85,7 +89,7 @@ def status(catalog: str) -> Status:
     lake = lake_at(catalog)
     with attached(lake) as store:
         if not lake_tables(store):
-            raise StoreError(f"{lake}: no lake yet: `spangrade lake update` with --data creates it")
+            raise StoreError(f"{lake}: no lake yet: `spangrade lake update` creates it where --data says")
         sessions, spans, logs, landed = (
             int(store.query(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 (our own names)
             for table in ("derived.sessions", "spans", "logs", "landed")

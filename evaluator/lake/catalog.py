@@ -96,8 +96,8 @@ def attach(
 
 def _open_error(lake: Lake, error: duckdb.Error) -> StoreError:
     text = str(error)
-    if "does not exist" in text and "ducklake_metadata" in text:
-        return StoreError(f"{lake}: no lake yet: `spangrade lake update` with --data creates it")
+    if "creating a new DuckLake is explicitly disabled" in text:
+        return StoreError(f"{lake}: no lake yet: `spangrade lake update` creates it where --data says")
     if "Unable to connect" in text:
         reason = re.search(r"(?:failed|FATAL): +(.*)", text)
         return StoreError(f"{lake}: cannot connect: {reason[1].strip() if reason else first_line(error)}")

@@ -156,6 +156,7 @@ def test_grades_are_those_of_the_single_machine(lake: Lake, few: Folders, tmp_pa
     questions = [
         {
             "id": f"q{number}",
+            "agents_evaluated": ["shop"],
             "user_inputs": [
                 f"hello, I am customer {number}",
                 f"question 1 of {number}?",

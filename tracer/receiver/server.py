@@ -22,10 +22,12 @@ from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.grpc import server as grpc_server
 from spangrade.tracer.receiver.http import application
 from spangrade.tracer.receiver.ingest import Ingest, Record
+from spangrade.tracer.receiver.landing import Lander
 from spangrade.tracer.receiver.limits import Limits
 from spangrade.tracer.receiver.loader import Loader
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.object_storage import files_in, storage_connection, storage_url
 
 _log = logging.getLogger("spangrade")
 _GRACE_S = 10
@@ -46,6 +48,8 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     redact: Callable[[Record], Record] | None = None
     maintenance_task: Callable[[Path], None] | None = None  # once a day, between two windows of the loader
+    landing: str | None = None  # of a lake, in place of a database: `db` only says where the spool is
+    segment_s: float = 60.0  # how long records wait for others in one landing file
 
     def check(self) -> None:
         """Raise InputError for settings that are unsafe or incomplete."""
@@ -61,6 +65,11 @@ class Settings:
                 raise InputError(f"{path}: no such file")
 
 
+def landing_folder(text: str) -> str:
+    """Return the URL of a landing folder. Raises InputError for what cannot be one."""
+    return storage_url("--lake", text)
+
+
 def collect(settings: Settings, ready: Callable[[str, str], None]) -> None:
     """Receive until SIGTERM or SIGINT; then finish the open requests, load the spool, and return.
 
@@ -68,7 +77,11 @@ def collect(settings: Settings, ready: Callable[[str, str], None]) -> None:
     cannot start.
     """
     settings.check()
-    Store.open(settings.db, wait_s=5.0).close()  # fail now if it cannot be written
+    if settings.landing is None:
+        Store.open(settings.db, wait_s=5.0).close()  # fail now if it cannot be written
+    else:
+        with storage_connection(threads=1) as connection:  # the same
+            files_in(connection, settings.landing)
     asyncio.run(_collect(settings, ready))
 
 
@@ -80,7 +93,7 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
     queue = SpoolQueue(settings.db, settings.limits.spool_bytes)
     counters = Counters()
     ingest = Ingest(queue, settings.limits, counters, settings.redact)
-    loader = Loader(settings.db, queue, counters, maintenance_task=settings.maintenance_task)
+    loader = _loader(settings, queue, counters)
 
     access = Access(settings.token, loopback=is_loopback(settings.host))
 
@@ -126,6 +139,12 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
     ingest.close()
     queue.close()
     await asyncio.to_thread(loader.stop, _GRACE_S)
+
+
+def _loader(settings: Settings, queue: SpoolQueue, counters: Counters) -> Loader:
+    if settings.landing is None:
+        return Loader(settings.db, queue, counters, maintenance_task=settings.maintenance_task)
+    return Lander(settings.db, queue, counters, settings.landing, segment_s=settings.segment_s)
 
 
 class _Server(uvicorn.Server):

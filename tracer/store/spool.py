@@ -248,6 +248,21 @@ def drain(
     return total
 
 
+def read_segment(
+    segment: Path, on_damage: Callable[[DamagedSegment], None] = _log_damage
+) -> dict[Table, list[na.Array]] | None:
+    """Return the rows of a sealed segment, None if it cannot be read now; keep what is damaged beside it."""
+    try:
+        parts = list(read_frames(segment))
+    except OSError as error:
+        message = f"{segment}: cannot be read, and stays in the spool: {error.strerror}"
+        on_damage(DamagedSegment(0, segment, message))
+        return None
+    if damaged := [part.content for part in parts if isinstance(part, Damage)]:
+        on_damage(_set_aside(segment, damaged))
+    return _tables(part for part in parts if isinstance(part, Frame))
+
+
 def _load(store: Store, frames: Sequence[Frame]) -> tuple[Added, list[bytes]]:
     """Write the rows of frames; return how many were new, and the frames that the database refuses."""
     try:

@@ -1,0 +1,12 @@
+"""The engines that run a lake's tasks, by name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Engine(StrEnum):
+    """What runs the tasks."""
+
+    LOCAL = "local"
+    RAY = "ray"
