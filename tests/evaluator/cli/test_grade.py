@@ -72,7 +72,8 @@ def test_what_the_judge_cost_is_printed_and_kept(
     free = {"calls": 0, "cache_hits": 2, "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
     assert again["judge"] == usage | free
     kept = "SELECT judge AS model, columns('judge_(.*)') AS '\\1' FROM runs ORDER BY graded_at"
-    assert as_json(spangrade("sql", kept, "--format", "json")) == [usage, usage | free]
+    stored = [usage | {"votes": 1}, usage | free | {"votes": 1}]
+    assert as_json(spangrade("sql", kept, "--format", "json")) == stored
 
 
 def test_the_api_has_the_same_options(gemini: GeminiStandIn, folder: Path) -> None:
