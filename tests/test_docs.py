@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from paths import ROOT, SAMPLE
 
+from spangrade import list_metrics
 from spangrade.evaluator.cli.app import COMMANDS
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -203,3 +205,20 @@ def test_the_functions_on_the_path_of_a_span_exist() -> None:
     known = {file.stem for file, _ in source} | {"py", "sql", "BatchSpanProcessor"}
     known |= {name for _, text in source for name in re.findall(r"(?:def|class) (\w+)", text)}
     assert named - known == set()
+
+
+PAGES_OF_THE_CODE = runpy.run_path(str(ROOT / "docs" / "write_pages.py"))["PAGES"]
+
+
+@pytest.mark.parametrize("name", PAGES_OF_THE_CODE)
+def test_the_pages_written_from_the_code_are_current(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert page == PAGES_OF_THE_CODE[name](), "run docs/write_pages.py"
+
+
+def test_each_metric_says_when_it_is_inconclusive_and_where_its_formula_is_from() -> None:
+    page = (ROOT / "docs" / "metric_reference.md").read_text(encoding="utf-8")
+    sections = {section.partition("\n")[0]: section for section in page.split("\n## ")[1:]}
+    assert set(sections) == {metric.name for metric in list_metrics()}
+    words = ("nconclusive", "\nSource: ", "| range |")
+    assert {name for name, text in sections.items() if not all(word in text for word in words)} == set()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import runpy
 from pathlib import Path
 from typing import Any
 
 import builders
 import pytest
-from paths import RECORDED, ROOT, SAMPLE
+from paths import RECORDED, SAMPLE
 
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.schema import RECORDS, TABLES, documented_views
@@ -146,8 +145,3 @@ def test_the_views_have_a_row_per_record(store: Store) -> None:
         "requested_calls",
         "recorded_scores",
     }
-
-
-def test_the_page_of_the_views_is_current() -> None:
-    page = runpy.run_path(str(ROOT / "docs" / "write_views.py"))["page"]()
-    assert (ROOT / "docs" / "views.md").read_text(encoding="utf-8") == page, "run docs/write_views.py"

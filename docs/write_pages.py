@@ -1,0 +1,111 @@
+"""Write the pages that are generated from the code: `python docs/write_pages.py`.
+
+docs/views.md from the columns of the record types, docs/metric_reference.md from the installed metrics,
+docs/commands.md from the options of the commands.
+"""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from math import isfinite
+from pathlib import Path
+
+from spangrade.evaluator.derive.schema import DocumentedView, documented_views
+from spangrade.evaluator.metrics.judged import shipped_definitions
+from spangrade.evaluator.metrics.metric import Metric
+from spangrade.evaluator.metrics.registry import load_metrics
+
+_VIEWS_HEAD = """# The views
+
+What is derived from spans, for questions in SQL: `spangrade sql "SELECT … FROM sessions"`, or any client of
+DuckDB on the file. `spangrade show SESSION --format json` has the same columns under the same names, a turn's
+number as `index`. NULL is *unknown*: the spans do not record it. Times are UTC. The database describes its
+columns, too: `SELECT table_name, column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL`.
+
+This page is written by `docs/write_pages.py`.
+"""
+
+_METRICS_HEAD = """# Metric reference
+
+All metrics that come with spangrade. [metrics.md](metrics.md) says how to ask for them and how to write your
+own, [verdicts.md](verdicts.md) what their outcomes mean. In the formulas A is what happened, E is the
+reference, and M is the size of a largest one-to-one matching of the two.
+
+This page is written by `docs/write_pages.py`.
+"""
+
+
+def views_page() -> str:
+    """Return the text of docs/views.md."""
+    return "\n".join([_VIEWS_HEAD, *map(_view_section, documented_views())])
+
+
+def metrics_page() -> str:
+    """Return the text of docs/metric_reference.md."""
+    metrics = sorted(load_metrics().values(), key=lambda metric: (_is_judged(metric), metric.name))
+    return "\n".join([_METRICS_HEAD, *map(_metric_section, metrics)])
+
+
+def commands_page() -> str:
+    """Return the text of docs/commands.md, which typer writes."""
+    command = [sys.executable, "-m", "typer", "spangrade.evaluator.cli.app", "utils", "docs"]
+    done = subprocess.run(
+        [*command, "--name", "spangrade", "--title", "Commands"], capture_output=True, text=True, check=True
+    )
+    title, _, rest = done.stdout.partition("\n")
+    text = rest.replace("&#x27;", "'").replace("&quot;", '"').rstrip()
+    return f"{title}\n\nThis page is written by `docs/write_pages.py`.\n{text}\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "views.md": views_page,
+    "metric_reference.md": metrics_page,
+    "commands.md": commands_page,
+}
+
+
+def _view_section(view: DocumentedView) -> str:
+    rows = [
+        f"| `{column.name}` | {column.type} | {column.unit} | {column.description} |"
+        for column in view.columns
+    ]
+    head = f"## {view.name}\n\n{view.description}\n\n| column | type | unit | meaning |\n|---|---|---|---|\n"
+    return head + "\n".join(rows) + "\n"
+
+
+def _is_judged(metric: Metric) -> bool:
+    return metric.name in shipped_definitions()
+
+
+def _metric_section(metric: Metric) -> str:
+    low, high = metric.bounds
+    parameter = ", ".join(f"`{choice}`" for choice in metric.choices) or metric.parameter
+    facts = {
+        "unit": metric.unit,
+        "range": f"{low:g} to {high:g}" if isfinite(high) else f"{low:g} or more",
+        "better": {True: "higher", False: "lower", None: "–"}[metric.higher_is_better],
+        "needs": f"`{metric.needs}`" if metric.needs else "–",
+        "after a colon": parameter or "–",
+        "gate by itself": "no" if metric.threshold is None else f"at {metric.threshold:g}",
+    }
+    table = f"| {' | '.join(facts)} |\n|{'---|' * len(facts)}\n| {' | '.join(facts.values())} |\n"
+    text = _judged_text(metric) if _is_judged(metric) else inspect.getdoc(metric.function)
+    return f"## {metric.name}\n\n{text}\n\n{table}"
+
+
+def _judged_text(metric: Metric) -> str:
+    mapping = shipped_definitions()[metric.name].dataset_mapping
+    materials = ", ".join(f"`{source.source_column}`" for source in mapping.values())
+    return f"""{metric.description}
+
+Inconclusive without a judge, or if one of these is not recorded: {materials}.
+
+Source: the rubric in `evaluator/metrics/judged.json`."""
+
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        Path(__file__).with_name(name).write_text(page(), encoding="utf-8")
