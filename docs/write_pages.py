@@ -69,7 +69,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 def _view_section(view: DocumentedView) -> str:
     rows = [
-        f"| `{column.name}` | {column.type} | {column.unit} | {column.description} |"
+        f"| `{column.name}` | `{column.type}` | {column.unit} | {column.description} |"
         for column in view.columns
     ]
     head = f"## {view.name}\n\n{view.description}\n\n| column | type | unit | meaning |\n|---|---|---|---|\n"

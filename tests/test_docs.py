@@ -16,7 +16,7 @@ from paths import ROOT, SAMPLE
 from spangrade import list_metrics
 from spangrade.evaluator.cli.app import COMMANDS
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 
@@ -222,3 +222,11 @@ def test_each_metric_says_when_it_is_inconclusive_and_where_its_formula_is_from(
     assert set(sections) == {metric.name for metric in list_metrics()}
     words = ("nconclusive", "\nSource: ", "| range |")
     assert {name for name, text in sections.items() if not all(word in text for word in words)} == set()
+
+
+def test_each_page_is_in_the_index_and_in_the_navigation_of_the_site() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert pages - {"index.md"} - set(re.findall(r"\]\(([\w-]+\.md)\)", index)) == set()
+    assert pages - set(re.findall(r"[\w-]+\.md", navigation)) == set()

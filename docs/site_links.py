@@ -1,0 +1,54 @@
+"""A hook of MkDocs: pages of the repository that are outside docs/ become pages of the site.
+
+Other links to files outside docs/, to code for example, become their text: the site has no such pages.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+    "README.md": "readme.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "datasets/README.md": "golden_file.md",
+}
+
+_OUTSIDE = re.compile(r"\[(?P<text>[^\]]*)\]\(\.\./(?P<path>[^)#\s]+)(?P<anchor>#[^)]*)?\)")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages of the repository."""
+    for path, name in PAGES.items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        files.append(File.generated(config, name, content=_from_its_folder(text, Path(path).parent)))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Return a page with its links to what is outside docs/ replaced."""
+    return _OUTSIDE.sub(_link, markdown)
+
+
+def _link(found: re.Match[str]) -> str:
+    if page := PAGES.get(found["path"].rstrip("/")):
+        return f"[{found['text']}]({page}{found['anchor'] or ''})"
+    return found["text"]
+
+
+def _from_its_folder(text: str, folder: Path) -> str:
+    """Return the text of a page outside docs/ with links relative to docs/."""
+
+    def link(found: re.Match[str]) -> str:
+        target = (folder / found[1]).as_posix()
+        while re.search(r"[^/]+/\.\./", target):
+            target = re.sub(r"[^/]+/\.\./", "", target, count=1)
+        return f"]({target.removeprefix('docs/') if target.startswith('docs/') else f'../{target}'}"
+
+    return re.sub(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", link, text)
