@@ -17,6 +17,8 @@ from spangrade import list_metrics
 from spangrade.evaluator.cli.app import COMMANDS
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOUR = ROOT / "docs" / "tour.md"
+SQL = ROOT / "docs" / "sql.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 
@@ -34,9 +36,9 @@ def spangrade(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 
 
-def add_readmes_files(folder: Path) -> None:
-    """Write golden.json and spans.otlp.jsonl, the files that the README's blocks read."""
-    (golden,) = blocks(ROOT / "README.md", "json")
+def add_files_of_the_tour(folder: Path) -> None:
+    """Write golden.json and spans.otlp.jsonl, the files that the tour's blocks read."""
+    (golden,) = blocks(TOUR, "json")
     (folder / "golden.json").write_text(golden, encoding="utf-8")
     spans = (SAMPLE / "spans.otlp.jsonl").read_text(encoding="utf-8")
     (folder / "spans.otlp.jsonl").write_text(spans.replace('"conversation-', '"sample-'), encoding="utf-8")
@@ -54,14 +56,14 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 def test_python_blocks_run_in_order(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    add_readmes_files(tmp_path)
+    add_files_of_the_tour(tmp_path)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_readmes_agent_is_graded_by_the_readmes_dataset(tmp_path: Path) -> None:
-    (tmp_path / "page.py").write_text(blocks(ROOT / "README.md", "python")[0], encoding="utf-8")
-    add_readmes_files(tmp_path)
+def test_the_agent_of_the_tour_is_graded_by_its_dataset(tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text(blocks(TOUR, "python")[0], encoding="utf-8")
+    add_files_of_the_tour(tmp_path)
     gates = ("--metric", "tool_recall>=0.9", "--metric", "cost<=0.01")
     for passed in ("1 session: 1 passed", "2 sessions: 2 passed"):  # each run is a conversation of its own
         subprocess.run([sys.executable, "page.py"], check=True, cwd=tmp_path)
@@ -75,23 +77,23 @@ def test_the_readmes_first_command_passes_again(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
 
 
-def test_the_readmes_eval_passes_and_fails_another_agent(tmp_path: Path) -> None:
-    page = "\n".join(blocks(ROOT / "README.md", "python"))
+def test_the_eval_of_the_tour_passes_and_fails_another_agent(tmp_path: Path) -> None:
+    page = "\n".join(blocks(TOUR, "python"))
     call = "import asyncio\nasyncio.run(test_where_is_my_order())\n"
     for name, text, code in (
         ("passes.py", page, 0),
         ("fails.py", page.replace('"shipped"}\n', '"lost"}\n'), 1),
     ):
-        add_readmes_files(tmp_path)
+        add_files_of_the_tour(tmp_path)
         (tmp_path / name).write_text(f"{text}\n{call}", encoding="utf-8")
         done = subprocess.run([sys.executable, name], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == code, done.stderr
 
 
-def test_the_readmes_queries_run_on_the_readmes_dataset(tmp_path: Path) -> None:
+def test_the_queries_of_the_page_on_sql_run_on_the_sample(tmp_path: Path) -> None:
     graded = spangrade("grade", str(SAMPLE), folder=tmp_path)
     assert (graded.returncode, graded.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
-    queries = blocks(ROOT / "README.md", "sql")
+    queries = blocks(SQL, "sql")
     assert len(queries) == 5
     answers = []
     for query in queries:
@@ -108,7 +110,7 @@ def test_the_readmes_queries_run_on_the_readmes_dataset(tmp_path: Path) -> None:
 
 
 def test_the_page_on_production_runs_block_by_block(tmp_path: Path) -> None:
-    add_readmes_files(tmp_path)
+    add_files_of_the_tour(tmp_path)
     (settings,) = blocks(PRODUCTION, "toml")
     (tmp_path / "spangrade.toml").write_text(settings, encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

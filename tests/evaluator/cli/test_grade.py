@@ -195,11 +195,11 @@ def test_scores_and_runs_exist_before_a_first_grade(folder: Path, spangrade: Spa
     query = "SELECT session_id, metric, dataset, judge_calls FROM scores JOIN runs USING (run_id)"
     assert as_json(spangrade("sql", query, "--format", "json")) == []
     queries = re.findall(
-        r"^```sql\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
+        r"^```sql\n(.*?)^```", (ROOT / "docs" / "sql.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
     assert len(queries) >= 5
-    for readme_query in queries:
-        assert spangrade("sql", readme_query).code == 0
+    for documented in queries:
+        assert spangrade("sql", documented).code == 0
 
 
 def test_all_sessions_that_did_not_pass_are_listed_on_request(folder: Path, spangrade: Spangrade) -> None:
