@@ -48,6 +48,8 @@ def latency_limit(session: Session, question: GoldenQuestion) -> Outcome:
     """The seconds of the turns as a ratio of `max_latency_s`: at most 1 is within the limit.
 
     Inconclusive as `latency_metrics` is, unless what is known exceeds the limit already.
+
+    Source: own definition.
     """
     return limited(latency_metrics(session), question.reference("max_latency_s"), "s")
 

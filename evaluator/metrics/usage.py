@@ -61,6 +61,8 @@ def cost_limit(session: Session, question: GoldenQuestion) -> Outcome:
     """The cost of the model calls as a ratio of `max_cost_usd`: at most 1 is within the limit.
 
     Inconclusive as `cost` is, unless what is known exceeds the limit already.
+
+    Source: own definition.
     """
     return limited(cost(session), question.reference("max_cost_usd"), "USD")
 
