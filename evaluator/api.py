@@ -6,7 +6,6 @@ so that agents and other processes can write in between. The command line is a t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
@@ -16,6 +15,7 @@ from typing import NamedTuple
 from spangrade.converters.datasets.formats import read_dataset
 from spangrade.converters.datasets.golden import append, new_questions
 from spangrade.evaluator import pipeline
+from spangrade.evaluator.arguments import StrPath, paths_of, texts_of
 from spangrade.evaluator.audit_methods import AuditMethods
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.derive.settings import Configured
@@ -73,8 +73,6 @@ __all__ = [
     "list_metrics",
     "open",
 ]
-
-StrPath = str | os.PathLike[str]
 
 
 class GoldenAddition(NamedTuple):
@@ -155,7 +153,7 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         if ignore_scopes is not None:
             configured = callbacks.configured._replace(ignored_scopes=frozenset(ignore_scopes))
             callbacks = callbacks._replace(configured=configured)
-        files = _paths(paths)
+        files = paths_of(paths)
         if strict:
             check_files(files, callbacks)
         opened = partial(Store.open, self.path, wait_s=pipeline.WAIT_S)
@@ -217,7 +215,7 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
             )
         return deletion.delete(
             self.path,
-            sessions=[sessions] if isinstance(sessions, str) else sessions,
+            sessions=texts_of(sessions),
             before_ns=None if before is None else deletion.parse_time(before),
             by_arrival=by_arrival,
             user=user,
@@ -283,10 +281,4 @@ def list_metrics(metrics_files: StrPath | Iterable[StrPath] = ()) -> list[Metric
 
     Raises InputError for a file that cannot be used.
     """
-    return list(with_files(_paths(metrics_files))[0].values())
-
-
-def _paths(paths: StrPath | Iterable[StrPath]) -> list[Path]:
-    if isinstance(paths, str | os.PathLike):
-        return [Path(paths)]
-    return [Path(path) for path in paths]
+    return list(with_files(paths_of(metrics_files))[0].values())

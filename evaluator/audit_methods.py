@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
 from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.intake import Callbacks
 from spangrade.evaluator.judge.options import JudgeOptions
@@ -15,8 +15,6 @@ from spangrade.tracer.errors import InputError
 
 if TYPE_CHECKING:
     from spangrade.evaluator.audit.report import Audit
-
-StrPath = str | os.PathLike[str]
 
 
 class AuditMethods:
@@ -68,16 +66,14 @@ class AuditMethods:
         audit = run_audit(
             self.path,
             Path(dataset),
-            spans=_paths(spans),
-            metrics=[metrics] if isinstance(metrics, str | Metric) else list(metrics),
-            metrics_files=_paths(metrics_files),
+            spans=paths_of(spans),
+            metrics=metrics_of(metrics),
+            metrics_files=paths_of(metrics_files),
             answers=answers or {},
-            without=dropped_references(
-                [no_reference] if isinstance(no_reference, str) else list(no_reference), every=no_references
-            ),
+            without=dropped_references(texts_of(no_reference), every=no_references),
             number=mutants,
             seed=seed,
-            kinds=(kinds,) if isinstance(kinds, str) else tuple(kinds),
+            kinds=tuple(texts_of(kinds)),
             failed=failed,
             judge_options=JudgeOptions(
                 judge_model, judge_max_calls, judge_max_cost, judge_votes, judge_threshold
@@ -88,7 +84,3 @@ class AuditMethods:
         if out is not None:
             write_audit(audit, Path(out))
         return audit
-
-
-def _paths(paths: StrPath | Iterable[StrPath]) -> list[Path]:
-    return [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from spangrade.evaluator import pipeline
+from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
 from spangrade.evaluator.grading.metadata import Where, parse_where
 from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.grading.run_details import check_name
@@ -22,8 +22,6 @@ from spangrade.evaluator.run import Run
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.settings import share_of
 from spangrade.tracer.store import Store
-
-StrPath = str | os.PathLike[str]
 
 
 class GradeMethods:
@@ -99,7 +97,7 @@ class GradeMethods:
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none.
         """
-        ids = (sessions,) if isinstance(sessions, str) else tuple(sessions)
+        ids = tuple(texts_of(sessions))
         since_ns = None if since is None else parse_time(since)
         until_ns = None if until is None else parse_time(until)
         stored = None
@@ -124,9 +122,9 @@ class GradeMethods:
         graded = pipeline.grade_dataset(
             self.path,
             None if dataset is None else Path(dataset),
-            spans=_paths(spans),
-            metrics=[metrics] if isinstance(metrics, str | Metric) else list(metrics),
-            metrics_files=_paths(metrics_files),
+            spans=paths_of(spans),
+            metrics=metrics_of(metrics),
+            metrics_files=paths_of(metrics_files),
             selection=selection,
             stored=stored,
             answers=answers or {},
@@ -134,9 +132,7 @@ class GradeMethods:
             name=None if run is None else check_name(run),
             tags=tags or {},
             last_import=last_import,
-            without=dropped_references(
-                [no_reference] if isinstance(no_reference, str) else list(no_reference), every=no_references
-            ),
+            without=dropped_references(texts_of(no_reference), every=no_references),
             require_match=require_match,
             judge_options=JudgeOptions(
                 judge_model, judge_max_calls, judge_max_cost, judge_votes, judge_threshold
@@ -167,7 +163,3 @@ def _share(sample: float | str) -> float:
         return share_of(sample)
     except ValueError as error:
         raise InputError(f"--sample: {error}") from None
-
-
-def _paths(paths: StrPath | Iterable[StrPath]) -> list[Path]:
-    return [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]

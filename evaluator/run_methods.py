@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
+from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
 from spangrade.evaluator.comparison.compare import compare
 from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
 from spangrade.evaluator.comparison.sides import is_file_of_run, samples_of, selects_sessions
@@ -18,8 +18,6 @@ from spangrade.evaluator.regraded import Regraded
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run_list import list_runs
 from spangrade.evaluator.trends.trend import By, Trend, trend
-
-StrPath = str | os.PathLike[str]
 
 
 class RunMethods(ReadMethods):
@@ -51,7 +49,7 @@ class RunMethods(ReadMethods):
         session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
         cannot be used, and if scipy is not installed.
         """
-        gates = [parse_gate(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
+        gates = [parse_gate(text) for text in texts_of(fail_if)]
         names = (first, second)
         if all(map(is_file_of_run, names)) and not self.path.exists():
             samples = samples_of(None, *names)
@@ -59,7 +57,7 @@ class RunMethods(ReadMethods):
             confined = any(map(selects_sessions, names))
             with self._reading(confined=confined) as store:
                 samples = samples_of(store, *names)
-        comparison = compare(*samples, [metrics] if isinstance(metrics, str) else list(metrics))
+        comparison = compare(*samples, texts_of(metrics))
         return Compared(comparison, tuple(judge(gate, comparison) for gate in gates))
 
     def regrade(
@@ -85,12 +83,11 @@ class RunMethods(ReadMethods):
 
         Raises InputError if there is no such run, or for a metric or dataset that cannot be used.
         """
-        files = [metrics_files] if isinstance(metrics_files, str | os.PathLike) else metrics_files
         gates = Gates(
-            [metrics] if isinstance(metrics, str | Metric) else list(metrics),
-            [Path(file) for file in files],
+            metrics_of(metrics),
+            paths_of(metrics_files),
             None if dataset is None else Path(dataset),
-            [no_reference] if isinstance(no_reference, str) else list(no_reference),
+            texts_of(no_reference),
             no_references,
             judge_model,
             judge_max_calls,

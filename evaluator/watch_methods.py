@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
 from spangrade.evaluator.intake import Callbacks
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
 from spangrade.evaluator.maintenance.delete import parse_time
@@ -17,8 +17,6 @@ from spangrade.tracer.errors import InputError
 
 if TYPE_CHECKING:
     from spangrade.evaluator.watch.watch import Summary
-
-StrPath = str | PathLike[str]
 
 
 class WatchMethods:
@@ -80,9 +78,9 @@ class WatchMethods:
         judge = JudgeOptions(judge_model, judge_max_calls, judge_max_cost, judge_votes, judge_threshold)
         gates = read_gates(
             None if dataset is None else Path(dataset),
-            metrics=[metrics] if isinstance(metrics, str | Metric) else list(metrics),
-            metrics_files=_paths(metrics_files),
-            no_reference=[no_reference] if isinstance(no_reference, str) else list(no_reference),
+            metrics=metrics_of(metrics),
+            metrics_files=paths_of(metrics_files),
+            no_reference=texts_of(no_reference),
             no_references=no_references,
             judge=judge,
         )
@@ -105,7 +103,3 @@ class WatchMethods:
             return watching.summary()
         finally:
             watching.close()
-
-
-def _paths(paths: StrPath | Iterable[StrPath]) -> list[Path]:
-    return [Path(paths)] if isinstance(paths, str | PathLike) else [Path(path) for path in paths]

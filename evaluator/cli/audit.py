@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from spangrade.evaluator.cli.options import (
+    Answers,
     Db,
     Format,
     JudgeMaxCalls,
@@ -15,6 +16,8 @@ from spangrade.evaluator.cli.options import (
     JudgeThreshold,
     JudgeVotes,
     MetricsFiles,
+    NoReference,
+    NoReferences,
     OutputFormat,
     answers_of,
 )
@@ -37,17 +40,9 @@ def audit(
         typer.Option(metavar="NAME>=T", help="A gate beside those of the references; repeat it for more."),
     ] = None,
     metrics_file: MetricsFiles = None,
-    question: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SESSION=ID", help="The golden question that a session answers; repeatable."),
-    ] = None,
-    no_reference: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A reference of the questions that is not a gate."),
-    ] = None,
-    no_references: Annotated[
-        bool, typer.Option("--no-references", help="No reference is a gate: only what --metric requests is.")
-    ] = False,
+    question: Answers = None,
+    no_reference: NoReference = None,
+    no_references: NoReferences = False,
     mutants: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many of each session.")] = 20,
     seed: Annotated[int, typer.Option(metavar="N", help="Another seed draws other mutants.")] = 0,
     kind: Annotated[

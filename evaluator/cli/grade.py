@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from spangrade.evaluator.cli.options import (
+    Answers,
     Db,
     Format,
     JudgeMaxCalls,
@@ -15,7 +16,10 @@ from spangrade.evaluator.cli.options import (
     JudgeModel,
     JudgeThreshold,
     JudgeVotes,
+    MetricRequests,
     MetricsFiles,
+    NoReference,
+    NoReferences,
     OutputFormat,
     answers_of,
     tags_of,
@@ -38,10 +42,7 @@ def grade(
         list[Path] | None,
         typer.Option(help="Recorded spans to import and grade; without, all stored sessions are graded."),
     ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[>=T]", help="A metric to grade by; with a threshold it is a gate."),
-    ] = None,
+    metric: MetricRequests = None,
     metrics_file: MetricsFiles = None,
     session: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Grade this session; repeat it for more.")
@@ -58,10 +59,7 @@ def grade(
     latest_per_question: Annotated[
         bool, typer.Option("--latest-per-question", help="Of sessions with one question only the last.")
     ] = False,
-    question: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SESSION=ID", help="The golden question that a session answers; repeatable."),
-    ] = None,
+    question: Answers = None,
     where: Annotated[
         str | None,
         typer.Option(
@@ -90,13 +88,8 @@ def grade(
         str | None,
         typer.Option(metavar="metadata.KEY", help="Count the results by a key of the questions."),
     ] = None,
-    no_reference: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A reference of the questions that is not a gate."),
-    ] = None,
-    no_references: Annotated[
-        bool, typer.Option("--no-references", help="No reference is a gate: only what --metric requests is.")
-    ] = False,
+    no_reference: NoReference = None,
+    no_references: NoReferences = False,
     require_match: Annotated[
         bool, typer.Option("--require-match", help="A session that no gate judges counts as inconclusive.")
     ] = False,

@@ -55,6 +55,56 @@ MetricsFiles = Annotated[
         help="Metrics of your own: definitions.json, a query.sql, module.py.",
     ),
 ]
+MetricRequests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric", metavar="NAME[>=T]", help="A metric to grade by; with a threshold it is a gate."
+    ),
+]
+Answers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--question", metavar="SESSION=ID", help="The golden question that a session answers; repeatable."
+    ),
+]
+NoReference = Annotated[
+    list[str] | None,
+    typer.Option("--no-reference", metavar="NAME", help="A reference of the questions that is not a gate."),
+]
+NoReferences = Annotated[
+    bool, typer.Option("--no-references", help="No reference is a gate: only what --metric requests is.")
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option(
+        "--judge-model",
+        metavar="PROVIDER/MODEL",
+        help="The model that judges; else $SPANGRADE_JUDGE_MODEL.",
+    ),
+]
+JudgeMaxCalls = Annotated[
+    int | None,
+    typer.Option("--judge-max-calls", metavar="N", min=0, help="Ask the judge at most N times in all."),
+]
+JudgeMaxCost = Annotated[
+    float | None,
+    typer.Option("--judge-max-cost", metavar="USD", min=0, help="Pay the judge at most USD in all."),
+]
+JudgeVotes = Annotated[
+    int,
+    typer.Option("--judge-votes", metavar="N", help="Ask N times, an odd number; the majority decides."),
+]
+JudgeThreshold = Annotated[
+    float | None,
+    typer.Option(
+        "--judge-threshold",
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="The rating that a reply needs (0.8), and how sure a yes must be, from 0 to 1.",
+    ),
+]
+SessionId = Annotated[str, typer.Argument(help="A session's id, or the beginning of one.")]
 
 
 def answers_of(pairs: Iterable[str]) -> dict[str, str]:
@@ -103,36 +153,3 @@ def share(option: str, text: str) -> float:
     if not 0 <= value <= 1:
         raise InputError(f"{option}: expected a share such as 5% or 0.05, found {text!r}")
     return value
-
-
-JudgeModel = Annotated[
-    str | None,
-    typer.Option(
-        "--judge-model",
-        metavar="PROVIDER/MODEL",
-        help="The model that judges; else $SPANGRADE_JUDGE_MODEL.",
-    ),
-]
-JudgeMaxCalls = Annotated[
-    int | None,
-    typer.Option("--judge-max-calls", metavar="N", min=0, help="Ask the judge at most N times in all."),
-]
-JudgeMaxCost = Annotated[
-    float | None,
-    typer.Option("--judge-max-cost", metavar="USD", min=0, help="Pay the judge at most USD in all."),
-]
-JudgeVotes = Annotated[
-    int,
-    typer.Option("--judge-votes", metavar="N", help="Ask N times, an odd number; the majority decides."),
-]
-JudgeThreshold = Annotated[
-    float | None,
-    typer.Option(
-        "--judge-threshold",
-        metavar="SHARE",
-        min=0,
-        max=1,
-        help="The rating that a reply needs (0.8), and how sure a yes must be, from 0 to 1.",
-    ),
-]
-SessionId = Annotated[str, typer.Argument(help="A session's id, or the beginning of one.")]

@@ -16,7 +16,10 @@ from spangrade.evaluator.cli.options import (
     JudgeModel,
     JudgeThreshold,
     JudgeVotes,
+    MetricRequests,
     MetricsFiles,
+    NoReference,
+    NoReferences,
     seconds,
     share,
 )
@@ -30,18 +33,10 @@ def watch(
         typer.Argument(help="Golden questions that sessions may answer; without, gates alone grade them."),
     ] = None,
     db: Db = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[>=T]", help="A metric to grade by; with a threshold it is a gate."),
-    ] = None,
+    metric: MetricRequests = None,
     metrics_file: MetricsFiles = None,
-    no_reference: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A reference of the questions that is not a gate."),
-    ] = None,
-    no_references: Annotated[
-        bool, typer.Option("--no-references", help="No reference is a gate: only what --metric requests is.")
-    ] = False,
+    no_reference: NoReference = None,
+    no_references: NoReferences = False,
     idle: Annotated[
         str, typer.Option(metavar="5m", help="Grade a session when nothing has arrived for it for so long.")
     ] = "5m",
