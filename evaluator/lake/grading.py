@@ -19,7 +19,7 @@ from spangrade.evaluator.grading.grade import (
 )
 from spangrade.evaluator.grading.policy import MetricPlan, Verdict, exit_code
 from spangrade.evaluator.grading.revision import revision
-from spangrade.evaluator.grading.run_details import RunDetails
+from spangrade.evaluator.grading.run_details import NO_TAGS, GradedBy, RunDetails
 from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.pipeline import requested_metrics
 from spangrade.evaluator.run import Run
@@ -113,7 +113,8 @@ def finish_run(store: Store, grading: Grading, graded: Iterable[Graded], answere
     run = Run(grading.run_id, grading.dataset, thresholds=plan.thresholds)
     for grade in grade_unanswered(grading.questions, coverage):
         run.add(grade)
-    details = RunDetails(grading.name, revision=revision(Path.cwd()), metrics=plan.metrics)
+    graded_by = GradedBy(without_references=tuple(sorted(grading.without)))
+    details = RunDetails(grading.name, NO_TAGS, revision(Path.cwd()), plan.metrics, graded_by)
     insert_run(store, run, grading.metrics, grading.questions.golden_questions, details)
     applied = frozenset[str]().union(*(one.applied for one in parts))
     verdicts: Counter[Verdict] = Counter()
