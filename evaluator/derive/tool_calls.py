@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -17,27 +15,13 @@ from spangrade.evaluator.derive.run_messages import with_messages_of_runs
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import seconds
 from spangrade.evaluator.derive.turns import Group
+from spangrade.evaluator.derive.unmatched_calls import ModelRequest, UnmatchedCalls
 from spangrade.evaluator.session import RequestedCall, ToolInteraction
-from spangrade.tracer.canonical_json import canonical
 
 _FAILED = frozenset({"error", "failed", "failure"})
-_MOST_CANDIDATES = 100  # calls of one name that a span is compared with
 _OBJECT = re.compile(r'"\[?<[\w.]+ object at 0x[0-9a-f]+>\]?"')
 # Calls by which a model gives its answer, which run nothing.
 _ANSWERS = ("final_answer", "final_result")
-
-
-class ModelRequest(NamedTuple):
-    """A call that a model requested, and the result that a later request of a model reports.
-
-    `failed` is what that request marks the result as, None if it does not.
-    """
-
-    call: ToolCall
-    requested_by: Observation
-    result: str | None
-    reported_by: Observation | None
-    failed: bool | None = None
 
 
 def tool_observations(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Observation]]:
@@ -208,97 +192,9 @@ def completed(spans: Sequence[Observation], unmatched: UnmatchedCalls, tree: Tre
         )
 
 
-class UnmatchedCalls:
-    """The requested calls of one turn that no span is matched with yet."""
-
-    def __init__(self, requested: Sequence[ModelRequest]) -> None:
-        self._requested = requested
-        self._matched = [False] * len(requested)
-        self._by_id: dict[str | None, deque[int]] = {}
-        for number, item in enumerate(requested):
-            self._by_id.setdefault(item.call.call_id, deque()).append(number)
-
-    @cached_property
-    def _by_content(self) -> Mapping[tuple[str | None, ...], deque[int]]:
-        """The calls by name, by arguments and by both, for the spans without the id of a call."""
-        numbers: dict[tuple[str | None, ...], deque[int]] = {}
-        for number, item in enumerate(self._requested):
-            call = item.call
-            keys = [("name", call.name), ("arguments", call.arguments)]
-            both = [(form, call.name, text) for form, text in _arguments_of_spans(call.arguments)]
-            for key in (*keys, *both):
-                numbers.setdefault(key, deque()).append(number)
-        return numbers
-
-    def pop(self, span: Observation) -> ModelRequest | None:
-        """Return the first call that a span executes, which no other span is then matched with."""
-        if span.call_id:
-            number = self._first(self._by_id.get(span.call_id))
-        else:
-            forms = ("object",) if (span.arguments or "").startswith("{") else ("object", "value")
-            same = [self._first(self._by_content.get((form, span.name, span.arguments))) for form in forms]
-            number = min((one for one in same if one is not None), default=None)
-            if number is None and span.arguments is None:
-                number = self._first(self._by_content.get(("name", span.name)))
-        if number is None:
-            return None
-        self._matched[number] = True
-        return self._requested[number]
-
-    def pop_similar(self, span: Observation) -> ModelRequest | None:
-        """Return the first call that a span executes if no call has its id, or its very arguments.
-
-        Frameworks add arguments (a context) and convert values. Two call ids that differ are two calls unless
-        name and arguments are the same: a framework may give a call an id of its own.
-        """
-        same_name = self._by_content.get(("name", span.name), ())
-        same_arguments = self._by_content.get(("arguments", span.arguments), ()) if span.arguments else ()
-        for number in islice(chain(same_name, same_arguments), _MOST_CANDIDATES):
-            call = self._requested[number].call
-            same = (span.name, span.arguments) == (call.name, call.arguments)
-            if self._matched[number] or (span.call_id and call.call_id and not same):
-                continue
-            if span.name is None or _is_same_name(span.name, call.name):
-                self._matched[number] = True
-                return self._requested[number]
-        return None
-
-    def rest(self) -> list[ModelRequest]:
-        """Return the calls that no span is matched with."""
-        return [item for number, item in enumerate(self._requested) if not self._matched[number]]
-
-    def _first(self, numbers: deque[int] | None) -> int | None:
-        while numbers and self._matched[numbers[0]]:
-            numbers.popleft()
-        return numbers[0] if numbers else None
-
-
 def _is_object(result: str | None) -> bool:
     """Return whether a result is Python's repr of an object or of a list of one: it tells nothing."""
     return result is not None and _OBJECT.fullmatch(result) is not None
-
-
-def _is_same_name(one: str | None, other: str | None) -> bool:
-    """Return whether one name is the other with a prefix: a server's, or a client's (`mcp__shop__cart`)."""
-    return bool(one and other) and (str(one).endswith(str(other)) or str(other).endswith(str(one)))
-
-
-def _arguments_of_spans(requested: str | None) -> Iterator[tuple[str, str | None]]:
-    """Yield the arguments that a span of a requested call may have, as (form, text).
-
-    The form is "value" if the text is the value of the only argument. A bare 42 may stand for the text "42".
-    """
-    yield "object", requested
-    value = json_or_none(requested)
-    if isinstance(value, str):
-        yield "object", value
-    elif requested is None:
-        yield "object", "null"
-    elif isinstance(value, dict) and len(value) == 1:
-        (argument,) = value.values()
-        yield "value", canonical(argument)
-        if isinstance(argument, str):
-            yield "value", argument
 
 
 def observations_of(requested: Iterable[ModelRequest]) -> Iterator[Observation]:
