@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from command_line import Done, Spangrade
 from junitparser import JUnitXml
 from otlp_sessions import START_NS, Call, Said, write_golden, write_sessions
 from paths import SHARED
+
+from spangrade import open as open_database
 
 QUESTIONS = 12
 DAY_NS = 86_400_000_000_000
@@ -33,21 +36,30 @@ def session(number: int, *, refunds: bool, tokens: int = 100) -> Sequence[Said]:
     return [Said(f"Refund order {number}", "Done.", calls, tokens=(tokens + number, 10))]
 
 
-@pytest.fixture
-def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs `base`, in which all 12 sessions pass, and `new`, in which 5 leave the refund out.
 
     Their sessions are of the agent's versions 1.4 and 1.5, and of two days.
     """
-    monkeypatch.chdir(tmp_path)
-    write_golden(tmp_path / "golden.json", *map(question, range(QUESTIONS)))
+    folder = tmp_path_factory.mktemp("runs")
+    write_golden(folder / "golden.json", *map(question, range(QUESTIONS)))
+    db = open_database(folder / "spangrade.duckdb")
     for name, missing, tokens, day, version in (("base", 0, 100, 0, "1.4"), ("new", 5, 200, 1, "1.5")):
         sessions = [
             (f"{name}-{n}", session(n, refunds=n >= missing, tokens=tokens)) for n in range(QUESTIONS)
         ]
         start_ns = START_NS + day * DAY_NS
-        spans = write_sessions(tmp_path / f"{name}.jsonl", sessions, start_ns=start_ns, version=version)
-        spangrade("grade", "golden.json", "--spans", spans, "--run", name, "--out", tmp_path / f"{name}-out")
+        spans = write_sessions(folder / f"{name}.jsonl", sessions, start_ns=start_ns, version=version)
+        db.grade(folder / "golden.json", spans=spans, run=name, out=folder / f"{name}-out")
+    return folder
+
+
+@pytest.fixture
+def graded(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the runs, as the current folder."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
