@@ -59,7 +59,7 @@ def mutants_of(
     session = without_derived_columns(session)
     order = sorted(kinds)
     Random(f"{seed} {session.session_id}").shuffle(order)  # noqa: S311 (drawn again by the same seed)
-    draws = {kind: Random(f"{seed} {session.session_id} {kind}") for kind in order}  # noqa: S311
+    draws = {kind: Random(f"{seed} {session.session_id} {kind}") for kind in order}  # noqa: S311 (drawn again by the same seed)
     made: set[tuple[str, str, str, int | None]] = set()
     while order and number > 0:
         for kind in tuple(order):
