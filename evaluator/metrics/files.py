@@ -8,8 +8,9 @@ import traceback
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 
 from spangrade.evaluator.metrics.judged import load_judged
 from spangrade.evaluator.metrics.metric import Metric
@@ -74,10 +75,21 @@ def _load(path: Path, columns: Collection[str]) -> tuple[Metric, ...]:
     raise InputError(f"{path}: metrics are read from .json, .sql and .py files")
 
 
+class _SourceAlone(SourceFileLoader):
+    """Compiles the source each time.
+
+    Bytecode that is kept beside it counts as current for a second after a change of the same length: a run
+    would then have the version of the new file and the values of the old one.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 (importlib's signature)
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _load_module(path: Path) -> tuple[Metric, ...]:
     """Return the metrics in a module's namespace. Raises `InputError`, with the line, if it fails to load."""
     name = f"spangrade_metrics_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceAlone(name, str(path)))
     if spec is None or spec.loader is None or not path.is_file():
         raise InputError(f"{path}: cannot be read: no such file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look up their module

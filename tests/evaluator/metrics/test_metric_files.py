@@ -199,6 +199,18 @@ def test_a_module_that_cannot_be_used_is_refused_with_its_line(file: Any, text: 
     assert str(error.value).replace(str(path), "FILE") == said
 
 
+def test_a_module_that_changed_within_a_second_at_the_same_length_is_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "size.py"
+    thresholds = []
+    for threshold in (3, 4):
+        code = f"@metric(threshold={threshold}, unit='calls')\ndef size(_): ...\n"
+        path.write_text(f"from spangrade import metric\n\n{code}")
+        os.utime(path, (1_780_000_000, 1_780_000_000))
+        (size,) = with_files([path])[1]
+        thresholds.append(size.threshold)
+    assert thresholds == [3, 4]
+
+
 def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path) -> None:
     for name, said in (("m.txt", "read from"), ("m.py", "no such file"), ("m.sql", "cannot be read")):
         with pytest.raises(InputError, match=f"{name}: .*{said}"):
