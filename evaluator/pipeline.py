@@ -251,10 +251,7 @@ def grade_dataset(
             raise InputError(f"{db}: no session {unknown[0]!r} to grade: `spangrade sessions` lists them")
         with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
             sessions = SessionReader(store, only)
-    if queries := [metric.function for metric in wanted if isinstance(metric.function, Query)]:
-        with Store.open(db, confined=True, wait_s=RUN_WAIT_S) as store:
-            for query in queries:
-                query.try_run(store)
+    try_queries(db, wanted)
 
     plan = MetricPlan.of(wanted, load_metrics(), without, judge_options.threshold)
     run = Run(
@@ -306,6 +303,14 @@ def stored_sessions(db: Path, selection: StoredSelection, callbacks: Callbacks) 
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         reader = SessionReader(store, only)
     yield from reader.read(callbacks)
+
+
+def try_queries(db: Path, metrics: Iterable[Metric], *, read_only: bool = False) -> None:
+    """Run the queries among metrics on a database; one that fails breaks its metric alone."""
+    if queries := [metric.function for metric in metrics if isinstance(metric.function, Query)]:
+        with Store.open(db, read_only=read_only, confined=True, wait_s=RUN_WAIT_S) as store:
+            for query in queries:
+                query.try_run(store)
 
 
 def sessions_to_grade(

@@ -22,14 +22,12 @@ from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
 from spangrade.evaluator.judge.run import spent_since
 from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.metrics.files import with_files
-from spangrade.evaluator.metrics.queries import Query
-from spangrade.evaluator.metrics.registry import installed_versions
-from spangrade.evaluator.pipeline import RUN_WAIT_S, WAIT_S, SessionReader, requested_metrics, up_to_date
+from spangrade.evaluator.metrics.registry import version_of
+from spangrade.evaluator.pipeline import WAIT_S, SessionReader, requested_metrics, try_queries, up_to_date
 from spangrade.evaluator.regraded import Changed, Regraded
 from spangrade.evaluator.run import JudgeUsage, Run, counted
 from spangrade.evaluator.scores.as_metric import external_metrics, name_of
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.store import Store
 
 
 class Gates(NamedTuple):
@@ -57,10 +55,9 @@ def regrade(db: Path, text: str, gates: Gates, callbacks: Callbacks = DEFAULT) -
     """
     with up_to_date(db, callbacks) as store:
         stored = read_run(store, text)
-    notes = list(stored.notes)
-    with up_to_date(db, callbacks) as store:
         questions_then = tuple(stored_questions(store, stored.run_id))
         sessions = SessionReader(store, {one.session_id for one in stored.verdicts if one.session_id})
+    notes = list(stored.notes)
     own = Dataset(
         GoldenDataset(golden_questions=questions_then) if questions_then else NO_QUESTIONS, None, []
     )
@@ -81,10 +78,7 @@ def regrade(db: Path, text: str, gates: Gates, callbacks: Callbacks = DEFAULT) -
     spent_before = judge.spent
     if options.names_model and may_ask_judge(questions, wanted, without):
         judge.check_model()
-    if queries := [metric.function for metric in wanted if isinstance(metric.function, Query)]:
-        with Store.open(db, read_only=True, confined=True, wait_s=RUN_WAIT_S) as store:
-            for query in queries:
-                query.try_run(store)
+    try_queries(db, wanted, read_only=True)
     if gone := sum(one.session_id is not None for one in stored.verdicts) - len(sessions.ids):
         notes.append(f"{counted(gone, 'session')} of the run {'is' if gone == 1 else 'are'} no longer stored")
     plan = MetricPlan.of(wanted, load_metrics(), without, options.threshold)
@@ -183,9 +177,8 @@ def _judge_options(stored: StoredRun, gates: Gates) -> JudgeOptions:
 
 def _versions(stored: StoredRun, plan: MetricPlan) -> Iterator[str]:
     """Yield the metrics that have another version than in the run."""
-    installed = installed_versions()
     for metric in plan.metrics:
-        version = metric.version or installed.get(metric.name.partition(":")[0])
+        version = version_of(metric)
         if stored.versions.get(metric.name, version) != version:
             yield f"{metric.name}: another version than in the run"
 

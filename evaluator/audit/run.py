@@ -25,14 +25,12 @@ from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
 from spangrade.evaluator.metrics import Metric, load_metrics
-from spangrade.evaluator.metrics.queries import Query
-from spangrade.evaluator.pipeline import RUN_WAIT_S, WAIT_S, requested_metrics, sessions_to_grade
+from spangrade.evaluator.pipeline import WAIT_S, requested_metrics, sessions_to_grade, try_queries
 from spangrade.evaluator.run import JudgeUsage
 from spangrade.evaluator.scores.as_metric import external_metrics
 from spangrade.evaluator.workers import few_collections
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import parse_exact
-from spangrade.tracer.store import Store
 
 _NOT_ASKED = "the audit does not ask the judge; --judge-model names one"
 
@@ -72,10 +70,7 @@ def run_audit(
         callbacks.on_problem(problem)
     check_answers(answers, golden.questions)
     reader, _ = sessions_to_grade(db, recordings, golden.spans, last_import=False, callbacks=callbacks)
-    if queries := [metric.function for metric in wanted if isinstance(metric.function, Query)]:
-        with Store.open(db, confined=True, wait_s=RUN_WAIT_S) as store:
-            for query in queries:
-                query.try_run(store)
+    try_queries(db, wanted)
 
     plan = MetricPlan.of(wanted, load_metrics(), without, judge_options.threshold)
     plan = replace(plan, reported=())

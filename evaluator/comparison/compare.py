@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import NamedTuple
 
 from spangrade.evaluator.comparison.differences import (
-    CONFIDENCE,
     MIN_QUESTIONS,
     Difference,
     TooLittle,
@@ -19,6 +18,7 @@ from spangrade.evaluator.comparison.differences import (
 from spangrade.evaluator.comparison.parting import parting
 from spangrade.evaluator.comparison.sample import PASSED, Graded, Measured, Sample, measured
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.intervals import CONFIDENCE
 from spangrade.tracer.errors import InputError
 
 SIGNIFICANT = 1 - CONFIDENCE

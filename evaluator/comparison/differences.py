@@ -33,9 +33,9 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean, variance
 from typing import NamedTuple
 
+from spangrade.evaluator.intervals import CONFIDENCE, QUANTILE
 from spangrade.tracer.errors import InputError
 
-CONFIDENCE = 0.95
 MIN_QUESTIONS = 10
 MIN_QUESTIONS_FOR_T = 30  # for values with bounds: with 10, t contains the true difference in 91% only
 MIN_DIFFERENT = 10  # of values without bounds that are mostly equal: with 5, an interval contains it in 92%
@@ -180,9 +180,8 @@ def _mean_square(values: Values) -> float:
 def _normal(
     estimate: float, center: float, error: float, scale: _Scale, questions: int, method: str
 ) -> Difference:
-    normal = NormalDist()
-    half = normal.inv_cdf((1 + CONFIDENCE) / 2) * error
-    p_value = 2 * normal.cdf(-abs(center) / error)
+    half = QUANTILE * error
+    p_value = 2 * NormalDist().cdf(-abs(center) / error)
     return _difference(
         (estimate, max(center - half, -1.0), min(center + half, 1.0)), p_value, scale, questions, method
     )

@@ -13,7 +13,7 @@ import nanoarrow as na
 
 from spangrade.evaluator.grading.revision import Revision
 from spangrade.evaluator.metrics import Metric
-from spangrade.evaluator.metrics.registry import installed_versions
+from spangrade.evaluator.metrics.registry import version_of
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -109,11 +109,10 @@ def save_metrics(store: Store, run_id: str, metrics: Iterable[Metric]) -> None:
 
 
 def _metric_rows(metrics: Iterable[Metric]) -> list[tuple[Any, ...]]:
-    installed = installed_versions()
     return [
         (
             metric.name,
-            metric.version or installed.get(metric.name.partition(":")[0]),
+            version_of(metric),
             metric.threshold,
             metric.higher_is_better,
             metric.unit,

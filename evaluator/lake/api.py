@@ -15,6 +15,7 @@ from spangrade.evaluator.lake.grading import grading_by
 from spangrade.evaluator.lake.job import Updated, update_lake
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.settings import load_settings
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import storage_url
 
 __all__ = ["Engine", "LakeDatabase", "Status", "Updated", "open_lake", "status", "update"]
@@ -50,7 +51,8 @@ def update(
         raise InputError("grade by what? Expected a dataset with --metric, --no-reference and --run")
     lake = lake_at(catalog, None if data is None else storage_url("--data", data))
     if data is None:
-        _check_exists(lake)
+        with attached(lake) as store:
+            _check_exists(lake, store)
     grading = None if dataset is None else grading_by(dataset, metrics, without, name)
     configured = Configured.of(load_settings().settings)
     with executor(engine, workers, ray_address) as in_order:
@@ -64,10 +66,9 @@ def update(
         )
 
 
-def _check_exists(lake: Lake) -> None:
-    with attached(lake) as store:
-        if not lake_tables(store):
-            raise StoreError(f"{lake}: no lake yet: `spangrade lake update` creates it where --data says")
+def _check_exists(lake: Lake, store: Store) -> None:
+    if not lake_tables(store):
+        raise StoreError(f"{lake}: no lake yet: `spangrade lake update` creates it where --data says")
 
 
 class Status(NamedTuple):
@@ -88,8 +89,7 @@ def status(catalog: str) -> Status:
     """Return how large a lake is."""
     lake = lake_at(catalog)
     with attached(lake) as store:
-        if not lake_tables(store):
-            raise StoreError(f"{lake}: no lake yet: `spangrade lake update` creates it where --data says")
+        _check_exists(lake, store)
         sessions, spans, logs, landed = (
             int(store.query(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 (our own names)
             for table in ("derived.sessions", "spans", "logs", "landed")

@@ -36,6 +36,11 @@ def installed_versions() -> Mapping[str, str]:
     return {name: plugin.brought_by for name, (_, plugin) in _installed().items()}
 
 
+def version_of(metric: Metric) -> str | None:
+    """Return the version of a metric's file or of the package that brings it; None if it has neither."""
+    return metric.version or installed_versions().get(metric.name.partition(":")[0])
+
+
 def _installed() -> Mapping[str, tuple[Metric, Plugin]]:
     metrics: dict[str, tuple[Metric, Plugin]] = {}
     for plugin in plugins(METRICS_GROUP):

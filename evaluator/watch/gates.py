@@ -16,7 +16,6 @@ from spangrade.evaluator.grading.grade import Grade, grade, may_ask_judge
 from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.judge.options import DEFAULTS, JudgeOptions
 from spangrade.evaluator.metrics import Metric
-from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.pipeline import metric_text, requested_metrics
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
@@ -45,11 +44,6 @@ class Gates:
     def texts(self) -> list[str]:
         """The metrics as `--metric` takes them."""
         return [metric_text(metric) for metric in self.metrics]
-
-    @property
-    def queries(self) -> list[Query]:
-        """The queries of SQL metrics, which must run before a session is graded."""
-        return [metric.function for metric in self.metrics if isinstance(metric.function, Query)]
 
     @property
     def asks_judge(self) -> bool:

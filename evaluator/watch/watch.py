@@ -26,7 +26,7 @@ from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import judge_of_run
 from spangrade.evaluator.judge.run import Spent, spent_since
 from spangrade.evaluator.metrics import Inconclusive
-from spangrade.evaluator.pipeline import RUN_WAIT_S
+from spangrade.evaluator.pipeline import RUN_WAIT_S, try_queries
 from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch import deliveries
@@ -219,10 +219,7 @@ class Watch:
             spent = spent_since_day_began(store, now_ns)
         digests = {name: content_of(session) for name, session in sessions.items()}
         changed = [session for name, session in sessions.items() if known.get(name) != digests[name]]
-        if gates.queries:
-            with Store.open(self._settings.db, confined=True, wait_s=RUN_WAIT_S) as store:
-                for query in gates.queries:
-                    query.try_run(store)
+        try_queries(self._settings.db, gates.metrics)
         grades, judge = self._grades(changed, spent)
         deferred = {name for name, one in grades.items() if _lacks_budget(one)}
         graded = [
