@@ -258,13 +258,16 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bo
         raise OldSchemaError(
             f"{path}: schema {version} is older than {newest}: open it once for writing to upgrade it"
         )
+    if version == newest:
+        return
+    # In one transaction: each commit waits for the disk.
+    connection.execute("BEGIN")
+    connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
     for number, text in known:
         if number > version:
-            connection.execute("BEGIN")
-            connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
             connection.execute(text)
             connection.execute("INSERT INTO schema_version VALUES ($version)", {"version": number})
-            connection.execute("COMMIT")
+    connection.execute("COMMIT")
 
 
 def _schema_version(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
