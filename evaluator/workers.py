@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any
 
 from spangrade.tracer.errors import SpangradeError
@@ -73,6 +74,15 @@ def few_collections() -> Iterator[None]:
 
 
 def _start_worker() -> None:
-    """Leave Ctrl-C to the process that started this one, which ends its workers."""
+    """Leave Ctrl-C to the process that started this one, which ends its workers, also if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(*_SELDOM)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended: it would wait for work forever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

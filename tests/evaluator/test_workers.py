@@ -137,6 +137,26 @@ def test_an_import_that_is_interrupted_leaves_whole_steps_and_is_completed_by_th
     )
 
 
+KILLED = """
+import os, signal
+from spangrade.evaluator.workers import workers_in_order
+
+if __name__ == "__main__":
+    with workers_in_order(2) as in_order:
+        next(in_order(abs, range(100)))
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+def test_the_workers_of_a_process_that_is_killed_end(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(KILLED)
+    # It returns when the last process that has the pipe has ended.
+    ended = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, timeout=300)
+    assert ended.returncode == -signal.SIGKILL
+
+
 def test_few_spans_are_read_by_one_process() -> None:
     assert default_workers(19_999) == 1
     assert default_workers(20_000) == min(os.cpu_count() or 1, 4)

@@ -52,7 +52,7 @@ def on_two_workers(bucket: str) -> Iterator[InOrder]:
             yield in_order
 
 
-@pytest.mark.parametrize("task", ["scan", "split", "derive"])
+@pytest.mark.parametrize("task", ["scan", "gather", "split", "derive"])
 def test_a_worker_that_is_killed_changes_nothing(
     task: str, catalogs: Postgres, bucket: str, on_two_workers: InOrder, tmp_path: Path
 ) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import killed_driver
 import pytest
 from same_tables import differences
 from spans_of_many import deliveries, land, single_machine
 
 import spangrade
+from spangrade.evaluator.lake import job
 from spangrade.evaluator.lake.catalog import Lake, attached, lake_at
 from spangrade.evaluator.lake.executors import local
 from spangrade.evaluator.lake.grading import grading_by
@@ -73,34 +78,20 @@ def test_each_delivery_by_itself_comes_to_the_same_and_a_second_update_is_a_no_o
     assert snapshots(lake) == before
 
 
-class _StoppedError(Exception):
-    pass
-
-
-def test_an_update_that_is_stopped_at_any_step_can_be_run_again(
+def test_an_update_whose_process_is_killed_at_any_step_changes_nothing_and_can_be_run_again(
     lake: Lake, few: Folders, tmp_path: Path
 ) -> None:
     landing = str(tmp_path / "landing")
     land(landing, few.landed[:4])
     update(lake, landing)
     land(landing, few.landed[4:], first=4)
-    for step in ("prepare", "scan", "gather", "assign", "split", "derive", "commit"):
-        before = snapshots(lake)
-        with pytest.raises(_StoppedError):
-            update(lake, landing, on_step=_stopping_at(step))
+    before = snapshots(lake)
+    for step in killed_driver.STEPS:
         assert snapshots(lake) == before
-    with pytest.raises(_StoppedError):
-        update(lake, landing, on_step=_stopping_at("clean"))
-    assert update(lake, landing) == Updated(0)  # the commit was done
+        script = [sys.executable, killed_driver.__file__, step, lake.catalog, landing, str(lake.data)]
+        assert subprocess.run(script).returncode == -signal.SIGKILL
+    assert update(lake, landing) == Updated(0)  # the last one was committed
     assert differences(lake, few.db)[1] == {}
-
-
-def _stopping_at(step: str) -> Callable[[str], None]:
-    def stop(reached: str) -> None:
-        if reached == step:
-            raise _StoppedError
-
-    return stop
 
 
 def test_of_two_updates_at_once_the_second_is_refused_and_changes_nothing(
@@ -135,6 +126,40 @@ def test_a_reader_sees_all_of_an_update_or_nothing(lake: Lake, few: Folders, tmp
             update(lake, landing)
             assert store.query(count) == before
         assert store.query(count) != before
+
+
+def test_a_reader_sees_nothing_of_a_commit_that_is_not_complete(
+    lake: Lake, few: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landing, golden = str(tmp_path / "landing"), tmp_path / "golden.json"
+    question = {
+        "id": "q",
+        "user_inputs": ["hello, I am customer 1"],
+        "agents_evaluated": ["shop"],
+        "reference_data": {"reference_trajectory": ["shop"]},
+    }
+    golden.write_text(json.dumps({"golden_questions": [question]}))
+    land(landing, few.landed[:3])
+    update(lake, landing, grading=grading_by(golden))
+    land(landing, few.landed[3:], first=3)
+    seen = []
+    advance = job._advance
+
+    def advance_and_read(*arguments: Any) -> None:
+        advance(*arguments)  # only COMMIT is left
+        seen.append(_numbers(lake))
+
+    monkeypatch.setattr(job, "_advance", advance_and_read)
+    before = _numbers(lake)
+    update(lake, landing, grading=grading_by(golden))
+    assert seen == [before]
+    assert all(old < new for old, new in zip(before, _numbers(lake), strict=True))
+
+
+def _numbers(lake: Lake) -> tuple[int, ...]:
+    tables = ("spans", "logs", "runs", "verdicts", "landed")
+    with attached(lake) as store:
+        return store.query(f"SELECT {', '.join(f'(SELECT count(*) FROM {table})' for table in tables)}")[0]
 
 
 def test_a_huge_session_is_a_slice_of_its_own_and_ranges_of_sessions_are_disjoint(
