@@ -15,6 +15,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolIn
 from spangrade.evaluator.metrics.matching import (
     ArgumentMatcher,
     arguments_match,
+    is_copy,
     is_subsequence,
     maximum_matching,
 )
@@ -56,8 +57,11 @@ class Pairing(NamedTuple):
 
 def compared_calls(session: Session, question: GoldenQuestion) -> list[ToolInteraction]:
     """Return the calls that are compared with a reference: hand-offs only if it names them."""
-    named = {call.tool_name for calls in question.accepted_calls for call in calls}
-    return [call for call in session.tool_interactions if not call.handoff or call.tool_name in named]
+    calls = session.tool_interactions
+    if not any(call.handoff for call in calls):
+        return list(calls)
+    named = {wanted.tool_name for accepted in question.accepted_calls for wanted in accepted}
+    return [call for call in calls if not call.handoff or call.tool_name in named]
 
 
 def pair_calls(
@@ -103,8 +107,9 @@ def is_match(expected: ReferenceToolInteraction, call: ToolInteraction, context:
     """Return whether a call matches; None if that depends on what is not recorded of it."""
     if expected.tool_name != call.tool_name:
         return False
-    parts = (_arguments_match(expected, call, context), result_matches(expected, call))
-    return False if False in parts else None if None in parts else True
+    arguments = _arguments_match(expected, call, context)
+    result = False if arguments is False else result_matches(expected, call)
+    return None if arguments is None and result else result
 
 
 def _arguments_match(
@@ -114,6 +119,8 @@ def _arguments_match(
     if wanted is None or context.matcher == "ignore":
         return True
     if call.arguments_known:
+        if is_copy(wanted, call.input_arguments):
+            return True
         if refers(wanted):
             earlier = context.before(call)
             tools = set(result_tools(wanted))

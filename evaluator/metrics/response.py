@@ -35,12 +35,19 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
         return Score(0.0, None, "the last reply is empty")
     if not actual or not expected:
         return Inconclusive(f"the {'reference' if actual else 'last reply'} has no words")
-    shared = (actual & expected).total()
-    reason = f"{shared} words of {actual.total()} in the reply and {expected.total()} in the reference"
-    return Score(2 * shared / (actual.total() + expected.total()), None, reason)
+    if expected is actual:
+        shared = len(actual)
+    else:
+        shared = (Counter(map(_stem, actual)) & Counter(map(_stem, expected))).total()
+    reason = f"{shared} words of {len(actual)} in the reply and {len(expected)} in the reference"
+    return Score(2 * shared / (len(actual) + len(expected)), None, reason)
 
 
-def _words(text: str) -> Counter[str]:
-    """Return the words of a text: runs of letters and digits in NFC and lower case, English ones as stems."""
-    tokens = _TOKEN.findall(normalize("NFC", text).lower())
-    return Counter(stem(t) if len(t) > _LONGEST_UNSTEMMED and t.isascii() else t for t in tokens)
+def _words(text: str) -> list[str]:
+    """Return the words of a text: runs of letters and digits in NFC and lower case."""
+    return _TOKEN.findall(normalize("NFC", text).lower())
+
+
+def _stem(word: str) -> str:
+    """Return an English word's stem; any other word, and a short one, as it is."""
+    return stem(word) if len(word) > _LONGEST_UNSTEMMED and word.isascii() else word

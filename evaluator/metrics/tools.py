@@ -165,13 +165,13 @@ def _score_of(
     values: Mapping[str, str],
     value: Callable[[Pairing], float],
 ) -> Score | Inconclusive:
-    named = {call.tool_name for call in expected}
     actual = compared_calls(session, question)
     context = Context(matcher, values, actual)
     pairing = pairing_of(expected, actual, lambda wanted, call: is_match(wanted, call, context) is True)
     score = value(pairing)
     if score == 1:
         return Score(1.0, None, "as expected")
+    named = {call.tool_name for call in expected}
     requested = [_requested(call) for call in session.requested_calls if call.tool_name in named]
     if unknown := _unknown(expected, actual, requested):
         possible = sorted([*actual, *requested], key=lambda call: call.start_ns) if requested else actual

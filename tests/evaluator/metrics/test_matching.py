@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spangrade.evaluator.metrics.matching import (
     arguments_match,
     common_length,
+    is_copy,
     is_subsequence,
     json_equal,
     maximum_matching,
@@ -78,12 +79,15 @@ def test_a_json_value_equals_itself_and_matches_itself(value: Any) -> None:
         ({"id": {"$null": True}}, {}, False, False),
         ({"ids": [{"$null": True}]}, {"ids": [None]}, True, True),
         ({"ids": [{"$null": True}]}, {"ids": ["x"]}, False, False),
+        ({"id": {"$null": True}}, {"id": {"$null": True}}, False, False),
         ({"id": {"$null": False}}, {"id": {"$null": False}}, True, True),
         ({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}, False, True),
         ({"a": [{"b": 1}]}, {"a": [{"b": 1, "c": 2}]}, False, True),
         ({"id": "7"}, {"id": "*"}, False, False),
         ({"id": "7"}, {"id": None}, False, False),
         ({"n": 1}, {"n": True}, False, False),
+        ({"n": [0, 2]}, {"n": [False, 2]}, False, False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True, True),
         ({}, {"id": "7"}, False, True),
         ({}, "7", False, False),
         ({"stra\u00dfe": "caf\u00e9"}, {"stra\u00dfe": "cafe\u0301"}, True, True),
@@ -93,6 +97,14 @@ def test_only_the_expected_side_holds_patterns(expected: Any, actual: Any, exact
     assert arguments_match(expected, actual, "exact") is exact
     assert arguments_match(expected, actual) is subset
     assert arguments_match(expected, actual, "ignore") is True
+    assert (exact and subset) or not is_copy(expected, actual)
+
+
+def test_a_copy_is_the_same_value_without_a_reference_in_it() -> None:
+    assert is_copy({"a": 1, "b": [None, "*"]}, {"b": [None, "*"], "a": 1})
+    assert not is_copy({"a": 1}, {"a": 1.0})
+    assert not is_copy({"a": {"$user": "name"}}, {"a": {"$user": "name"}})
+    assert not is_copy({"a": 2**70}, {"a": 2**70})
 
 
 def test_a_matching_that_takes_the_first_free_column_would_miss_one() -> None:
