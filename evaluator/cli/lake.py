@@ -27,15 +27,22 @@ Catalog = Annotated[
     ),
 ]
 
+On = Annotated[Engine, typer.Option("--on", help="Processes of this machine, or Ray's.")]
+Processes = Annotated[int, typer.Option("--workers", min=1, metavar="N", help="Processes that work.")]
+RayAddress = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="A Ray cluster; else one is started here.")
+]
+Data = Annotated[
+    str | None, typer.Option(help="The folder or s3://… of the lake's files; only for a new lake.")
+]
+
 
 @app.command()
 def update(
     lake: Catalog,
     landing: Annotated[str, typer.Option(help="The folder or s3://… that `collect --lake` writes to.")],
     dataset: Annotated[Path | None, typer.Argument(help="Golden questions to grade the sessions by.")] = None,
-    data: Annotated[
-        str | None, typer.Option(help="The folder or s3://… of the lake's files; only for a new lake.")
-    ] = None,
+    data: Data = None,
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME>=T", help="A metric to measure, or a gate; repeatable.")
     ] = None,
@@ -49,11 +56,9 @@ def update(
             metavar="ATTRIBUTE", help="An attribute that holds the session's id; only for a new lake."
         ),
     ] = None,
-    on: Annotated[Engine, typer.Option("--on", help="Processes of this machine, or Ray's.")] = Engine.LOCAL,
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that work.")] = 1,
-    ray_address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A Ray cluster; else one is started here.")
-    ] = None,
+    on: On = Engine.LOCAL,
+    workers: Processes = 1,
+    ray_address: RayAddress = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Make sessions of what landed since the last update, and grade them: all of it in one commit.
@@ -92,6 +97,34 @@ def update(
             counted = ", ".join(f"{n} {verdict.value}" for verdict, n in graded.verdicts.items())
             print_line(f"{counted or 'no sessions'}; {len(graded.unanswered)} questions without a session")
     raise typer.Exit(0 if graded is None else graded.exit_code)
+
+
+@app.command(name="import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE.duckdb", help="A database file of spangrade.")],
+    lake: Catalog,
+    data: Data = None,
+    on: On = Engine.LOCAL,
+    workers: Processes = 1,
+    ray_address: RayAddress = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Take a database file along: its spans and logs, from which sessions are derived, its runs and scores.
+
+    What the lake has already stays as it is. A new lake gets the settings of the file.
+    """
+    from spangrade.evaluator.lake import api
+
+    imported = api.import_file(lake, file, data, engine=on, workers=workers, ray_address=ray_address)
+    if format is Format.JSON:
+        print_json(imported._asdict())
+    elif not any(imported):
+        print_line(f"nothing in {file} that the lake has not")
+    else:
+        print_line(
+            f"{imported.spans} new spans, {imported.logs} new logs, {imported.sessions} sessions derived; "
+            f"{imported.runs} runs, {imported.scores} scores of people and programs"
+        )
 
 
 @app.command()

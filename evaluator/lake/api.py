@@ -12,13 +12,25 @@ from spangrade.evaluator.lake.database import LakeDatabase
 from spangrade.evaluator.lake.engine import Engine
 from spangrade.evaluator.lake.executors import executor
 from spangrade.evaluator.lake.grading import grading_by
+from spangrade.evaluator.lake.import_file import ImportedFile
+from spangrade.evaluator.lake.import_file import import_file as import_file_into
 from spangrade.evaluator.lake.job import Updated, update_lake
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.settings import load_settings
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import storage_url
 
-__all__ = ["Engine", "LakeDatabase", "Status", "Updated", "open_lake", "status", "update"]
+__all__ = [
+    "Engine",
+    "ImportedFile",
+    "LakeDatabase",
+    "Status",
+    "Updated",
+    "import_file",
+    "open_lake",
+    "status",
+    "update",
+]
 
 
 def open_lake(catalog: str) -> LakeDatabase:
@@ -49,10 +61,7 @@ def update(
     """
     if dataset is None and (metrics or without or name):
         raise InputError("grade by what? Expected a dataset with --metric, --no-reference and --run")
-    lake = lake_at(catalog, None if data is None else storage_url("--data", data))
-    if data is None:
-        with attached(lake) as store:
-            _check_exists(lake, store)
+    lake = _lake(catalog, data)
     grading = None if dataset is None else grading_by(dataset, metrics, without, name)
     configured = Configured.of(load_settings().settings)
     with executor(engine, workers, ray_address) as in_order:
@@ -64,6 +73,33 @@ def update(
             configured=configured,
             session_from=session_from,
         )
+
+
+def import_file(
+    catalog: str,
+    db: Path,
+    data: str | None = None,
+    *,
+    engine: Engine = Engine.LOCAL,
+    workers: int = 1,
+    ray_address: str | None = None,
+) -> ImportedFile:
+    """Import a database file into the lake of a catalog; create the lake as `update` does.
+
+    See `lake.import_file`.
+    """
+    lake = _lake(catalog, data)
+    with executor(engine, workers, ray_address) as in_order:
+        return import_file_into(lake, db, in_order)
+
+
+def _lake(catalog: str, data: str | None) -> Lake:
+    """Return a lake; raise StoreError if it does not exist and nothing says where to create it."""
+    lake = lake_at(catalog, None if data is None else storage_url("--data", data))
+    if data is None:
+        with attached(lake) as store:
+            _check_exists(lake, store)
+    return lake
 
 
 def _check_exists(lake: Lake, store: Store) -> None:

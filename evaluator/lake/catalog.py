@@ -29,7 +29,7 @@ PREFIX = "postgres:"
 _SECRET = re.compile(r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]*@|\bsslpassword\s*=")
 # Of the tables of a file, those that a lake does not need.
 _WITHOUT = frozenset({"main.schema_version", "main.last_import", "derived.read_again"})
-_OWN = ("landed",)
+DERIVE_AGAIN = "`spangrade lake derive` derives all of it again"
 
 
 class Lake(NamedTuple):
@@ -147,6 +147,11 @@ class State(NamedTuple):
     snapshot: int
     batch: int
     fingerprint: str
+
+    def check_version(self, lake: Lake) -> None:
+        """Raise StoreError if another version of spangrade derived the sessions, or with other settings."""
+        if self.fingerprint != fingerprint():
+            raise StoreError(f"{lake}: derived by another version of spangrade: {DERIVE_AGAIN}")
 
 
 def state_of(store: Store) -> State:

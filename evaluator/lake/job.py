@@ -14,14 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
-
 from spangrade.evaluator.derive.fingerprint import fingerprint
-from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_from import set_session_from
-from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured, apply, differs, settings_of
+from spangrade.evaluator.derive.settings import (
+    NOT_CONFIGURED,
+    Configured,
+    Settings,
+    apply,
+    differs,
+    settings_of,
+)
 from spangrade.evaluator.lake.assign import Parts, assign, gather_jobs, plan, read_gathered, read_scanned
 from spangrade.evaluator.lake.catalog import (
+    DERIVE_AGAIN,
     NAME,
     Lake,
     State,
@@ -32,6 +37,7 @@ from spangrade.evaluator.lake.catalog import (
     state_of,
     writable,
 )
+from spangrade.evaluator.lake.commit import add_files, add_runs, advance, commit, replace_sessions
 from spangrade.evaluator.lake.derive_slice import LAKE_FOLDERS, Derived, DeriveJob, derive
 from spangrade.evaluator.lake.grading import Graded, Grading, finish_run
 from spangrade.evaluator.lake.tasks import (
@@ -39,10 +45,7 @@ from spangrade.evaluator.lake.tasks import (
     Split,
     SplitJob,
     Update,
-    lake_sql,
-    plan_file,
     scan,
-    sessions_file,
     split,
 )
 from spangrade.evaluator.parts import grouped
@@ -59,11 +62,6 @@ from spangrade.tracer.store.object_storage import (
     remove_files,
     storage_connection,
 )
-from spangrade.tracer.store.sql import text_literal
-
-_DERIVED = ("traces", "digests", "keyed_calls", "not_understood")
-_RUN_TABLES = ("runs", "run_metrics", "run_questions", "verdicts", "scores")
-_CHANGED = "the lake was changed while this update worked: nothing of it is kept; run it again"
 
 
 class Sizes(NamedTuple):
@@ -83,19 +81,20 @@ class Updated(NamedTuple):
     graded: Graded | None = None
 
 
-class _Prepared(NamedTuple):
-    """What an update works on: the lake as it is, the new landing files by part."""
+class Prepared(NamedTuple):
+    """What an update works on: the lake as it is, the new files by part; `landed` are those to remember."""
 
     update: Update
     state: State
     data: str
     parts: Parts
     sizes: Sizes
+    landed: Sequence[str] = ()
 
     @property
-    def files(self) -> list[str]:
-        """All landing files."""
-        return [url for part in (*self.parts.spans, *self.parts.logs) for url in part]
+    def files(self) -> int:
+        """How many files there are."""
+        return sum(map(len, (*self.parts.spans, *self.parts.logs)))
 
 
 def update_lake(
@@ -116,9 +115,22 @@ def update_lake(
     """
     on_step("prepare")
     prepared = _prepare(lake, landing, configured, session_from, sizes)
+    return run_update(lake, prepared, in_order, grading=grading, on_step=on_step)
+
+
+def run_update(
+    lake: Lake,
+    prepared: Prepared,
+    in_order: InOrder,
+    *,
+    grading: Grading | None = None,
+    on_step: Callable[[str], None] = lambda step: None,  # noqa: ARG005
+    also: Callable[[Store], None] = lambda store: None,  # noqa: ARG005
+) -> Updated:
+    """Do what was prepared; see `update_lake`. `also` is called within the commit."""
     if not prepared.files:
         return Updated(0)
-    update = prepared.update
+    update, sizes = prepared.update, prepared.sizes
     for folder in ("traces", "calls", "sessions", "spans", "logs"):
         make_folder(f"{update.stage}/{folder}")
     with _scratch(lake, update) as scratch:
@@ -135,11 +147,11 @@ def update_lake(
         on_step("derive")
         derived = list(in_order(derive, _derive_jobs(prepared, cut, slices, grading)))
     on_step("commit")
-    graded = _commit(lake, prepared, derived, grading)
+    graded = _commit(lake, prepared, derived, grading, also)
     on_step("clean")
     remove_stage(update.stage)
     return Updated(
-        len(prepared.files),
+        prepared.files,
         sum(one.sessions for one in derived),
         sum(one.spans for one in derived),
         sum(one.logs for one in derived),
@@ -153,27 +165,35 @@ def _prepare(
     configured: Configured,
     session_from: Sequence[str] | None,
     sizes: Sizes,
-) -> _Prepared:
+) -> Prepared:
     """Find out what is new."""
     with writable(lake) as store:
         data = data_path(store)
         check_landing(landing, data)
         state = state_of(store)
         if state.batch == 0:
-            _configure(store, configured, session_from)
+            configure(store, configured, session_from)
             state = state_of(store)
-        elif state.fingerprint != fingerprint() or differs(store, configured):
-            raise StoreError(
-                f"{lake}: derived by another version of spangrade or with other settings: use these, "
-                "or fill a new lake from the same landing files"
-            )
-        parts = _new_parts(store, landing, sizes.part)
+        state.check_version(lake)
+        if differs(store, configured) or _differ(session_from, settings_of(store)):
+            raise StoreError(f"{lake}: derived with other settings: use these, or {DERIVE_AGAIN}")
+        new = unread(store, landing)
+        parts = parts_of(store, new, sizes.part)
         settings = settings_of(store)
-    stage = f"{data}/stage/{time.time_ns():020d}-{uuid.uuid4().hex}"
-    return _Prepared(Update(lake, state.snapshot, stage, settings), state, data, parts, sizes)
+    update = Update(lake, state.snapshot, new_stage(data), settings)
+    return Prepared(update, state, data, parts, sizes, new)
 
 
-def _configure(store: Store, configured: Configured, session_from: Sequence[str] | None) -> None:
+def new_stage(data: str) -> str:
+    """Return a new folder for the intermediate files of an update, in the folder of a lake's files."""
+    return f"{data}/stage/{time.time_ns():020d}-{uuid.uuid4().hex}"
+
+
+def _differ(session_from: Sequence[str] | None, settings: Settings) -> bool:
+    return session_from is not None and tuple(dict.fromkeys(session_from)) != settings.session_from
+
+
+def configure(store: Store, configured: Configured, session_from: Sequence[str] | None) -> None:
     """Give an empty lake its settings."""
     apply(store, configured)
     if session_from is not None:
@@ -182,16 +202,21 @@ def _configure(store: Store, configured: Configured, session_from: Sequence[str]
         store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
 
 
-def _new_parts(store: Store, landing: str, most: int) -> Parts:
-    """Return the landing files that were not read yet, in parts of about so many records."""
+def unread(store: Store, landing: str) -> list[str]:
+    """Return the landing files that were not read yet."""
     urls = files_in(store.connection, landing)
     new = store.query(
         "SELECT file FROM urls ANTI JOIN landed USING (file) ORDER BY file", urls=arrow_column("file", urls)
     )
-    if not new:
+    return [str(file) for (file,) in new]
+
+
+def parts_of(store: Store, urls: Sequence[str], most: int) -> Parts:
+    """Return landing files in parts of about so many records."""
+    if not urls:
         return Parts((), ())
     sizes = store.query(
-        f"SELECT file_name, num_rows FROM parquet_file_metadata({list_literal(url for (url,) in new)}) "  # noqa: S608 (a list of texts)
+        f"SELECT file_name, num_rows FROM parquet_file_metadata({list_literal(urls)}) "  # noqa: S608 (a list of texts)
         "ORDER BY file_name"
     )
     parts = [[url for url, _ in part] for part in grouped(sizes, lambda row: int(row[1]), most)]
@@ -210,13 +235,13 @@ def _scratch(lake: Lake, update: Update) -> Iterator[Store]:
         yield new_scratch(store.connection, "job", Path(folder) / "job.duckdb")
 
 
-def _scan_jobs(prepared: _Prepared) -> Iterator[ScanJob]:
+def _scan_jobs(prepared: Prepared) -> Iterator[ScanJob]:
     parts = prepared.parts
     for number, (spans, logs) in enumerate(zip(parts.spans, parts.logs, strict=True)):
         yield ScanJob(prepared.update, number, spans, logs)
 
 
-def _split_jobs(prepared: _Prepared) -> Iterator[SplitJob]:
+def _split_jobs(prepared: Prepared) -> Iterator[SplitJob]:
     parts, first = prepared.parts, 0
     for number, (spans, logs) in enumerate(zip(parts.spans, parts.logs, strict=True)):
         yield SplitJob(prepared.update, number, first, spans, logs)
@@ -224,7 +249,7 @@ def _split_jobs(prepared: _Prepared) -> Iterator[SplitJob]:
 
 
 def _derive_jobs(
-    prepared: _Prepared, cut: Sequence[Split], slices: int, grading: Grading | None
+    prepared: Prepared, cut: Sequence[Split], slices: int, grading: Grading | None
 ) -> Iterator[DeriveJob]:
     for folder in LAKE_FOLDERS:
         make_folder(f"{prepared.data}/{folder}")
@@ -241,7 +266,11 @@ def _derive_jobs(
 
 
 def _commit(
-    lake: Lake, prepared: _Prepared, derived: Sequence[Derived], grading: Grading | None
+    lake: Lake,
+    prepared: Prepared,
+    derived: Sequence[Derived],
+    grading: Grading | None,
+    also: Callable[[Store], None],
 ) -> Graded | None:
     """Make all that was derived part of the lake at once, in place of the sessions that it replaces.
 
@@ -259,68 +288,18 @@ def _commit(
                 scratch, grading, [one.graded for one in derived], [str(name) for (name,) in answered]
             )
         store.query(f"USE {NAME}")
-        try:
-            with store.transaction():
-                if state_of(store)[1:] != prepared.state[1:]:
-                    raise StoreError(f"{lake}: {_CHANGED}")
-                _replace(store, prepared)
-                _add_files(store, derived)
-                if grading is not None:
-                    _add_run(store)
-                _advance(store, prepared, len(derived))
-        except duckdb.TransactionException as error:
-            if "conflict" not in str(error):
-                raise
-            raise StoreError(f"{lake}: {_CHANGED}") from error
+
+        def change() -> None:
+            replace_sessions(store, prepared.update)
+            for one in derived:
+                add_files(store, one.files)
+            if grading is not None:
+                add_runs(store, "run")
+            also(store)
+            advance(store, prepared.state, len(derived), prepared.landed)
+
+        commit(lake, store, prepared.state, change)
     return graded
-
-
-def _replace(store: Store, prepared: _Prepared) -> None:
-    """Remove what the update derived again, and the spans and logs of traces that moved."""
-    plan, sessions = text_literal(plan_file(prepared.update)), text_literal(sessions_file(prepared.update))
-    store.query(lake_sql("moved").format(plan=plan))
-    store.query(lake_sql("replaced").format(sessions=sessions))
-    if store.query("FROM moved LIMIT 1"):
-        for table in ("spans", "logs"):
-            store.query(f"DELETE FROM {table} WHERE trace_id IN (FROM moved)")  # noqa: S608 (our own names)
-    if store.query("FROM replaced LIMIT 1"):
-        for name in (*TABLES, *_DERIVED):
-            store.query(f"DELETE FROM derived.{name} WHERE session_id IN (FROM replaced)")  # noqa: S608 (our own names)
-        store.query(
-            "DELETE FROM scores WHERE run_id IS NULL AND source = 'trace' AND session_id IN (FROM replaced)"
-        )
-
-
-def _add_files(store: Store, derived: Sequence[Derived]) -> None:
-    for one in derived:
-        for table, url in one.files.items():
-            schema, _, name = table.rpartition(".")
-            file = f"{text_literal(url)}, schema => '{schema or 'main'}'"
-            store.query(f"CALL ducklake_add_data_files('{NAME}', '{name}', {file})")
-
-
-def _add_run(store: Store) -> None:
-    """Add the run, and the golden questions that the lake does not have."""
-    for table in _RUN_TABLES:
-        store.query(f"INSERT INTO {table} BY NAME FROM run.{table}")
-    store.query(
-        "INSERT INTO golden_questions BY NAME FROM run.golden_questions "
-        "ANTI JOIN golden_questions AS known USING (digest)"
-    )
-
-
-def _advance(store: Store, prepared: _Prepared, slices: int) -> None:
-    """Remember the landing files and the last batch; of two updates at once, this statement of one fails."""
-    store.query(
-        "INSERT INTO landed SELECT file, $batch FROM files",
-        {"batch": prepared.state.batch + 1},
-        files=arrow_column("file", prepared.files),
-    )
-    store.query(
-        "INSERT INTO arrivals VALUES ($batch, $now)",
-        {"batch": prepared.state.batch + 1, "now": time.time_ns()},
-    )
-    store.query("UPDATE derived.progress SET seq = $batch", {"batch": prepared.state.batch + slices})
 
 
 def remove_stage(stage: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from spangrade.evaluator.lake.catalog import Lake, attached
@@ -13,8 +14,13 @@ _TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_na
 _WITHOUT = {"arrivals", "last_import", "progress", "read_again", "schema_version"}
 
 
-def differences(lake: Lake, db: Path) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Return the number of rows by table, and how many rows each side has that the other one lacks."""
+def differences(
+    lake: Lake, db: Path, without: Sequence[str] = _OF_ITS_OWN
+) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
+    """Return the number of rows by table, and how many rows each side has that the other one lacks.
+
+    The columns `without` are not compared.
+    """
     rows: dict[str, int] = {}
     differing: dict[str, tuple[int, int]] = {}
     with attached(lake) as store:
@@ -27,7 +33,7 @@ def differences(lake: Lake, db: Path) -> tuple[dict[str, int], dict[str, tuple[i
                 "WHERE database_name = 'one' AND schema_name = $schema AND table_name = $table",
                 {"schema": schema, "table": table},
             )
-            names = ", ".join(f'"{name}"' for (name,) in columns if name not in _OF_ITS_OWN)
+            names = ", ".join(f'"{name}"' for (name,) in columns if name not in without)
             single = f"SELECT {names} FROM one.{schema}.{table}"
             mine = f"SELECT {names} FROM store.{schema}.{table}"
             rows[table], lacking, more = (
