@@ -73,7 +73,7 @@ def add_files(store: Store, files: Mapping[str, str]) -> None:
 def add_runs(store: Store, other: str) -> None:
     """Add the runs of another database, and its golden questions that the lake does not have."""
     store.query(
-        "CREATE OR REPLACE TEMP TABLE new_runs AS "
+        "CREATE OR REPLACE TEMP TABLE new_runs AS "  # noqa: S608 (our own names)
         f"SELECT run_id FROM {other}.runs ANTI JOIN runs AS known USING (run_id)"
     )
     for table in RUN_TABLES:
