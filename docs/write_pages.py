@@ -7,6 +7,7 @@ docs/commands.md from the options of the commands.
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -56,8 +57,22 @@ def commands_page() -> str:
         [*command, "--name", "spangrade", "--title", "Commands"], capture_output=True, text=True, check=True
     )
     title, _, rest = done.stdout.partition("\n")
-    text = rest.replace("&#x27;", "'").replace("&quot;", '"').rstrip()
+    text = _with_whole_summaries(rest.replace("&#x27;", "'").replace("&quot;", '"').rstrip())
     return f"{title}\n\nThis page is written by `docs/write_pages.py`.\n{text}\n"
+
+
+def _with_whole_summaries(text: str) -> str:
+    """Return the page with the first sentence of each command in the lists of commands, which typer cuts short."""
+    first_lines = dict(re.findall(r"^#+ `(spangrade [^`]+)`\n\n((?:.+\n)+)", text, re.MULTILINE))
+    command, lines = "spangrade", []
+    for line in text.split("\n"):
+        if heading := re.fullmatch(r"#+ `(spangrade [^`]+)`", line):
+            command = heading[1]
+        if entry := re.fullmatch(r"\* `([\w-]+)`: .*\.\.\.", line):
+            summary = " ".join(first_lines[f"{command} {entry[1]}"].split())
+            line = f"* `{entry[1]}`: {summary}"
+        lines.append(line)
+    return "\n".join(lines)
 
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -205,7 +205,8 @@ def _compare(actual: Any, expected: Any, path: str, extra_keys: bool) -> Iterato
                 if value is not None:
                     yield from _compare(element, value, f"{path}[{index}]", extra_keys)
     elif isinstance(expected, str):
-        yield Mismatch(path, expected, actual, "expected a string")
+        any_text = ": '*' is any string, None is any value" if expected == "*" else ""
+        yield Mismatch(path, expected, actual, f"expected a string{any_text}")
     elif not _is_equal(actual, expected):
         yield Mismatch(path, expected, actual, "values that are not strings must be equal")
 

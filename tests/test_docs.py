@@ -19,6 +19,7 @@ from spangrade.evaluator.cli.app import COMMANDS
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TOUR = ROOT / "docs" / "tour.md"
 SQL = ROOT / "docs" / "sql.md"
+FOLDERS = ("tracer", "converters", "evaluator")
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 
@@ -188,7 +189,7 @@ def test_the_architecture_page_lists_every_module() -> None:
             listed.add(f"{folder}/{module[1]}")
     modules = {
         str(path.relative_to(ROOT))
-        for folder in ("tracer", "converters", "evaluator")
+        for folder in FOLDERS
         for path in (ROOT / folder).rglob("*.py")
         if path.name != "__init__.py"
     }
@@ -201,7 +202,7 @@ def test_the_functions_on_the_path_of_a_span_exist() -> None:
     named = {name.rpartition(".")[2] for name in re.findall(r"`([A-Za-z_.]+)`", path)}
     source = [
         (file, file.read_text(encoding="utf-8"))
-        for folder in ("tracer", "converters", "evaluator")
+        for folder in FOLDERS
         for file in (ROOT / folder).rglob("*.py")
     ]
     known = {file.stem for file, _ in source} | {"py", "sql", "BatchSpanProcessor"}
@@ -224,6 +225,14 @@ def test_each_metric_says_when_it_is_inconclusive_and_where_its_formula_is_from(
     assert set(sections) == {metric.name for metric in list_metrics()}
     words = ("nconclusive", "\nSource: ", "| range |")
     assert {name for name, text in sections.items() if not all(word in text for word in words)} == set()
+
+
+def test_each_environment_variable_is_on_the_page_on_configuration() -> None:
+    code = [path.read_text(encoding="utf-8") for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    read = set(re.findall(r"\bSPANGRADE_[A-Z_]+[A-Z]", "".join(code)))
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert len(read) > 20
+    assert read == set(re.findall(r"\bSPANGRADE_[A-Z_]+[A-Z]", page))
 
 
 def test_each_page_is_in_the_index_and_in_the_navigation_of_the_site() -> None:

@@ -58,7 +58,8 @@ async def test_a_star_matches_any_string_content(no_judge, text):
 
 @pytest.mark.parametrize("value", [None, 5, True, ["a"], {"a": 1}])
 async def test_a_star_matches_nothing_but_strings(no_judge, value):
-    expected = Similarity((Mismatch("value", "*", value, "expected a string"),))
+    reason = "expected a string: '*' is any string, None is any value"
+    expected = Similarity((Mismatch("value", "*", value, reason),))
     assert await is_similar(value, "*") == expected
 
 
