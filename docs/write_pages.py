@@ -62,7 +62,7 @@ def commands_page() -> str:
 
 
 def _with_whole_summaries(text: str) -> str:
-    """Return the page with the first sentence of each command in the lists of commands, which typer cuts short."""
+    """Return the page with what each command does in full in the lists, where typer cuts it short."""
     first_lines = dict(re.findall(r"^#+ `(spangrade [^`]+)`\n\n((?:.+\n)+)", text, re.MULTILINE))
     command, lines = "spangrade", []
     for line in text.split("\n"):
