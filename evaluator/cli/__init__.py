@@ -11,11 +11,11 @@ from spangrade.tracer.terminal import log_to_terminal, warn
 
 def main() -> None:
     """Run the command line; an error is one line on standard error and an exit code."""
-    from spangrade.evaluator.cli.app import app
-
     # Hundreds of thousands of small values are made and kept, hardly any in a cycle: looking for cycles after
     # every 700 of them takes a third of the time of an import or a grade.
     gc.set_threshold(200_000, 20, 20)
+    from spangrade.evaluator.cli.app import app
+
     log_to_terminal()
     try:
         app()

@@ -2,73 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from spangrade.evaluator.cli.audit import audit
-from spangrade.evaluator.cli.collect import collect
-from spangrade.evaluator.cli.compare import compare
-from spangrade.evaluator.cli.config import config
-from spangrade.evaluator.cli.convert import app as convert
-from spangrade.evaluator.cli.delete import delete
-from spangrade.evaluator.cli.derive import derive
-from spangrade.evaluator.cli.grade import grade
-from spangrade.evaluator.cli.import_ import import_
-from spangrade.evaluator.cli.judge import app as judge
-from spangrade.evaluator.cli.lake import app as lake
-from spangrade.evaluator.cli.lint import lint
-from spangrade.evaluator.cli.metrics import metrics
 from spangrade.evaluator.cli.not_on_a_lake import INSTEAD, without_lake
-from spangrade.evaluator.cli.regrade import regrade
-from spangrade.evaluator.cli.review import review
-from spangrade.evaluator.cli.runs import runs
-from spangrade.evaluator.cli.schema import schema
-from spangrade.evaluator.cli.score import label, score
-from spangrade.evaluator.cli.sessions import sessions
 from spangrade.evaluator.cli.settings import with_config
-from spangrade.evaluator.cli.show import show
-from spangrade.evaluator.cli.sql import sql
-from spangrade.evaluator.cli.trend import trend
-from spangrade.evaluator.cli.view import view
-from spangrade.evaluator.cli.watch import watch
 from spangrade.tracer.file_modes import set_umask
 
-# In the order of `spangrade --help`.
-COMMANDS: Mapping[str, Callable[..., None] | typer.Typer] = {
-    "import": import_,
-    "grade": grade,
-    "sessions": sessions,
-    "show": show,
-    "runs": runs,
-    "compare": compare,
-    "audit": audit,
-    "trend": trend,
-    "regrade": regrade,
-    "view": view,
-    "score": score,
-    "label": label,
-    "review": review,
-    "lint": lint,
-    "sql": sql,
-    "derive": derive,
-    "collect": collect,
-    "watch": watch,
-    "schema": schema,
-    "delete": delete,
-    "metrics": metrics,
-    "config": config,
-    "convert": convert,
-    "judge": judge,
-    "lake": lake,
+# In the order of `spangrade --help`, each as MODULE:NAME: only the module of the called command is imported.
+COMMANDS: Mapping[str, str] = {
+    "import": "import_:import_",
+    "grade": "grade:grade",
+    "sessions": "sessions:sessions",
+    "show": "show:show",
+    "runs": "runs:runs",
+    "compare": "compare:compare",
+    "audit": "audit:audit",
+    "trend": "trend:trend",
+    "regrade": "regrade:regrade",
+    "view": "view:view",
+    "score": "score:score",
+    "label": "score:label",
+    "review": "review:review",
+    "lint": "lint:lint",
+    "sql": "sql:sql",
+    "derive": "derive:derive",
+    "collect": "collect:collect",
+    "watch": "watch:watch",
+    "schema": "schema:schema",
+    "delete": "delete:delete",
+    "metrics": "metrics:metrics",
+    "config": "config:config",
+    "convert": "convert:app",
+    "judge": "judge:app",
+    "lake": "lake:app",
 }
 
 
 class _Commands(TyperGroup):
-    """The commands, each of which is built when it is looked up: all of them take a tenth of a start."""
+    """The commands, each of which is imported and built when it is looked up."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (typer's signature)
         return list(COMMANDS)
@@ -81,8 +58,14 @@ class _Commands(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
+def load(name: str) -> Any:
+    """Import a command; return its function or, of a group, its application."""
+    module, _, attribute = COMMANDS[name].partition(":")
+    return getattr(import_module(f"spangrade.evaluator.cli.{module}"), attribute)
+
+
 def _built(name: str) -> Any:
-    command = COMMANDS[name]
+    command = load(name)
     if not isinstance(command, typer.Typer):
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         refused = without_lake(command, name) if name in INSTEAD else command

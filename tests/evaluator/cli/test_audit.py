@@ -309,7 +309,8 @@ def test_a_judge_is_asked_only_if_it_is_named(
 
 
 def test_other_commands_do_not_import_the_audit() -> None:
-    program = "import spangrade, sys; from spangrade.evaluator.cli.app import app; spangrade.open('x')\n"
+    program = "import spangrade, sys; from spangrade.evaluator.cli.app import COMMANDS, load\n"
+    program += "all(map(load, COMMANDS)); spangrade.open('x')\n"
     program += "print([name for name in sys.modules if name.startswith('spangrade.evaluator.audit.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
