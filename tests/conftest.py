@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import command_line
@@ -61,6 +60,6 @@ def install_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.fixture
-def spangrade(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> command_line.Spangrade:
+def spangrade() -> command_line.Spangrade:
     """`spangrade` with arguments, run in the test's own process."""
-    return partial(command_line.run, capsys, monkeypatch)
+    return command_line.run

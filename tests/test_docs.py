@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import spangrade
 from paths import ROOT, SAMPLE
 
 from spangrade import list_metrics
@@ -27,14 +28,6 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(
         rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
-
-
-def spangrade(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "SPANGRADE_"))
-    }
-    command = [sys.executable, "-m", "spangrade", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 
 
 def add_files_of_the_tour(folder: Path) -> None:
@@ -68,13 +61,13 @@ def test_the_agent_of_the_tour_is_graded_by_its_dataset(tmp_path: Path) -> None:
     gates = ("--metric", "tool_recall>=0.9", "--metric", "cost<=0.01")
     for passed in ("1 session: 1 passed", "2 sessions: 2 passed"):  # each run is a conversation of its own
         subprocess.run([sys.executable, "page.py"], check=True, cwd=tmp_path)
-        done = spangrade("grade", "golden.json", "--db", "shop.duckdb", *gates, folder=tmp_path)
+        done = spangrade("grade", "golden.json", "--db", "shop.duckdb", *gates, cwd=tmp_path)
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, passed)
 
 
 def test_the_readmes_first_command_passes_again(tmp_path: Path) -> None:
     for _ in range(2):
-        done = spangrade("grade", str(SAMPLE), folder=tmp_path)
+        done = spangrade("grade", str(SAMPLE), cwd=tmp_path)
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
 
 
@@ -92,13 +85,13 @@ def test_the_eval_of_the_tour_passes_and_fails_another_agent(tmp_path: Path) -> 
 
 
 def test_the_queries_of_the_page_on_sql_run_on_the_sample(tmp_path: Path) -> None:
-    graded = spangrade("grade", str(SAMPLE), folder=tmp_path)
+    graded = spangrade("grade", str(SAMPLE), cwd=tmp_path)
     assert (graded.returncode, graded.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
     queries = blocks(SQL, "sql")
     assert len(queries) == 5
     answers = []
     for query in queries:
-        done = spangrade("sql", query, "--format", "json", folder=tmp_path)
+        done = spangrade("sql", query, "--format", "json", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         answers.append(json.loads(done.stdout))
     failing, costs, slowest, paths, failed = answers
@@ -148,8 +141,8 @@ def test_the_tutorial_runs_as_it_says(tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_page_on_pages_run(tmp_path: Path) -> None:
-    assert spangrade("grade", str(SAMPLE), "--db", "shop.duckdb", folder=tmp_path).returncode == 0
-    answer = spangrade("runs", "--db", "shop.duckdb", "--format", "json", folder=tmp_path)
+    assert spangrade("grade", str(SAMPLE), "--db", "shop.duckdb", cwd=tmp_path).returncode == 0
+    answer = spangrade("runs", "--db", "shop.duckdb", "--format", "json", cwd=tmp_path)
     run_id = json.loads(answer.stdout)[0]["run_id"]
     lines = [line for block in blocks(ROOT / "docs" / "view.md", "sh") for line in block.splitlines()]
     exports = [line for line in lines if "--export" in line]
@@ -159,7 +152,7 @@ def test_the_commands_of_the_page_on_pages_run(tmp_path: Path) -> None:
     ]
     for line in exports:
         arguments = line.replace("3f2a", run_id[:8]).split()[1:]
-        done = spangrade(*arguments, "--db", "shop.duckdb", folder=tmp_path)
+        done = spangrade(*arguments, "--db", "shop.duckdb", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (0, f"{arguments[2]}/index.html: 4 sessions\n"), done.stderr
 
 

@@ -66,12 +66,14 @@ def warn(message: str) -> None:
 
 def log_to_terminal(line: str = "%(message)s") -> None:
     """Print logged warnings on standard error, in the format `line`, unless logging is configured already."""
-    _handler().setFormatter(_Formatter(line))
-    logging.basicConfig(handlers=[_handler()], level=logging.WARNING)
+    handler = _handler()
+    handler.setStream(sys.stderr)
+    handler.setFormatter(_Formatter(line))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 @cache
-def _handler() -> logging.Handler:
+def _handler() -> logging.StreamHandler[TextIO]:
     return logging.StreamHandler()
 
 

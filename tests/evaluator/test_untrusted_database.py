@@ -30,9 +30,7 @@ def altered(db: Path, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["sessions", "show", "lint", "derive", "delete", "import", "grade"])
-def test_a_view_under_our_name_is_not_read(
-    command: str, db: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_under_our_name_is_not_read(command: str, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session_id = str(spangrade.open(db).list_sessions().rows()[0]["session_id"])
     golden = SAMPLE / "customer_service_golden.json"
     arguments = {
@@ -42,17 +40,15 @@ def test_a_view_under_our_name_is_not_read(
         "grade": [golden],
     }.get(command, [])
     monkeypatch.setenv("SPANGRADE_CACHE_DIR", str(db.parent / "cache"))
-    expected = run(capsys, monkeypatch, command, *arguments, "--db", db)
+    expected = run(command, *arguments, "--db", db)
     leak = f"SELECT content AS session_id, * FROM read_text('{db.parent / 'secret.txt'}')"
     altered(db, *(f"CREATE OR REPLACE VIEW {view} AS {leak}" for view in VIEWS))
-    assert run(capsys, monkeypatch, command, *arguments, "--db", db) == expected
+    assert run(command, *arguments, "--db", db) == expected
 
 
-def test_sql_does_not_print_a_local_file(
-    db: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sql_does_not_print_a_local_file(db: Path) -> None:
     altered(db, f"CREATE OR REPLACE VIEW sessions AS FROM read_text('{db.parent / 'secret.txt'}')")
-    done = run(capsys, monkeypatch, "sql", "FROM sessions", "--db", db)
+    done = run("sql", "FROM sessions", "--db", db)
     assert (done.code, done.out, len(done.err)) == (2, [], 1)
     assert SECRET not in done.err[0]
 
@@ -76,16 +72,14 @@ def test_derived_tables_of_another_form_are_derived_again(db: Path, statement: s
 
 
 @pytest.mark.parametrize("command", ["sessions", "lint", "derive", "delete", "import", "sql"])
-def test_a_database_that_is_refused_is_one_line(
-    command: str, db: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_is_refused_is_one_line(command: str, db: Path) -> None:
     altered(db, "CREATE MACRO count(x) AS 42")
     arguments = {
         "delete": ["--before", "1d"],
         "import": [SAMPLE / "spans.otlp.jsonl"],
         "sql": ["SELECT 1"],
     }.get(command, [])
-    done = run(capsys, monkeypatch, command, *arguments, "--db", db)
+    done = run(command, *arguments, "--db", db)
     assert (done.code, done.out, done.err) == (
         2,
         [],

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import resource
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import requests
+from command_line import spangrade
 from faults.kill import kill_repeatedly
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -216,8 +215,7 @@ def test_spans_from_before_those_that_are_stored_are_kept_and_counted_once(tmp_p
 
 
 def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "spangrade", "collect", "--db", str(tmp_path / "s.duckdb")]
-    done = subprocess.run([*command, "--host", "0.0.0.0"], capture_output=True, text=True)
+    done = spangrade("collect", "--db", tmp_path / "s.duckdb", "--host", "0.0.0.0")
     assert done.returncode == 2
     assert done.stderr == (
         "spangrade: --host 0.0.0.0 is open to other machines: set a token ($SPANGRADE_TOKEN), "

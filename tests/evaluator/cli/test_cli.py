@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import spangrade
 from paths import SAMPLE
 
 from spangrade import __version__
@@ -18,11 +19,6 @@ from spangrade.tracer.store import Store
 
 SPANS = SAMPLE / "spans.otlp.jsonl"
 GOLDEN = SAMPLE / "customer_service_golden.json"
-
-
-def spangrade(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "spangrade", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, encoding="utf-8")
 
 
 def answer(*arguments: str | Path, cwd: Path) -> Any:
@@ -165,12 +161,9 @@ def test_lists_are_json_lists(graded: Path) -> None:
 
 
 def test_the_version_is_printed_by_the_command_and_by_the_module(tmp_path: Path) -> None:
-    installed = subprocess.run(
-        [Path(sys.executable).with_name("spangrade"), "--version"], capture_output=True, text=True
-    )
-    module = spangrade("--version", cwd=tmp_path)
-    assert (installed.returncode, installed.stdout) == (0, f"{__version__}\n")
-    assert (module.returncode, module.stdout) == (0, f"{__version__}\n")
+    for command in ([Path(sys.executable).with_name("spangrade")], [sys.executable, "-m", "spangrade"]):
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{__version__}\n", "")
 
 
 def test_sessions_are_derived_again_on_request(graded: Path, tmp_path: Path) -> None:
@@ -330,8 +323,9 @@ def test_a_mistake_is_one_line_and_exit_2(arguments: tuple[str | Path, ...], sai
 
 
 def test_a_database_that_another_process_writes_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "spangrade", "sessions"]
     with Store.open(tmp_path / "spangrade.duckdb"):
-        done = spangrade("sessions", cwd=tmp_path)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "spangrade.duckdb: another process has this database open" in done.stderr
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
+import command_line
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -24,14 +23,7 @@ from spangrade.tracer.store.store import Store
 
 
 def spangrade(folder: Path, *arguments: str | Path, **environment: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "spangrade", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        umask=0o022,
-        env={**os.environ, **environment},
-    )
+    done = command_line.spangrade(*arguments, cwd=folder, **environment)
     assert done.returncode == 0, done.stderr
 
 

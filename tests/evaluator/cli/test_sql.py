@@ -91,12 +91,6 @@ def test_nothing_is_written_and_no_file_or_network_is_reached(
         ),
     ],
 )
-def test_the_command_refuses_in_one_line(
-    arguments: list[str],
-    line: str,
-    db: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    done = run(capsys, monkeypatch, "sql", *arguments, "--db", db)
+def test_the_command_refuses_in_one_line(arguments: list[str], line: str, db: Path) -> None:
+    done = run("sql", *arguments, "--db", db)
     assert done == Done(2, [], [f"spangrade: {line}"])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from command_line import spangrade
 
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.store import Store
@@ -149,23 +147,6 @@ def hostile_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return db
 
 
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def spangrade(db: Path, *arguments: str) -> Done:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPANGRADE_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "spangrade", *arguments],
-        capture_output=True,
-        cwd=db.parent,
-        env={**environment, "PYTHONIOENCODING": "utf-8", "COLUMNS": "200"},
-    )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())  # as text, \r would become \n
-
-
 SESSION = "\x1b[31mred"  # how the session's id begins
 QUERY = f"""select scope_name as "{ALL.replace(chr(0), "")}", * from spans"""
 
@@ -202,7 +183,7 @@ def test_no_command_prints_a_control_or_obeys_markup(
         options = options[2:]
     if arguments[0] == "convert":
         options = ["--db", hostile_db.name]
-    done = spangrade(hostile_db, *arguments, *options)
+    done = spangrade(*arguments, *options, cwd=hostile_db.parent)
     assert unsafe(done.stdout + done.stderr) == []
     assert "Traceback" not in done.stderr
     assert done.returncode in codes, done.stderr
@@ -210,12 +191,12 @@ def test_no_command_prints_a_control_or_obeys_markup(
 
 def test_markup_is_shown_as_it_was_written(hostile_db: Path) -> None:
     for command in (["sessions"], ["show", SESSION], ["sql", "select '[red]x[/red] [/nope]' as \"[/nope]\""]):
-        done = spangrade(hostile_db, *command, "--db", hostile_db.name)
+        done = spangrade(*command, "--db", hostile_db.name, cwd=hostile_db.parent)
         assert "[/nope]" in done.stdout.replace("\n", ""), done.stdout + done.stderr
 
 
 def test_a_recorded_line_break_begins_no_line_of_the_output(hostile_db: Path) -> None:
-    done = spangrade(hostile_db, "show", SESSION, "--db", hostile_db.name)
+    done = spangrade("show", SESSION, "--db", hostile_db.name, cwd=hostile_db.parent)
     assert not [line for line in done.stdout.split("\n") if line.startswith("spangrade: 9 sessions")]
-    done = spangrade(hostile_db, "import", "a\nspangrade: all is well", "--db", hostile_db.name)
+    done = spangrade("import", "a\nspangrade: all is well", "--db", hostile_db.name, cwd=hostile_db.parent)
     assert [line for line in done.stderr.split("\n") if line.startswith("spangrade: all")] == []

@@ -5,11 +5,10 @@ import importlib
 import json
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from fnmatch import fnmatch
 
+import command_line
 import pytest
 from gemini_standin import decision, gemini_standin
 from packaging.requirements import Requirement
@@ -168,8 +167,7 @@ def test_a_mismatch_is_shown_turn_by_turn_and_its_session_is_kept(run, gemini, p
         "actual:   'Hi there'",
     ]
     assert not any("conversation_runner.py" in line for line in result.outlines)
-    show = [sys.executable, "-m", "spangrade", *shlex.split(command)[1:], "--format", "json"]
-    opened = subprocess.run(show, capture_output=True, check=True, cwd=pytester.path)
+    opened = command_line.spangrade(*shlex.split(command)[1:], "--format", "json", cwd=pytester.path)
     [turn] = json.loads(opened.stdout)["turns"]
     assert (turn["user_input"], turn["final_response"]) == ("Hello", "Hi there")
 

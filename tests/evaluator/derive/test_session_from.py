@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import spangrade
 from paths import RECORDED
 
 from spangrade.evaluator.derive import load, update
@@ -74,12 +73,8 @@ def test_an_id_is_a_text_or_a_whole_number(value: object, expected: str | None) 
 
 
 def test_import_joins_a_model_clients_traces_by_an_attribute_of_their_resource(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "spangrade"]
-
     def run(*arguments: str) -> Any:
-        done = subprocess.run(
-            [*command, *arguments, "--format", "json"], capture_output=True, text=True, cwd=tmp_path
-        )
+        done = spangrade(*arguments, "--format", "json", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         return json.loads(done.stdout)
 

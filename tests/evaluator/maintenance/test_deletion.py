@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 import requests
+from command_line import spangrade
 from receiving import receiver, request
 
 from spangrade.evaluator.derive import update
@@ -240,11 +241,10 @@ def test_a_writer_that_opened_the_old_file_opens_the_new_one(db: Path) -> None:
 
 
 def test_the_command_says_what_it_did(db: Path) -> None:
-    command = [sys.executable, "-m", "spangrade", "delete", "--db", str(db)]
-    done = subprocess.run([*command, "--user", "u-2", "--format", "json"], capture_output=True, text=True)
+    done = spangrade("delete", "--db", db, "--user", "u-2", "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     assert {**json.loads(done.stdout), "bytes_saved": 0} == Deleted(1, 1, 0, 0)._asdict()
-    nothing = subprocess.run(command, capture_output=True, text=True)
+    nothing = spangrade("delete", "--db", db)
     assert (nothing.returncode, nothing.stderr) == (
         2,
         "spangrade: delete which sessions? Expected their ids, a time before which they ended, or a user\n",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import recordings
+from command_line import spangrade
 from paths import RECORDED
 
 from spangrade.converters.spans.registry import ORDER
@@ -246,11 +245,6 @@ def test_no_stack_is_given_the_variable_of_another(name: str) -> None:
             assert (CAPTURE_CONTENT_VARIABLE in str(help_)) == (
                 CAPTURE_CONTENT_VARIABLE in str(stack.content)
             )
-
-
-def spangrade(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "spangrade", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
 def test_the_command_exits_with_4_where_a_setting_would_make_a_metric_conclusive(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ import json
 import math
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import spangrade
 from gemini_standin import gemini_standin
 from paths import ROOT, SAMPLE
 from recordings import import_files
@@ -231,13 +230,6 @@ def test_a_judged_metric_whose_name_is_taken_is_told_apart(file: Any) -> None:
     ]
     with pytest.raises(InputError, match=r'm\.json: another metric has the name "cost@judge"'):
         with_files([path, path])
-
-
-def spangrade(*arguments: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "spangrade", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, encoding="utf-8", env={**os.environ, **env}
-    )
 
 
 def test_files_of_all_kinds_are_graded_stored_and_gated_by_the_command_line(
