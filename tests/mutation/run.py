@@ -1,0 +1,238 @@
+"""Change the code in small ways, one at a time, and see whether a test fails: mutation testing.
+
+    python tests/mutation/run.py [--sample 400] [--seed 1] [--workers 2] [FILE ...]
+
+The mutants are a seeded sample of those that the operators of cosmic-ray make of the files: by default of
+`evaluator/derive`, `evaluator/metrics`, `evaluator/grading` and `converters/spans`. On each, only tests that
+execute its line run, quick ones first, within a budget; a mutant is killed when one of them fails. The tests
+run in copies of the checkout. A mutant in `equivalent.toml` changes no behaviour, for the reason given there.
+
+Prints each mutant that survived, and a table; exits with 1 if less than 95% are killed or equivalent. In the
+folder `--work` it keeps which tests execute which lines, and which test killed a mutant: what is known is not
+run again while the code and the test stay the same, and a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import forked
+from mutants import Mutant, equivalents, sample
+from selection import Tests, combine, measure, select
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("evaluator/derive", "evaluator/metrics", "evaluator/grading", "converters/spans")
+TESTS = ("tests/converters", "tests/evaluator")
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+LEAST = 0.95
+FIRST = 12  # tests, before the others of the budget
+VERDICTS = ("killed", "equivalent", "survived")
+
+checkout = Path()  # a worker's own
+
+
+class Result(NamedTuple):
+    """What became of a mutant."""
+
+    mutant: Mutant
+    killed_by: str | None
+    tests: int
+    seconds: float
+
+
+def start_worker(numbers: Any, folder: Path) -> None:
+    """Copy the checkout for a worker and load what its children need."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end the child
+    global checkout
+    with numbers.get_lock():
+        numbers.value += 1
+        checkout = folder / str(numbers.value) / "checkout"
+    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).exists():
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, checkout / name, follow_symlinks=False)
+    if (shared := ROOT.parent / "shared").exists():  # the recordings that some tests read
+        (checkout.parent / "shared").symlink_to(shared.resolve())
+    forked.load(checkout)
+
+
+def measure_file(work: Path, sources: str, test_file: str) -> dict[str, Any]:
+    """Measure a test file, or return what is known if it and the sources are the same as then."""
+    key = digest(sources, test_file, (ROOT / test_file).read_text())
+    kept = work / "tests" / f"{key}.json"
+    if not kept.exists():
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(json.dumps(measure(checkout, test_file, FOLDERS)))
+    known: dict[str, Any] = json.loads(kept.read_text())
+    return known
+
+
+def failing(tests: Tests, chosen: Sequence[str]) -> str | None:
+    """Run tests in the worker's checkout; return the first that fails."""
+    for part in (chosen[:FIRST], chosen[FIRST:]):
+        if part:
+            files = sorted({test.partition("::")[0] for test in part})
+            limit_s = 20 + 10 * sum(tests.durations[test] for test in part)
+            if failed := forked.run(checkout, ["-x", *files], part, limit_s=limit_s).failed:
+                return failed[0]
+    return None
+
+
+def write_source(path: str, source: str) -> None:
+    """Write a module in the worker's checkout and remove its bytecode: Python compares only size and time."""
+    sys.dont_write_bytecode = True
+    file = checkout / path
+    for kept in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
+        kept.unlink()
+    file.write_text(source)
+
+
+def run_mutant(tests: Tests, mutant: Mutant) -> Result:
+    """Run the mutant's tests."""
+    started = time.monotonic()
+    chosen = select(tests, mutant.place)
+    path = mutant.place.path
+    original = (checkout / path).read_text()
+    write_source(path, mutant.source)
+    try:
+        killed_by = failing(tests, chosen)
+    finally:
+        write_source(path, original)
+    return Result(mutant, killed_by, len(chosen), time.monotonic() - started)
+
+
+def check_unchanged(tests: Tests, mutant: Mutant) -> None:
+    """Raise RuntimeError if one of the mutant's tests fails without it."""
+    if test := failing(tests, select(tests, mutant.place)):
+        raise RuntimeError(f"{test} fails in {mutant.place.path} as it is")
+
+
+def measure_tests(pool: Any, work: Path, paths: Sequence[str]) -> Tests:
+    """Return which tests execute which lines; print those that fail without a mutant, and leave them out."""
+    sources = digest(*((ROOT / path).read_text() for path in files_in(FOLDERS, "*")))
+    measured = []
+    for one in pool.imap_unordered(partial(measure_file, work, sources), files_in(paths, "test_*.py")):
+        measured.append(one)
+        for test in one["failed"]:
+            print(f"left out, fails without a mutant: {test}", flush=True)
+    return combine(measured)
+
+
+def run_sample(pool: Any, work: Path, tests: Tests, mutants: Sequence[Mutant]) -> Counter[tuple[str, str]]:
+    """Run mutants and print what became of each; return how many there are by folder and verdict."""
+    equivalent = equivalents(ROOT, EQUIVALENT)
+    log = work / "killed.jsonl"
+    log.touch()
+    killed = {
+        line["mutant"]
+        for line in map(json.loads, log.read_text().splitlines())
+        if line["by"] == text_of(line["test"])
+    }
+    counts: Counter[tuple[str, str]] = Counter()
+    left = []
+    for mutant in mutants:
+        if (mutant.place.path, mutant.before, mutant.after) in equivalent:
+            counts[folder_of(mutant), "equivalent"] += 1
+        elif digest(mutant.place.path, mutant.source) in killed:
+            counts[folder_of(mutant), "killed"] += 1
+        else:
+            left.append(mutant)
+    pool.map(partial(check_unchanged, tests), left[:4], chunksize=1)
+    for result in pool.imap_unordered(partial(run_mutant, tests), left):
+        mutant = result.mutant
+        verdict = "killed" if result.killed_by else "survived"
+        counts[folder_of(mutant), verdict] += 1
+        print(f"{counts.total()}/{len(mutants)} {verdict} in {result.seconds:.1f} s: ", end="")
+        if result.killed_by:
+            print(f"{mutant.place.path}:{mutant.place.line} by {result.killed_by}", flush=True)
+            name = digest(mutant.place.path, mutant.source)
+            line = {"mutant": name, "test": result.killed_by, "by": text_of(result.killed_by)}
+            with log.open("a") as file:
+                file.write(f"{json.dumps(line)}\n")
+        else:
+            print(f"{result.tests} tests pass\n{mutant.diff}", flush=True)
+    return counts
+
+
+def print_table(counts: Counter[tuple[str, str]]) -> float:
+    """Print the verdicts of each folder; return the share of all that is killed or equivalent."""
+    print(f"\n{'':20} {'mutants':>9}", *(f"{verdict:>11}" for verdict in VERDICTS), f"{'share':>7}")
+    share = 1.0
+    for name, folders in [*((folder, [folder]) for folder in FOLDERS), ("all", FOLDERS)]:
+        row = [sum(counts[folder, verdict] for folder in folders) for verdict in VERDICTS]
+        if total := sum(row):
+            share = 1 - row[-1] / total
+            print(f"{name:20} {total:9}", *(f"{number:11}" for number in row), f"{share:7.1%}")
+    return share
+
+
+def files_in(paths: Iterable[str], pattern: str) -> list[str]:
+    """Return files, and those in folders, from the top of the checkout."""
+    found: list[Path] = []
+    for path in (ROOT / path for path in paths):
+        found += sorted(path.rglob(pattern)) if path.is_dir() else [path]
+    return [
+        str(path.relative_to(ROOT)) for path in found if path.is_file() and "__pycache__" not in path.parts
+    ]
+
+
+def folder_of(mutant: Mutant) -> str:
+    """Return which of the folders the mutant is in."""
+    return next(folder for folder in FOLDERS if mutant.place.path.startswith(f"{folder}/"))
+
+
+def text_of(test: str) -> str:
+    """Return a name for the text of a test's file, the same while the file is."""
+    file = ROOT / test.partition("::")[0]
+    return digest(file.read_text()) if file.is_file() else ""
+
+
+def digest(*parts: str) -> str:
+    """Return a name for texts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def main() -> int:
+    """Run the sample; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="*", default=FOLDERS, metavar="FILE", help="modules or folders")
+    parser.add_argument("--sample", type=int, default=400, help="how many mutants (400)")
+    parser.add_argument("--seed", type=int, default=1, help="another seed takes other mutants (1)")
+    parser.add_argument("--workers", type=int, default=2, help="processes (2)")
+    parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH", help="test files or folders")
+    parser.add_argument("--work", type=Path, metavar="FOLDER", help="kept for the next run")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end the workers
+    mutants, places = sample(ROOT, files_in(options.files, "*.py"), options.sample, options.seed)
+    print(f"{len(mutants)} mutants of {places}, seed {options.seed}", flush=True)
+    context = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory(prefix="spangrade-mutation-") as folder:
+        work = options.work or Path(folder)
+        work.mkdir(parents=True, exist_ok=True)
+        own = (context.Value("i", 0), Path(folder))
+        with context.Pool(options.workers, start_worker, own) as pool:
+            tests = measure_tests(pool, work, options.tests)
+            counts = run_sample(pool, work, tests, mutants)
+    return int(print_table(counts) < LEAST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

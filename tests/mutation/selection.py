@@ -1,0 +1,91 @@
+"""Which tests execute which lines, and which of them to run on a mutant."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import coverage
+from forked import run
+from mutants import Place
+
+LIMIT_S = 1200  # for one test file
+BUDGET_S = 30.0  # of the tests that run on one mutant
+FEW = 30
+
+
+class Tests(NamedTuple):
+    """What is known about the tests."""
+
+    costs: dict[str, float]  # low for a quick test that executes few lines
+    durations: dict[str, float]  # CPU seconds
+    lines: dict[tuple[str, int], set[str]]
+    modules: dict[str, set[str]]
+
+
+def measure(checkout: Path, test_file: str, folders: Iterable[str]) -> dict[str, Any]:
+    """Run a test file; return which tests failed, how long the others took, and which executed each line."""
+    lines: dict[str, dict[int, list[str]]] = {}
+
+    def keep(folder: Path) -> None:
+        data = coverage.CoverageData(str(folder / "coverage"))
+        data.read()
+        for path in data.measured_files():
+            lines[str(Path(path).relative_to(checkout))] = {
+                line: sorted({context.rpartition("|")[0] for context in contexts if context})
+                for line, contexts in data.contexts_by_lineno(path).items()
+            }
+
+    settings = checkout / ".coveragerc.mutation"
+    sources = ", ".join(str(checkout / folder) for folder in folders)
+    settings.write_text(f"[run]\nsource = {sources}\ndata_file = ${{TMPDIR}}/coverage\n")
+    arguments = [f"--cov-config={settings}", "--cov", "--cov-context=test", "--cov-report=", test_file]
+    outcome = run(checkout, arguments, limit_s=LIMIT_S, keep=keep)
+    return {"failed": outcome.failed, "durations": outcome.durations, "lines": lines}
+
+
+def combine(measured: Iterable[dict[str, Any]]) -> Tests:
+    """Bring what was measured of each test file together; a test that failed is left out."""
+    durations: dict[str, float] = {}
+    lines: dict[tuple[str, int], set[str]] = defaultdict(set)
+    modules: dict[str, set[str]] = defaultdict(set)
+    executed: Counter[str] = Counter()
+    for one in measured:
+        passed = {test: s for test, s in one["durations"].items() if test not in one["failed"]}
+        durations |= passed
+        for path, by_line in one["lines"].items():
+            for line, tests in by_line.items():
+                known = passed.keys() & set(tests)
+                lines[path, int(line)] |= known
+                modules[path] |= known
+                executed.update(known)
+    costs = {test: (s + 0.02) * (executed[test] + 50) for test, s in durations.items()}
+    return Tests(costs, durations, lines, modules)
+
+
+def select(tests: Tests, place: Place) -> list[str]:
+    """Return the tests to run on a mutant, the most promising first.
+
+    They execute its line. If those are few, other tests of its module follow: where a value is kept, or a
+    fixture shared, the line ran for the first test alone.
+    """
+    first, last = place.statement
+    exact = tests.lines.get((place.path, place.line), set())
+    near = exact or set().union(*(tests.lines.get((place.path, n), ()) for n in range(first, last + 1)))
+    module = tests.modules.get(place.path, set())
+    chosen = sorted(set() if place.at_import else near, key=tests.costs.__getitem__)
+    if place.at_import or len(chosen) < FEW:
+        chosen += sorted(module - set(chosen), key=tests.costs.__getitem__)
+    return _within(tests, chosen)
+
+
+def _within(tests: Tests, chosen: Sequence[str]) -> list[str]:
+    """Return the first tests that together take no longer than the budget."""
+    total, within = 0.0, []
+    for test in chosen:
+        if total + tests.durations[test] <= BUDGET_S:
+            total += tests.durations[test]
+            within.append(test)
+    return within
