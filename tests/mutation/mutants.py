@@ -124,7 +124,8 @@ def mutate(root: Path, place: Place) -> Mutant | None:
         line for line in difflib.ndiff(original.splitlines(), source.splitlines()) if line[:2] in ("- ", "+ ")
     ]
     before, after = (
-        "\n".join(line[2:].strip() for line in changes if line[0] == sign) for sign in ("-", "+")
+        "\n".join(line[2:].strip() for line in changes if line[0] == sign and line[2:].strip())
+        for sign in ("-", "+")
     )
     return Mutant(place, source, before, after)
 
