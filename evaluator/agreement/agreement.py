@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.agreement.corrected_rate import CorrectedRate, corrected_rate
 from spangrade.evaluator.agreement.statistics import Confusion, Kappa, Rate, cohens_kappa, rate
-from spangrade.tracer.errors import ExitCode, SpangradeError
+from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
 
 MIN_LABELS = 20  # with fewer, intervals contain the true value in less than 93% of some cases
 SIGNIFICANT = 0.05
@@ -170,9 +170,11 @@ def _differing(judged: Judged, people: bool, labels: Sequence[Label]) -> Differi
 def _same_rate_p(first: Rate, second: Rate | None) -> float | None:
     if second is None:
         return None
-    import numpy as np  # scipy needs it
-    from scipy.stats import fisher_exact
-
+    try:
+        import numpy as np  # scipy needs it
+        from scipy.stats import fisher_exact
+    except ImportError as missing:
+        raise InputError("agreement needs scipy: pip install 'spangrade[stats]'") from missing
     table = np.array([[one.number, one.total - one.number] for one in (first, second)])
     return float(fisher_exact(table).pvalue)
 

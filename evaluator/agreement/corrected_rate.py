@@ -22,7 +22,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from spangrade.evaluator.agreement.statistics import QUANTILE, Confusion, rate
+from spangrade.evaluator.agreement.statistics import Confusion, rate
+from spangrade.evaluator.intervals import QUANTILE
 
 _ADDED = Confusion(0, 1, 1, 0)
 

@@ -1,13 +1,12 @@
 """How well two raters agree who pass or fail the same sessions: rates and Cohen's kappa, with 95% intervals.
 
-The interval of a rate is Wilson's. That of kappa is normal, with the standard error of Fleiss, Cohen and
-Everitt, of the same table with one session more in each of its four cells: with 30 sessions the interval of
-the table itself contains the true kappa in as little as 50% of the cases, because its error is 0 where
-the raters do not differ; with the added sessions it is 93% or more from 20 sessions on
+The interval of a rate is Wilson's (`evaluator/intervals.py`). That of kappa is normal, with the standard
+error of Fleiss, Cohen and Everitt, of the same table with one session more in each of its four cells: with 30
+sessions the interval of the table itself contains the true kappa in as little as 50% of the cases, because
+its error is 0 where the raters do not differ; with the added sessions it is 93% or more from 20 sessions on
 (tests/coverage_of_agreement.py). The value of kappa is that of the table itself.
 
-Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
-American Statistical Association 22 (1927). J. Cohen, "A coefficient of agreement for nominal scales",
+Sources: J. Cohen, "A coefficient of agreement for nominal scales",
 Educational and Psychological Measurement 20 (1960). J. L. Fleiss, J. Cohen, B. S. Everitt, "Large sample
 standard errors of kappa and weighted kappa", Psychological Bulletin 72 (1969), formula 13.
 """
@@ -16,13 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from statistics import NormalDist
 from typing import NamedTuple
 
-from spangrade.tracer.errors import InputError
-
-CONFIDENCE = 0.95
-QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+from spangrade.evaluator.intervals import QUANTILE, wilson_interval
 
 
 class Confusion(NamedTuple):
@@ -68,18 +63,10 @@ class Kappa(NamedTuple):
 
 
 def rate(number: int, total: int) -> Rate | None:
-    """Return a share of sessions with its interval; None without sessions.
-
-    Raises InputError if scipy is not installed.
-    """
+    """Return a share of sessions with its interval; None without sessions."""
     if not total:
         return None
-    try:
-        from scipy.stats import binomtest
-    except ImportError as missing:
-        raise InputError("agreement needs scipy: pip install 'spangrade[stats]'") from missing
-    interval = binomtest(number, total).proportion_ci(CONFIDENCE, method="wilson")
-    return Rate(number, total, number / total, float(interval.low), float(interval.high))
+    return Rate(number, total, number / total, *wilson_interval(number, total))
 
 
 def cohens_kappa(confusion: Confusion) -> Kappa | None:

@@ -15,7 +15,8 @@ from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 from statsmodels.stats.proportion import proportion_confint
 
 from spangrade.evaluator.agreement.corrected_rate import corrected_rate, prediction_powered
-from spangrade.evaluator.agreement.statistics import QUANTILE, Confusion, cohens_kappa, rate
+from spangrade.evaluator.agreement.statistics import Confusion, cohens_kappa, rate
+from spangrade.evaluator.intervals import QUANTILE
 
 TABLES = [
     (MADE, OTHERS_PASSED, OTHERS),
