@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 from command_line import spangrade
 from paths import ROOT, SAMPLE
 
-from spangrade import list_metrics
+from spangrade import Database, list_metrics
 from spangrade.evaluator.cli.app import COMMANDS
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -218,6 +219,26 @@ def test_each_metric_says_when_it_is_inconclusive_and_where_its_formula_is_from(
     assert set(sections) == {metric.name for metric in list_metrics()}
     words = ("nconclusive", "\nSource: ", "| range |")
     assert {name for name, text in sections.items() if not all(word in text for word in words)} == set()
+
+
+def test_the_page_on_the_api_has_the_methods_of_a_database_with_their_parameters() -> None:
+    listed = {}
+    for name, text in re.findall(
+        r"^\| `(\w+)\((.*?)\)` \|", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE
+    ):
+        parameters = [one.partition("=")[0].strip() for one in text.replace("()", "").split(",")]
+        listed[name] = [one for one in parameters if one]
+    actual = {
+        name: list(inspect.signature(method).parameters)[1:]
+        for name, method in inspect.getmembers(Database, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    assert listed.keys() - {"to_json", "to_frame"} == actual.keys()
+    for name, parameters in actual.items():
+        if listed[name][-1:] == ["…"]:
+            assert set(listed[name][:-1]) < set(parameters), name
+        else:
+            assert sorted(listed[name]) == sorted(parameters), name
 
 
 def test_each_environment_variable_is_on_the_page_on_configuration() -> None:
