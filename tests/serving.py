@@ -12,7 +12,7 @@ from typing import NamedTuple
 import uvicorn
 
 from spangrade.evaluator.view.app import create_app
-from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.evaluator.view.database import Viewed, ViewedDatabase
 from spangrade.evaluator.view.server import HOST, listen
 
 
@@ -44,9 +44,9 @@ class Served:
 
 
 @contextmanager
-def serving(db: Path) -> Iterator[Served]:
-    """Serve the pages of a database."""
-    database = ViewedDatabase(db)
+def serving(shown: Path | Viewed) -> Iterator[Served]:
+    """Serve the pages of a database file, or of what else has pages."""
+    database = ViewedDatabase(shown) if isinstance(shown, Path) else shown
     database.prepare(lambda _: None)
     listener = listen(0)
     server = uvicorn.Server(uvicorn.Config(create_app(database), log_config=None, ws="none"))

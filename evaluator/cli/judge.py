@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from spangrade.evaluator.cli.not_on_a_lake import without_lake
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
 from spangrade.evaluator.cli.output import database, print_json, show
 from spangrade.evaluator.cli.settings import with_config
@@ -23,8 +24,6 @@ def _judge() -> None:  # without it typer makes the one command the whole of `ju
     """Find out whether a judge is right."""
 
 
-@app.command()
-@with_config
 def agreement(
     metric: Annotated[
         str,
@@ -50,3 +49,6 @@ def agreement(
         print_json(agreement_json(compared))
     else:
         show(agreement_tables(compared, every=all))
+
+
+app.command()(with_config(without_lake(agreement, "judge agreement")))

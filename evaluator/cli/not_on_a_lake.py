@@ -12,20 +12,19 @@ import typer
 from spangrade.tracer.errors import InputError
 
 _UPDATE = "`spangrade lake update` derives and grades what has landed"
-_FILE = "it needs a database file (--db)"
+_FILE = "it needs a database file (--db): `spangrade import` makes one of landing files"
 INSTEAD = {
     "audit": _FILE,
     "delete": _FILE,
     "derive": _UPDATE,
     "grade": _UPDATE,
     "import": _UPDATE,
+    "judge agreement": _FILE,
     "label": _FILE,
     "lint": _FILE,
     "regrade": _FILE,
     "review": _FILE,
     "score": _FILE,
-    "trend": _FILE,
-    "view": _FILE,
     "watch": f"{_UPDATE}: run it at intervals",
 }
 

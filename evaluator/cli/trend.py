@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, show
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 from spangrade.evaluator.trends.trend import By
 
 
@@ -16,6 +16,7 @@ def trend(
         str, typer.Argument(help="`passed`, `cost`, `latency`, `tokens`, or a metric that was measured.")
     ],
     db: Db = None,
+    lake: LakeCatalog = None,
     by: Annotated[By, typer.Option(help="What the sessions are grouped by.")] = By.DAY,
     since: Annotated[
         str | None,
@@ -27,7 +28,7 @@ def trend(
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Show a metric of the stored sessions by day, version of the agent or model, with 95% intervals."""
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         found = opened.trend(metric, by=by, since=since, until=until)
     if format is Format.JSON:
         print_json(found.to_json())

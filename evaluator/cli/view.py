@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db
-from spangrade.evaluator.cli.output import database
+from spangrade.evaluator.cli.options import Db, LakeCatalog
+from spangrade.evaluator.cli.output import database_or_lake
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.terminal import log_to_terminal, print_line
 
 
 def view(
     db: Db = None,
+    lake: LakeCatalog = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port to listen at, on this machine only; 0: any.")
     ] = 4319,
@@ -33,24 +34,27 @@ def view(
     The pages change nothing. Agents and `spangrade collect` can write meanwhile. With --export the pages of
     one run become files, which open from disk.
     """
+    from spangrade.evaluator.lake.database import LakeDatabase
+
     if export is not None:
         from spangrade.evaluator.view.export import export_run
 
-        with database(db) as opened:
-            sessions = export_run(opened.path, export, run)
+        with database_or_lake(db, lake) as opened:
+            sessions = export_run(opened if isinstance(opened, LakeDatabase) else opened.path, export, run)
         print_line(f"{export / 'index.html'}: {sessions} session{'' if sessions == 1 else 's'}")
         return
     if run is not None:
         raise InputError("--run names the run to --export: expected both")
     try:
+        from spangrade.evaluator.view.database import ViewedDatabase, ViewedLake
         from spangrade.evaluator.view.server import serve
     except ModuleNotFoundError as error:
         raise InputError(f"view needs {error.name}: pip install 'spangrade[view]'") from None
 
     log_to_terminal("%(asctime)s %(levelname)s %(message)s")
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         serve(
-            opened.path,
+            ViewedLake(opened) if isinstance(opened, LakeDatabase) else ViewedDatabase(opened.path),
             port,
             ready=lambda url: print_line(f"{opened.path} at {url} (Ctrl+C stops)", sys.stderr),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import duckdb
@@ -20,7 +20,7 @@ from spangrade.tracer.store.sql import text_literal
 class LakeDatabase(RunMethods):
     """A lake of sessions and scores, to be read: `spangrade lake update` is what writes it.
 
-    It is attached when it is first used. Each call sees the last commit.
+    It is attached when it is first used. Each call sees the last commit, and nothing of a later one.
     """
 
     def __init__(self, lake: Lake, callbacks: Callbacks = DEFAULT) -> None:
@@ -33,14 +33,23 @@ class LakeDatabase(RunMethods):
         return f"<LakeDatabase {self.lake}>"
 
     @contextmanager
-    def _reading(self, *, confined: bool = False) -> Iterator[Store]:  # noqa: ARG002 (always)
-        """Give the store. Queries can open the files of the lake and no others, and write nothing."""
-        if self._connection is None:
-            self._connection = _confined(self.lake)
+    def reading(self, *, confined: bool = False) -> Iterator[Store]:
+        """Give the store, as one commit left it; with `confined` for a query, which is a transaction.
+
+        Queries can open the files of the lake and no others, and write nothing. Raises StoreError if the lake
+        cannot be read.
+        """
         try:
-            yield Store(self._connection, self.path)
+            if self._connection is None:
+                self._connection = _confined(self.lake)
+            store = Store(self._connection, self.path)
+            with nullcontext() if confined else store.transaction():
+                yield store
         except duckdb.Error as error:
+            self._connection = None  # it may be lost
             raise StoreError(f"{self.lake}: {first_line(error)}") from error
+
+    _reading = reading
 
 
 def _confined(lake: Lake) -> duckdb.DuckDBPyConnection:

@@ -22,8 +22,9 @@ from spangrade.tracer.errors import InputError, SpangradeError
 _RETRIES = 3  # of a task whose process was killed
 _SHARED_BYTES = 100 * 2**20  # of Ray's memory for objects: jobs and results are small
 _MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
-# What a Ray that is started here needs: a token of its own, and no report of its use to Ray's makers.
-_ENVIRONMENT = {_MODE: "token", "RAY_USAGE_STATS_ENABLED": "0"}
+# What a Ray that is started here needs: a token of its own, no report of its use to Ray's makers, and workers
+# that are as nice as this process: by Ray's default (15) they hardly run beside others on a busy machine.
+_ENVIRONMENT = {_MODE: "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
 
 
 def executor(engine: Engine, workers: int, address: str | None = None) -> AbstractContextManager[InOrder]:

@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spangrade.evaluator.view.compare_page import compare_page, compare_sessions_page
-from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.evaluator.view.database import Viewed
 from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.run_page import run_page, runs_page
@@ -41,8 +41,8 @@ _HEADERS = {
 }
 
 
-def create_app(database: ViewedDatabase) -> Starlette:
-    """Return the application that serves the pages of a database."""
+def create_app(database: Viewed) -> Starlette:
+    """Return the application that serves the pages of a database or a lake."""
     pages = _Pages(database)
     return Starlette(
         routes=[
@@ -72,7 +72,7 @@ def create_app(database: ViewedDatabase) -> Starlette:
 class _Pages:
     """The pages, each made of the database as it is at the time."""
 
-    def __init__(self, database: ViewedDatabase) -> None:
+    def __init__(self, database: Viewed) -> None:
         self._database = database
         self._links = ServerLinks()
 
@@ -160,7 +160,7 @@ class _Pages:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        page = {"database": self._database.path.name, "notice": self._database.notice, **values}
+        page = {"database": self._database.name, "notice": self._database.notice, **values}
         return HTMLResponse(render(template, page, self._links), status, headers)
 
     def _error(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:

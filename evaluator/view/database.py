@@ -1,14 +1,16 @@
-"""The database as the pages read it: opened for each request, brought up to date in between."""
+"""What the pages read: a database, opened for each request and brought up to date in between, or a lake."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from spangrade.evaluator.derive import stale
+from spangrade.evaluator.lake.database import LakeDatabase
 from spangrade.evaluator.windows import derive_in_windows
 from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
 from spangrade.tracer.store import Store
@@ -23,6 +25,57 @@ class _StoppedError(SpangradeError):
     """The server stops."""
 
 
+class Viewed(Protocol):
+    """What pages are made of: its name, a store for each page, and a notice for all pages ("": none)."""
+
+    @property
+    def name(self) -> str:
+        """What pages call it."""
+        ...
+
+    @property
+    def notice(self) -> str:
+        """What the user should know."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Store]:
+        """Give a store for a page."""
+        ...
+
+    def prepare(self, on_progress: Callable[[str], None]) -> None:
+        """Do what is needed before the first page."""
+        ...
+
+    def stop(self) -> None:
+        """End what is done in the background."""
+        ...
+
+
+class ViewedLake:
+    """A lake that pages read while updates write: each page is made of one commit."""
+
+    notice = ""
+
+    def __init__(self, lake: LakeDatabase) -> None:
+        self.name = str(lake.lake)
+        self._lake = lake
+        self._one_at_a_time = threading.Lock()  # they share a connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Store]:
+        """Give the lake for a page. Raises StoreError if it cannot be read."""
+        with self._one_at_a_time, self._lake.reading() as store:
+            yield store
+
+    def prepare(self, on_progress: Callable[[str], None]) -> None:  # noqa: ARG002
+        """Raise StoreError if the lake cannot be read."""
+        with self.reading():
+            pass
+
+    def stop(self) -> None:
+        """Do nothing: nothing is done in the background."""
+
+
 class ViewedDatabase:
     """A database that pages read while other processes write.
 
@@ -32,6 +85,7 @@ class ViewedDatabase:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.name = path.name
         self.notice = ""
         self._one_at_a_time = threading.Lock()  # a process can open a file once
         self._stopping = threading.Event()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from spangrade.evaluator.lake.database import LakeDatabase
 from spangrade.evaluator.pipeline import RUN_WAIT_S, up_to_date
 from spangrade.evaluator.view.links import element_id, url_part
 from spangrade.evaluator.view.run_summary import SessionRow, run_summary
@@ -81,9 +82,14 @@ def file_name(session_id: str) -> str:
 
 
 def export_run(
-    db: Path, folder: Path, run_id: str | None = None, on_progress: Callable[[str], None] = lambda _: None
+    exported: Path | LakeDatabase,
+    folder: Path,
+    run_id: str | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Write the pages of a run of a database, without an id of the latest one; return how many sessions.
+    """Write the pages of a run of a database file or a lake, without an id of the latest one.
+
+    Return how many sessions have a page.
 
     Raises InputError if the folder is not empty or cannot be written, or if there is no such run.
     """
@@ -91,10 +97,15 @@ def export_run(
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError(f"{folder}: it is not empty: name a new folder")
-        with up_to_date(db):
-            pass
+        opened: Opened
+        if isinstance(exported, LakeDatabase):
+            opened = exported.reading
+        else:
+            with up_to_date(exported):
+                pass
+            opened = partial(Store.open, exported, read_only=True, wait_s=RUN_WAIT_S)
         on_progress("writing pages")
-        return _write(partial(Store.open, db, read_only=True, wait_s=RUN_WAIT_S), folder, run_id)
+        return _write(opened, folder, run_id)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 

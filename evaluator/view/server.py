@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import uvicorn
 
 from spangrade.evaluator.view.app import create_app
-from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.evaluator.view.database import Viewed
 from spangrade.tracer.errors import InputError
 
 HOST = "127.0.0.1"
@@ -17,16 +16,18 @@ _GRACE_S = 2  # for requests that are not finished
 
 
 def serve(
-    db: Path, port: int, ready: Callable[[str], None], on_progress: Callable[[str], None] = lambda _: None
+    database: Viewed,
+    port: int,
+    ready: Callable[[str], None],
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve the pages of a database at the loopback until SIGINT or SIGTERM; port 0 is any free one.
+    """Serve pages of a database or a lake at the loopback until SIGINT or SIGTERM; port 0 is any free one.
 
-    `ready` is called with the address. Raises InputError if the port is in use, StoreError if the database
-    cannot be used.
+    `ready` is called with the address. Raises InputError if the port is in use, StoreError if what
+    they show cannot be read.
     """
     listener = listen(port)
     with listener:
-        database = ViewedDatabase(db)
         database.prepare(on_progress)
         config = uvicorn.Config(
             create_app(database),

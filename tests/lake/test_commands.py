@@ -80,6 +80,15 @@ def test_what_a_file_shows_a_lake_shows(
     assert shown[0] == shown[1]
 
 
+def test_landing_files_become_a_database_file(spangrade: Spangrade, tmp_path: Path) -> None:
+    land(str(tmp_path / "landing"), LANDED)
+    files = sorted((tmp_path / "landing").rglob("*.parquet"))
+    one, other = tmp_path / "imported.duckdb", single_machine(tmp_path / "one.duckdb", LANDED)
+    assert spangrade("import", *files, "--db", one).code == 0
+    listed = [spangrade("sessions", "--db", db, "--format", "json").out for db in (one, other)]
+    assert listed[0] == listed[1]
+
+
 def test_a_session_of_a_lake_is_shown_with_its_grade(spangrade: Spangrade, filled: tuple[str, Path]) -> None:
     catalog, _ = filled
     listed = json.loads("\n".join(spangrade("sessions", "--lake", catalog, "--format", "json").out))

@@ -10,7 +10,7 @@ from spangrade.evaluator.cli.not_on_a_lake import INSTEAD
 
 @pytest.mark.parametrize("command", sorted(INSTEAD))
 def test_a_command_that_needs_a_file_says_what_to_do_on_a_lake(command: str, spangrade: Spangrade) -> None:
-    refused = spangrade(command, "--lake", "postgres:dbname=lake")
+    refused = spangrade(*command.split(), "--lake", "postgres:dbname=lake")
     message = f"spangrade: {command} does not work on a lake: {INSTEAD[command]}"
     assert (refused.code, refused.out, refused.err) == (2, [], [message])
 
