@@ -35,7 +35,7 @@ class _Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_wrong_keys(cls, value: Any) -> Any:
-        known = cls.model_fields
+        known = cls.__pydantic_fields__
         if not isinstance(value, dict) or value.keys() <= known.keys():
             return value
         for key in (key for key in value if key not in known):
@@ -104,7 +104,7 @@ class GoldenQuestion(_Model):
     @model_validator(mode="before")
     @classmethod
     def _refuse_misplaced_reference(cls, value: Any) -> Any:
-        references = ReferenceData.model_fields
+        references = ReferenceData.__pydantic_fields__
         if isinstance(value, dict) and not references.keys().isdisjoint(value):
             key = next(key for key in references if key in value)
             raise PydanticCustomError("wrong_key", '"{key}" belongs in reference_data', {"key": key})

@@ -37,6 +37,7 @@ REQUIRED = frozenset({"user_inputs", "session_trace"})
 _SESSION_RECORDS = ("session_state", "final_session_state")
 _LISTS = ("user_inputs", "agents_evaluated", "session_trace", "sub_agent_trace")
 _ID = re.compile(r"[0-9a-fA-F]{1,39}")
+_LONGEST_HEADER = 1 << 16  # characters
 _HEXADECIMAL = re.compile(r"[a-fA-F]")
 _OBJECTS = ("extracted_data", "reference_data", "question_metadata", *_SESSION_RECORDS)
 
@@ -144,7 +145,8 @@ def is_simulation_csv(path: Path) -> bool:
     """Return whether a file is a CSV with the required columns."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return REQUIRED.issubset(next(csv.reader(file), ()))
+            head = io.StringIO(file.read(_LONGEST_HEADER), newline="")  # a JSON file may be one long line
+        return REQUIRED.issubset(next(csv.reader(head), ()))
     except (OSError, UnicodeDecodeError, csv.Error):
         return False
 
