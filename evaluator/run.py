@@ -16,7 +16,7 @@ from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.metadata import Groups
 from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.judge.run import Spent
-from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Outcome, Score
+from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.repeats.repeats import Repeats
 from spangrade.evaluator.rows import Rows
@@ -63,20 +63,26 @@ _SCORE_TYPES = {
 _SCORE_SCHEMA = arrow_rows([], _SCORE_TYPES).schema
 
 
-def score_rows(grade: Grade) -> Iterator[ScoreRow]:
-    """Yield the rows of one grade, one per metric."""
+def score_rows(grade: Grade) -> Iterator[tuple[Any, ...]]:
+    """Yield the cells of each `ScoreRow` of one grade, one per metric."""
+    session_id, question_id = grade.session_id, grade.question_id
     for name, outcome in grade.outcomes.items():
-        key = (grade.session_id, grade.question_id, name)
         if isinstance(outcome, Score):
-            evidence = canonical(outcome.evidence) if outcome.evidence else "[]"
-            yield ScoreRow(*key, outcome.value, outcome.passed, "score", outcome.reason, evidence)
-        elif isinstance(outcome, Inconclusive):
-            yield ScoreRow(*key, None, None, "inconclusive", outcome.reason, "[]")
-        elif isinstance(outcome, NotApplicable):
-            yield ScoreRow(*key, None, None, "not_applicable", outcome.reason, "[]")
+            value, passed, reason, spans, _ = outcome
+            evidence = canonical(spans) if spans else "[]"
+            yield session_id, question_id, name, value, passed, "score", reason, evidence
         else:
-            kind = "judge_failure" if outcome.by_judge else "failure"
-            yield ScoreRow(*key, None, None, kind, outcome.error, "[]")
+            kind, reason = _unmeasured(outcome)
+            yield session_id, question_id, name, None, None, kind, reason, "[]"
+
+
+def _unmeasured(outcome: Inconclusive | NotApplicable | Failure) -> tuple[str, str]:
+    """Return what there is in place of a score, and why."""
+    if isinstance(outcome, Inconclusive):
+        return "inconclusive", outcome.reason
+    if isinstance(outcome, NotApplicable):
+        return "not_applicable", outcome.reason
+    return "judge_failure" if outcome.by_judge else "failure", outcome.error
 
 
 @dataclass(slots=True)
@@ -95,8 +101,9 @@ class MetricTotals:
         """Count one outcome."""
         if isinstance(outcome, Score):
             self.values.append(outcome.value)
-            self.passed += outcome.passed is True
-            self.failed += outcome.passed is False
+            if outcome.passed is not None:
+                self.passed += outcome.passed is True
+                self.failed += outcome.passed is False
         elif isinstance(outcome, Inconclusive):
             self.inconclusive += 1
         elif isinstance(outcome, NotApplicable):
@@ -179,7 +186,7 @@ class Run:
         self._unanswered: list[str] = []
         self._groups = groups
         self._by_group: dict[str, Counter[str]] = {}
-        self._rows: list[ScoreRow] = []
+        self._rows: list[tuple[Any, ...]] = []
         self._chunks: list[na.Array] = []
 
     def add(self, grade: Grade) -> None:

@@ -158,14 +158,18 @@ class MetricPlan:
     ) -> Decision:
         """Return the verdict on a session: `candidates` are the golden questions that it may answer."""
         reasons: dict[Verdict, list[str]] = {}
+        gates = []
         for metric, outcome in results:
+            if metric.threshold is None and isinstance(outcome, Score) and outcome.passed is None:
+                continue  # only measured
             verdict = _verdict_of(metric, outcome)
             if verdict is not Verdict.PASSED:
                 why = outcome.error if isinstance(outcome, Failure) else outcome.reason
                 if isinstance(outcome, Score) and (metric in self.requested or metric.needs == RESPONSE):
                     why = f"{outcome.value:.6g}, expected {threshold_text(metric)}{': ' if why else ''}{why}"
                 reasons.setdefault(verdict, []).append(f"{metric.name}: {why}")
-        gates = [metric for metric, outcome in results if _judges(metric, outcome)]
+            if _judges(metric, outcome):
+                gates.append(metric)
         if len(candidates) > 1:
             reasons[Verdict.INCONCLUSIVE] = [ambiguous(candidates).reason]
         elif candidates and not any(self._compares(gate, candidates[0]) for gate in gates):

@@ -75,7 +75,8 @@ def resolve(metric: Metric, started: Started) -> Outcome:
             return Failure(f"returned the value {outcome.value!r:.80}; expected a finite number")
         if metric.threshold is None:
             return outcome
-        return outcome._replace(passed=metric.meets(outcome.value, metric.threshold))
+        passed = metric.meets(outcome.value, metric.threshold)
+        return Score(outcome.value, passed, outcome.reason, outcome.evidence, outcome.details)
     if isinstance(outcome, Inconclusive):
         if metric.threshold is None or outcome.best is None or metric.meets(outcome.best, metric.threshold):
             return outcome
