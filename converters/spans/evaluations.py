@@ -21,10 +21,8 @@ _LISTS = tuple(
 )
 _MAX_LISTED = 1_000  # of one span
 _LANGFUSE_NAME = "langfuse.score.name"
-_SIGNS = (
-    semconv.EVALUATION_NAME,
-    _LANGFUSE_NAME,
-    *(f"{prefix}0.{kind}.name" for prefix, kind, _ in _LISTS),
+_SIGNS = frozenset(
+    {semconv.EVALUATION_NAME, _LANGFUSE_NAME, *(f"{prefix}0.{kind}.name" for prefix, kind, _ in _LISTS)}
 )
 
 
@@ -46,9 +44,9 @@ class Evaluation(NamedTuple):
 
 def evaluations_of(span: Span) -> tuple[Evaluation, ...]:
     """Return the scores in the attributes and events of a span."""
-    attributes = span.attributes
-    has_events = any(event.get("name") == semconv.EVALUATION_RESULT for event in span.events)
-    if not has_events and not any(sign in attributes for sign in _SIGNS):
+    if _SIGNS.isdisjoint(span.attributes) and not (
+        span.events and any(event.get("name") == semconv.EVALUATION_RESULT for event in span.events)
+    ):
         return ()
     return tuple(_evaluations(span))
 

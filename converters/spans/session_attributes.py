@@ -55,7 +55,7 @@ def with_session_attributes(observation: Observation, span: Span) -> Observation
             changes.pop("agent_version", None)
     # A web server around the agent has an environment too, and is not the session's.
     if observation.kind != "other" and "environment" not in changes:
-        of_resource = first_text(span.resource.get(name) for name in ENVIRONMENTS)
+        of_resource = first_text(map(span.resource.get, ENVIRONMENTS))
         if of_resource is not None:
             changes["environment"] = of_resource
     return observation._replace(**changes) if changes else observation

@@ -55,7 +55,10 @@ def text(value: Any) -> str | None:
 
 def first_text(values: Iterable[Any]) -> str | None:
     """Return the first value that is a non-empty string; None if none is."""
-    return next((value for value in values if isinstance(value, str) and value), None)
+    for value in values:
+        if isinstance(value, str) and value:
+            return value
+    return None
 
 
 def texts(value: Any) -> list[str]:

@@ -150,7 +150,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         fields["of_protocol"] = True
     # What a turn records of itself comes before the messages.
     for field, name in _TURN_TEXTS:
-        if own := text(attributes.get(name)):
+        if name in attributes and (own := text(attributes[name])):
             fields[field] = own
     return Observation(
         kind,
