@@ -82,21 +82,17 @@ AROUND = [("", ""), ("password=", "1.5"), ("x@y.de password: eyJ sk- + bearer ba
 def test_sixteen_times_the_text_takes_no_more_than_some_sixteen_times_the_time(unit: str) -> None:
     redact = Redaction("mask")
     for before, after in AROUND:
-        small, large = (
-            _seconds(redact, before + unit * (size // len(unit)) + after) for size in (SMALL, LARGE)
-        )
-        assert large <= MOST * small + NOISE_S, (before, after)
+        small, large = (before + unit * (size // len(unit)) + after for size in (SMALL, LARGE))
+        limit_s = MOST * min(_seconds(redact, small), _seconds(redact, small)) + NOISE_S
+        # The best of two, of which the second is needed only if something disturbed the first.
+        assert any(_seconds(redact, large) <= limit_s for _ in range(2)), (before, after)
 
 
 def _seconds(redact: Redaction, text: str) -> float:
-    """Return the processor time that a text takes, the best of two."""
-
-    def once() -> float:
-        began = time.process_time()
-        redact(LogRecord(None, None, 1, None, body=text))
-        return time.process_time() - began
-
-    return min(once(), once())
+    """Return the processor time that a text takes."""
+    began = time.process_time()
+    redact(LogRecord(None, None, 1, None, body=text))
+    return time.process_time() - began
 
 
 def test_a_thousand_cards_in_a_row_are_found() -> None:

@@ -15,28 +15,48 @@ from spangrade.tracer.store import Store
 AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"}
 
 
-def row(tmp_path: Path, attributes: dict[str, Any], resource: dict[str, Any] | None = None) -> dict[str, Any]:
-    db = public.open(tmp_path / f"{len(list(tmp_path.iterdir()))}.duckdb")
-    span = Span(
-        "0" * 31 + "1", "0" * 15 + "1", None, "invoke_agent shop", "INTERNAL", 1, 2_000_000_000,
+def span(number: int, attributes: dict[str, Any], resource: dict[str, Any] | None = None) -> Span:
+    """Return the one span of a trace, which is a session."""
+    return Span(
+        f"{number:032x}", f"{number:016x}", None, "invoke_agent shop", "INTERNAL", number, 2_000_000_000,
         attributes=AGENT | attributes, resource=resource or {},
     )  # fmt: skip
+
+
+def rows(path: Path, *spans: Span) -> list[dict[str, Any]]:
+    """Return the users, tags, versions and environments of the sessions of spans, in order of their start."""
+    db = public.open(path)
     with Store.open(db.path) as store:
-        store.add([span])
-    (found,) = db.sql("SELECT user_id, tags, agent_version, environment FROM sessions").rows()
+        store.add(spans)
+    query = "SELECT user_id, tags, agent_version, environment FROM sessions ORDER BY started_at, session_id"
+    return list(db.sql(query).rows())
+
+
+def row(tmp_path: Path, attributes: dict[str, Any], resource: dict[str, Any] | None = None) -> dict[str, Any]:
+    path = tmp_path / f"{len(list(tmp_path.iterdir()))}.duckdb"
+    (found,) = rows(path, span(1, attributes, resource))
     return found
 
 
 def test_each_name_is_read(tmp_path: Path) -> None:
-    for column, names, value, expected in (
-        ("user_id", USERS, "ann", "ann"),
-        ("tags", TAGS, ["vip", "eu"], ["vip", "eu"]),
-        ("agent_version", VERSIONS, "1.2", "1.2"),
-        ("environment", ENVIRONMENTS, "production", "production"),
-    ):
-        for name in names:
-            unknown = {"user_id": None, "tags": None, "agent_version": None, "environment": None}
-            assert row(tmp_path, {name: value}) == unknown | {column: expected}, name
+    cases = [
+        (name, column, value)
+        for column, names, value in (
+            ("user_id", USERS, "ann"),
+            ("tags", TAGS, ["vip", "eu"]),
+            ("agent_version", VERSIONS, "1.2"),
+            ("environment", ENVIRONMENTS, "production"),
+        )
+        for name in names
+    ]
+    found = rows(
+        tmp_path / "s.duckdb",
+        *(span(number, {name: value}) for number, (name, _, value) in enumerate(cases, 1)),
+    )
+    unknown = {"user_id": None, "tags": None, "agent_version": None, "environment": None}
+    assert [(name, values) for (name, _, _), values in zip(cases, found, strict=True)] == [
+        (name, unknown | {column: value}) for name, column, value in cases
+    ]
 
 
 def test_the_conventions_come_first_and_the_span_before_its_resource(tmp_path: Path) -> None:
@@ -71,7 +91,11 @@ def test_tags_may_be_texts(tmp_path: Path, value: object, tags: list[str] | None
 
 
 def test_a_user_is_deleted_under_each_name(tmp_path: Path) -> None:
+    db = public.open(tmp_path / "s.duckdb")
+    rows(
+        tmp_path / "s.duckdb",
+        *(span(number, {name: f"user of {name}"}) for number, name in enumerate(USERS, 1)),
+    )
     for name in USERS:
-        row(tmp_path, {name: "ann"})
-    for file in tmp_path.glob("*.duckdb"):
-        assert public.open(file).delete(user="ann").sessions == 1
+        assert db.delete(user=f"user of {name}").sessions == 1, name
+    assert db.list_sessions().rows() == []

@@ -287,12 +287,12 @@ def test_a_file_that_grade_did_not_write_is_refused_with_its_line(graded: Path, 
 
 
 def generate(defects: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write 100 generated sessions and their questions; a share of them looks up another order."""
+    """Write 70 generated sessions and their questions; a share of them looks up another order."""
     generator: dict[str, Any] = {}
     source = BENCH.read_text(encoding="utf-8").rpartition("\nmain()")[0]
     exec(compile(source, BENCH, "exec"), generator)
     generator["DEFECTS"][:] = ["wrong_arg"]
-    monkeypatch.setattr(sys, "argv", ["gen.py", "-n", "100", "-o", str(folder), "--defects", str(defects)])
+    monkeypatch.setattr(sys, "argv", ["gen.py", "-n", "70", "-o", str(folder), "--defects", str(defects)])
     generator["main"]()
 
 

@@ -236,7 +236,7 @@ def conversations(draw: st.DrawFn) -> list[Span]:
     return spans
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)  # each makes two databases
 @given(data=st.data(), spans=conversations())
 def test_sessions_do_not_depend_on_order_or_portions(
     data: st.DataObject, spans: list[Span], tmp_path_factory: pytest.TempPathFactory

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import spangrade
+from spangrade.evaluator.derive import update
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.session import RecordedScore
 from spangrade.tracer.semconv import SCOPE_OF_WATCH
@@ -210,10 +211,10 @@ def test_the_order_and_the_portions_of_arrival_make_no_difference(tmp_path: Path
     assert len(expected) == 4
     for seed in range(3):
         db = tmp_path / f"{seed}.duckdb"
-        for record in random.Random(seed).sample(records, len(records)):
-            with Store.open(db) as store:
+        with Store.open(db) as store:
+            for record in random.Random(seed).sample(records, len(records)):
                 store.add([record])
-            spangrade.open(db).derive()
+                update(store)
         assert scores_of(db) == expected
         assert rows(db) == rows(tmp_path / "once.duckdb")
 

@@ -13,7 +13,7 @@ from command_line import Spangrade
 from hard_sessions import ATTACK, SESSION_ID, golden, large_spans, store_session
 from pages import dangers, elements, find, find_all, name, parsed, parsed_part, text
 from paths import SAMPLE
-from recordings import NAMES, paths
+from recordings import NAMES, records, sessions
 
 from spangrade import open as open_database
 from spangrade.evaluator.derive.schema import RECORDS
@@ -127,20 +127,18 @@ def test_a_page_shows_what_show_prints_of_every_recording(
     recording: str, tmp_path: Path, spangrade: Spangrade
 ) -> None:
     db = tmp_path / "recorded.duckdb"
-    open_database(db).import_files(paths(recording))
-    with Store.open(db, read_only=True) as store:
-        ids = [session_id for (session_id,) in store.query("SELECT session_id FROM derived.sessions")]
+    ids = [session.session_id for session in sessions(records(recording), db)]
     assert ids
-    for session_id in ids:
-        done = spangrade("show", session_id, "--db", db, "--format", "json")
-        session = json.loads("\n".join(done.out))
-        expected = derived_rows(session)
-        with Store.open(db, read_only=True) as store:
+    printed = [spangrade("show", one, "--db", db, "--format", "json").out for one in ids]
+    with Store.open(db, read_only=True) as store:
+        for session_id, lines in zip(ids, printed, strict=True):
+            session = json.loads("\n".join(lines))
+            expected = derived_rows(session)
             root = page(store, session_id)
             assert len(find_all(root, class_="loaded")) == len(expected)
             found = {name_: list(cells(part(store, session_id, "table", table=name_))) for name_ in expected}
-        assert found == expected
-        assert conversation_of(root) == derived_conversation(session)
+            assert found == expected
+            assert conversation_of(root) == derived_conversation(session)
 
 
 @pytest.fixture

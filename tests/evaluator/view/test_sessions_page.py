@@ -19,7 +19,7 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 
-SESSIONS = 3_000
+SESSIONS = 500  # ten pages
 TRACE_ID = hashlib.md5(b"trace 7", usedforsecurity=False).hexdigest()
 SPAN_ID = hashlib.md5(b"span 7 2", usedforsecurity=False).hexdigest()[:16]
 CALL_ID = f"call_{hashlib.md5(str(7 * 4 + 2).encode(), usedforsecurity=False).hexdigest()}"
