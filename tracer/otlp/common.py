@@ -15,6 +15,7 @@ STATUSES = ("UNSET", "OK", "ERROR")
 
 NESTING = 100  # levels of arrays and maps in a value; JSON writers and DuckDB fail at a few hundred
 INT64 = range(-(2**63), 2**63)
+NONE: list[Attributes] = []  # the events and links of most spans: one object is written as JSON once
 
 
 class MalformedError(ValueError):

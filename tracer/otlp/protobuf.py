@@ -18,6 +18,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 from spangrade.tracer.otlp.common import (
     KINDS,
     NESTING,
+    NONE,
     STATUSES,
     Group,
     MalformedError,
@@ -106,8 +107,8 @@ def decode_span(record: ProtoSpan, group: Group) -> Span:
             status,
             message,
             _attributes(record.attributes),
-            [_event(event) for event in record.events],
-            [_link(link) for link in record.links],
+            [_event(event) for event in record.events] or NONE,
+            [_link(link) for link in record.links] or NONE,
             group.resource,
             group.scope_name,
             group.scope_version,
