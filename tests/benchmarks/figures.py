@@ -22,7 +22,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +31,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.collect import BATCH, add_attributes, load
 from benchmarks.shapes import DATASET, chain, conversations, sample_sessions
+from processes import pss_mb, tree
 from receiving import request
 
 from spangrade.tracer.files import read
@@ -76,7 +76,7 @@ def run(*command: str | Path) -> Run:
     def watch() -> None:
         nonlocal largest
         while not ended.wait(0.1):
-            largest = max(largest, sum(map(_pss_mb, _tree(process.pid))))
+            largest = max(largest, sum(map(pss_mb, tree(process.pid))))
 
     watching = threading.Thread(target=watch)
     watching.start()
@@ -88,22 +88,6 @@ def run(*command: str | Path) -> Run:
     if os.waitstatus_to_exitcode(status) not in {0, 1, 4}:
         sys.exit(f"{command}: exit {os.waitstatus_to_exitcode(status)}: {problems.decode()[-1000:]}")
     return Run(usage.ru_utime + usage.ru_stime, time.perf_counter() - started, largest)
-
-
-def _tree(pid: int) -> list[int]:
-    """Return the ids of a process and of those that it started."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return [pid]
-    return [pid, *(one for child in children for one in _tree(int(child)))]
-
-
-def _pss_mb(pid: int) -> float:
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) / 1e3
-    return 0.0
 
 
 def recording(path: Path, lines: Iterable[str]) -> Recording:
