@@ -43,6 +43,7 @@ PRODUCTION = ROOT / "docs" / "production.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if blocks(page, "python") and page not in (PRODUCTION, TUTORIAL)],
@@ -104,6 +105,7 @@ def test_the_queries_of_the_page_on_sql_run_on_the_sample(tmp_path: Path) -> Non
     assert failed == []
 
 
+@pytest.mark.exhaustive
 def test_the_page_on_production_runs_block_by_block(tmp_path: Path) -> None:
     add_files_of_the_tour(tmp_path)
     (settings,) = blocks(PRODUCTION, "toml")
@@ -119,6 +121,7 @@ def test_the_page_on_production_runs_block_by_block(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, ""), block
 
 
+@pytest.mark.exhaustive
 def test_the_tutorial_runs_as_it_says(tmp_path: Path) -> None:
     """A Python block is a file, named in its first line; the lines of a text block are printed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
