@@ -36,7 +36,7 @@ def run(*arguments: str | Path) -> Done:
 def spangrade(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> CompletedProcess[str]:
     """Run `spangrade` in a folder, with variables besides those of this process.
 
-    Returns what `subprocess.run` would. Its input is empty, and its umask 022.
+    Returns what `subprocess.run` would. Its input is `sys.stdin`, its umask 022.
     """
     command = ["spangrade", *map(str, arguments)]
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
@@ -46,7 +46,6 @@ def spangrade(*arguments: str | Path, cwd: Path | None = None, **environment: st
         with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
             patch.chdir(cwd or Path.cwd())
             patch.setattr("sys.argv", command)
-            patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
             patch.setattr("sys.stdout", out)
             patch.setattr("sys.stderr", err)
             patch.setattr(root, "handlers", [])  # so that warnings are printed, as in a process of its own
