@@ -36,6 +36,11 @@ def session(number: int, *, refunds: bool, tokens: int = 100) -> Sequence[Said]:
     return [Said(f"Refund order {number}", "Done.", calls, tokens=(tokens + number, 10))]
 
 
+def without_report(patch: pytest.MonkeyPatch) -> None:
+    """Leave out report.html, which `compare` does not read: it takes nine tenths of the time of a grade."""
+    patch.setattr("spangrade.evaluator.view.report.write_report", lambda *arguments: None)
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs `base`, in which all 12 sessions pass, and `new`, in which 5 leave the refund out.
@@ -51,7 +56,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ]
         start_ns = START_NS + day * DAY_NS
         spans = write_sessions(folder / f"{name}.jsonl", sessions, start_ns=start_ns, version=version)
-        db.grade(folder / "golden.json", spans=spans, run=name, out=folder / f"{name}-out")
+        with pytest.MonkeyPatch.context() as patch:
+            without_report(patch)
+            db.grade(folder / "golden.json", spans=spans, run=name, out=folder / f"{name}-out")
     return folder
 
 
@@ -301,8 +308,7 @@ def test_planted_defects_are_found_from_the_spans_to_the_comparison(
     spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # report.html, which `compare` does not read, takes nine tenths of the time.
-    monkeypatch.setattr("spangrade.evaluator.view.report.write_report", lambda *arguments: None)
+    without_report(monkeypatch)
     for name, defects in (("good", 0.0), ("bad", 0.3)):
         generate(defects, tmp_path / name, monkeypatch)
         gates = ("--no-reference", "reference_response")
