@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -103,6 +104,7 @@ def _child(checkout: Path, folder: Path, arguments: list[str], chosen: Sequence[
         os.dup2(output, stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(checkout)
+    sys.modules["__main__"] = ModuleType("__main__")  # or each process that a test spawns runs it again
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     recorder = Recorder(chosen)
     code = pytest.main([*OPTIONS, *arguments], plugins=[recorder])

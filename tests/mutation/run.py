@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +43,13 @@ FIRST = 12  # tests, before the others of the budget
 VERDICTS = ("killed", "equivalent", "survived")
 
 checkout = Path()  # a worker's own
+
+
+class Task(NamedTuple):
+    """A mutant and the tests to run on it, with their durations."""
+
+    mutant: Mutant
+    tests: dict[str, float]
 
 
 class Result(NamedTuple):
@@ -83,12 +90,13 @@ def measure_file(work: Path, sources: str, test_file: str) -> dict[str, Any]:
     return known
 
 
-def failing(tests: Tests, chosen: Sequence[str]) -> str | None:
-    """Run tests in the worker's checkout; return the first that fails."""
-    for part in (chosen[:FIRST], chosen[FIRST:]):
+def failing(chosen: Mapping[str, float]) -> str | None:
+    """Run tests, given with their durations, in the worker's checkout; return the first that fails."""
+    names = list(chosen)
+    for part in (names[:FIRST], names[FIRST:]):
         if part:
             files = sorted({test.partition("::")[0] for test in part})
-            limit_s = 20 + 10 * sum(tests.durations[test] for test in part)
+            limit_s = 20 + 10 * sum(chosen[test] for test in part)
             if failed := forked.run(checkout, ["-x", *files], part, limit_s=limit_s).failed:
                 return failed[0]
     return None
@@ -103,24 +111,23 @@ def write_source(path: str, source: str) -> None:
     file.write_text(source)
 
 
-def run_mutant(tests: Tests, mutant: Mutant) -> Result:
+def run_mutant(task: Task) -> Result:
     """Run the mutant's tests."""
     started = time.monotonic()
-    chosen = select(tests, mutant.place)
-    path = mutant.place.path
+    path = task.mutant.place.path
     original = (checkout / path).read_text()
-    write_source(path, mutant.source)
+    write_source(path, task.mutant.source)
     try:
-        killed_by = failing(tests, chosen)
+        killed_by = failing(task.tests)
     finally:
         write_source(path, original)
-    return Result(mutant, killed_by, len(chosen), time.monotonic() - started)
+    return Result(task.mutant, killed_by, len(task.tests), time.monotonic() - started)
 
 
-def check_unchanged(tests: Tests, mutant: Mutant) -> None:
+def check_unchanged(task: Task) -> None:
     """Raise RuntimeError if one of the mutant's tests fails without it."""
-    if test := failing(tests, select(tests, mutant.place)):
-        raise RuntimeError(f"{test} fails in {mutant.place.path} as it is")
+    if test := failing(task.tests):
+        raise RuntimeError(f"{test} fails in {task.mutant.place.path} as it is")
 
 
 def measure_tests(pool: Any, work: Path, paths: Sequence[str]) -> Tests:
@@ -145,16 +152,16 @@ def run_sample(pool: Any, work: Path, tests: Tests, mutants: Sequence[Mutant]) -
         if line["by"] == text_of(line["test"])
     }
     counts: Counter[tuple[str, str]] = Counter()
-    left = []
+    left: list[Task] = []
     for mutant in mutants:
         if (mutant.place.path, mutant.before, mutant.after) in equivalent:
             counts[folder_of(mutant), "equivalent"] += 1
         elif digest(mutant.place.path, mutant.source) in killed:
             counts[folder_of(mutant), "killed"] += 1
         else:
-            left.append(mutant)
-    pool.map(partial(check_unchanged, tests), left[:4], chunksize=1)
-    for result in pool.imap_unordered(partial(run_mutant, tests), left):
+            left.append(Task(mutant, select(tests, mutant.place)))
+    pool.map(check_unchanged, left[:4], chunksize=1)
+    for result in pool.imap_unordered(run_mutant, left):
         mutant = result.mutant
         verdict = "killed" if result.killed_by else "survived"
         counts[folder_of(mutant), verdict] += 1

@@ -65,8 +65,8 @@ def combine(measured: Iterable[dict[str, Any]]) -> Tests:
     return Tests(costs, durations, lines, modules)
 
 
-def select(tests: Tests, place: Place) -> list[str]:
-    """Return the tests to run on a mutant, the most promising first.
+def select(tests: Tests, place: Place) -> dict[str, float]:
+    """Return the tests to run on a mutant with their durations, the most promising first.
 
     They execute its line. If those are few, other tests of its module follow: where a value is kept, or a
     fixture shared, the line ran for the first test alone.
@@ -81,11 +81,11 @@ def select(tests: Tests, place: Place) -> list[str]:
     return _within(tests, chosen)
 
 
-def _within(tests: Tests, chosen: Sequence[str]) -> list[str]:
-    """Return the first tests that together take no longer than the budget."""
-    total, within = 0.0, []
+def _within(tests: Tests, chosen: Sequence[str]) -> dict[str, float]:
+    """Return the first tests, with their durations, that together take no longer than the budget."""
+    total, within = 0.0, {}
     for test in chosen:
         if total + tests.durations[test] <= BUDGET_S:
             total += tests.durations[test]
-            within.append(test)
+            within[test] = tests.durations[test]
     return within
