@@ -75,7 +75,7 @@ def _segments(joined: str, names: Collection[str], number: int) -> list[str] | N
             for used in range(number):
                 for way in ways.get((end - len(name), used), ()):
                     ways.setdefault((end, used + 1), []).append([*way, name])
-        for used in range(1, number + 1):
+        for used in range(1, number):
             del ways.get((end, used), [])[2:]
     found = ways.get((len(joined), number), [])
     return found[0] if len(found) == 1 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from spangrade.evaluator.derive.batches import batches
 from spangrade.evaluator.derive.evaluations import session_evaluations
 from spangrade.evaluator.derive.kept import Kept, Packed
 from spangrade.evaluator.derive.portion import Complete, observed
@@ -19,16 +20,9 @@ READ_AGAIN = 32_768  # spans at once: each time it may be necessary to search al
 
 def noted_groups(store: Store) -> Iterator[list[str]]:
     """Yield the sessions to be read again in groups of at most `READ_AGAIN` records, or of one."""
-    session_ids: list[str] = []
-    size = 0
-    for session_id, records in store.query(statement("noted", "spangrade.evaluator.derive.sql")):
-        if session_ids and size + records > READ_AGAIN:
-            yield session_ids
-            session_ids, size = [], 0
-        session_ids.append(session_id)
-        size += records
-    if session_ids:
-        yield session_ids
+    noted = store.query(statement("noted", "spangrade.evaluator.derive.sql"))
+    for rows in batches(noted, lambda row: int(row[1]), READ_AGAIN):
+        yield [session_id for session_id, _ in rows]
 
 
 def complete_sessions(

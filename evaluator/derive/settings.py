@@ -64,8 +64,6 @@ def settings_of(store: Store) -> Settings:
 
 def differs(store: Store, configured: Configured) -> bool:
     """Return whether a database has other settings than those configured."""
-    if configured == NOT_CONFIGURED:
-        return False
     scopes, prices = configured
     return (scopes is not None and scopes != ignored_scopes(store)) or (
         prices is not None and prices != own_prices(store)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import nanoarrow as na
 
 from spangrade.evaluator.derive.affected import Affected, affected_by
+from spangrade.evaluator.derive.batches import batches
 from spangrade.evaluator.derive.evaluations import delete_scores, save_scores
 from spangrade.evaluator.derive.fingerprint import fingerprint
 from spangrade.evaluator.derive.kept import Kept
@@ -171,7 +172,7 @@ def derive_new(
     _note(store, sessions_with_logs(store, after=done))
     if portions:
         yield _keep_fresh(store, portions, pending, kept)
-    slices = list(_slices(pending.values()))
+    slices = list(batches(pending.values(), lambda trace: trace.records, SLICE))
     read = 0
     for portion in in_order(portion_of_rows, _jobs(store, slices, until_s)):
         yield _keep(store, [portion], portion.places, pending, kept)
@@ -226,19 +227,6 @@ def _newest(store: Store) -> int:
     """Return the newest arrival, 0 if nothing has arrived."""
     newest = "SELECT greatest((SELECT max(seq) FROM spans), (SELECT max(seq) FROM logs))"
     return _scalar(store, newest) or 0
-
-
-def _slices(pending: Iterable[PendingTrace]) -> Iterator[list[PendingTrace]]:
-    traces: list[PendingTrace] = []
-    size = 0
-    for trace in pending:
-        if traces and size + trace.records > SLICE:
-            yield traces
-            traces, size = [], 0
-        traces.append(trace)
-        size += trace.records
-    if traces:
-        yield traces
 
 
 def _jobs(

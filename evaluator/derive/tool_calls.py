@@ -281,8 +281,7 @@ def ok_and_error(observation: Observation) -> tuple[bool | None, str | None]:
             failed
             or (isinstance(result.get("status"), str) and result["status"].lower() in _FAILED)
             or bool(result.get("error"))
-            or result.get("isError") is True
-            or result.get("is_error") is True
+            or True in (result.get("isError"), result.get("is_error"))
         )
         message = next(
             (str(result[key]) for key in ("error_message", "error", "message", "detail") if result.get(key)),

@@ -217,6 +217,5 @@ def _matched(actual: Sequence[str], expected: Sequence[str]) -> int:
 
 
 def _f1(actual: Sequence[str], expected: Sequence[str]) -> float:
-    if actual == expected:
-        return 1.0
-    return 2 * common_length(actual, expected) / (len(actual) + len(expected))
+    total = len(actual) + len(expected)
+    return 2 * common_length(actual, expected) / total if total else 1.0

@@ -68,16 +68,20 @@ def combine(measured: Iterable[dict[str, Any]]) -> Tests:
 def select(tests: Tests, place: Place) -> dict[str, float]:
     """Return the tests to run on a mutant with their durations, the most promising first.
 
-    They execute its line. If those are few, other tests of its module follow: where a value is kept, or a
-    fixture shared, the line ran for the first test alone.
+    They execute its line; those in a file that is named after the module come first. If those are few, other
+    tests of its module follow: where a value is kept or a fixture shared, the line ran for one test alone.
     """
     first, last = place.statement
     exact = tests.lines.get((place.path, place.line), set())
     near = exact or set().union(*(tests.lines.get((place.path, n), ()) for n in range(first, last + 1)))
     module = tests.modules.get(place.path, set())
-    chosen = sorted(set() if place.at_import else near, key=tests.costs.__getitem__)
+
+    def order(test: str) -> tuple[bool, float]:
+        return Path(place.path).stem not in test.partition("::")[0], tests.costs[test]
+
+    chosen = sorted(set() if place.at_import else near, key=order)
     if place.at_import or len(chosen) < FEW:
-        chosen += sorted(module - set(chosen), key=tests.costs.__getitem__)
+        chosen += sorted(module - set(chosen), key=order)
     return _within(tests, chosen)
 
 

@@ -338,6 +338,53 @@ def test_python_s_text_of_a_dict_is_that_dict_and_nothing_else_is() -> None:
         assert run_io.python_value(text) == text
 
 
+def test_python_s_text_is_read_up_to_a_length() -> None:
+    longest = "{'a': 1" + " " * 99_992 + "}"
+    assert run_io.python_value(longest) == {"a": 1}
+    assert run_io.python_value(longest + " ") == longest + " "
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"), [("TOOL", "tool"), ("AGENT", "tool"), ("CHAIN", "workflow"), ("OTHER", "other")]
+)
+def test_a_tool_that_is_an_agent_is_a_tool(kind: str, found: str) -> None:
+    assert oi(kind, tool__name="ask_returns").kind == found
+
+
+def test_smolagents_names_the_span_of_a_run_after_its_agent() -> None:
+    smolagents = {"smolagents.max_steps": 20}
+    kind = {"openinference.span.kind": "AGENT"}
+    assert [
+        observation(kind | attributes, name).agent
+        for attributes, name in (
+            (smolagents, "shop.run"),
+            (smolagents, "CodeAgent.run"),
+            (smolagents, "shop"),
+            ({}, "shop.run"),
+        )
+    ] == ["shop", None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("value", "parameters", "expected"),
+    [
+        ({"input": {"q": 1}, "options": {}}, {"properties": {"q": {}}}, {"q": 1}),
+        ({"input": {"q": 1}, "q": 2}, {"properties": {"q": {}}}, {"input": {"q": 1}, "q": 2}),
+        ({"input": {"other": 1}}, {"properties": {"q": {}}}, {"input": {"other": 1}}),
+        ({"input": {"q": 1}}, None, {"input": {"q": 1}}),
+        ("a", {"properties": {"q": {}}}, {"q": "a"}),
+        ("a", {"properties": {"q": {}, "n": {}}}, "a"),
+        ("a", None, "a"),
+        (None, {"properties": {"q": {}}}, None),
+        ({"args": [], "kwargs": {"q": 1}}, None, {"q": 1}),
+        ({"args": [1], "kwargs": {"q": 1}}, None, None),
+        ({"args": [], "kwargs": {"q": 1}, "mine": 1}, None, {"args": [], "kwargs": {"q": 1}, "mine": 1}),
+    ],
+)
+def test_arguments_are_unwrapped_where_the_schema_says_so(value: Any, parameters: Any, expected: Any) -> None:
+    assert run_io.arguments(value, parameters) == expected
+
+
 # --- OpenLLMetry
 
 

@@ -34,3 +34,17 @@ def test_names_that_can_be_told_apart_in_two_ways_or_none_are_unknown() -> None:
     call = {"id": "a1", "name": "get_cartget_cart", "arguments": "{}{}{}"}
     assert parts(call, TOOLS) == [(None, None, "{}")] * 3
     assert parts(call | {"name": "other"}) == [(None, None, "{}")] * 3
+
+
+def test_names_of_different_lengths_are_told_apart() -> None:
+    call = {"id": "", "name": "getget_cart", "arguments": "{}{}"}
+    assert parts(call, ("get", "get_cart")) == [(None, "get", "{}"), (None, "get_cart", "{}")]
+
+
+def test_joined_names_of_more_than_2000_characters_are_unknown() -> None:
+    def names(*tools: str) -> list[object]:
+        return [name for _, name, _ in parts({"id": "", "name": "".join(tools), "arguments": "{}{}"}, tools)]
+
+    longest, other = "a" * 1_500, "b" * 500
+    assert names(longest, other) == [longest, other]
+    assert names(longest, f"{other}b") == [None, None]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from spangrade.converters.spans.messages import code_executions
+from spangrade.converters.spans.ai_sdk_values import answer
+from spangrade.converters.spans.langchain_values import last_text
+from spangrade.converters.spans.messages import Exchange, code_executions, read_exchange
+from spangrade.converters.spans.observation import ToolCall, ToolResult
 
 RAN = {"executable_code": {"code": "print(1)", "language": "PYTHON"}}
 RESULT = {"code_execution_result": {"outcome": "OUTCOME_OK", "output": "1"}}
@@ -30,3 +34,53 @@ def test_code_runs_are_counted_in_geminis_parts_and_in_those_of_the_conventions(
     answer: Any, runs: int
 ) -> None:
     assert code_executions(answer) == runs
+
+
+@pytest.mark.parametrize("place", range(1, 7))
+def test_a_system_message_after_the_users_says_nothing_of_the_exchange(place: int) -> None:
+    def requested(call_id: str) -> dict[str, Any]:
+        function = {"name": "find", "arguments": "{}"}
+        return {"role": "assistant", "tool_calls": [{"id": call_id, "function": function}]}
+
+    def result(call_id: str) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": call_id, "content": call_id}
+
+    history = [{"role": "user", "content": "hi"}, requested("1"), requested("2"), result("1"), result("2")]
+    history.insert(place, {"role": "system", "content": "be kind"})
+    assert read_exchange(json.loads(json.dumps(history)), None) == Exchange(
+        user_input="hi",
+        continues=True,
+        tool_results=(ToolResult(None, "1", "1"), ToolResult(None, "2", "2")),
+        repeated_calls=(ToolCall("find", "1", "{}"), ToolCall("find", "2", "{}")),
+    )
+
+
+TEXT = {"type": "text", "text": "ho"}
+CALL = {"type": "tool_use", "id": "c1", "name": "find", "input": {"q": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("written", "calls", "content"),
+    [
+        ("ho", None, [TEXT]),
+        ("ho", '[{"toolCallId":"c1","toolName":"find","input":{"q":"a"}}]', [TEXT, CALL]),
+        (None, [{"toolCallId": "c1", "toolName": "find", "args": {"q": "a"}}], [CALL]),
+        ("", [], None),
+    ],
+)
+def test_an_answer_of_the_ai_sdk_is_a_text_and_calls(written: Any, calls: Any, content: Any) -> None:
+    expected = [] if content is None else [{"role": "assistant", "content": content}]
+    assert answer(written, calls) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("ho", "ho"),
+        (["h", {"type": "text", "text": "o"}, {"type": "image_url"}, 3], "ho"),
+        ([{"type": "image_url"}], None),
+    ],
+)
+def test_the_text_of_a_message_of_langchain_is_in_its_parts(content: Any, text: str | None) -> None:
+    state = {"messages": [{"type": "human", "content": "hi"}, {"type": "ai", "content": content}]}
+    assert last_text(state, "assistant") == text

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recordings import observed
 
 import spangrade as public
 from spangrade.converters.spans.session_attributes import ENVIRONMENTS, TAGS, USERS, VERSIONS
@@ -80,6 +81,13 @@ def test_the_conventions_come_first_and_the_span_before_its_resource(tmp_path: P
         "agent_version": "1",
         "environment": "production",
     }
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("TOOL", "eu"), ("CHAIN", "eu"), ("LLM", "eu"), ("X", None)])
+def test_the_environment_of_a_resource_counts_on_the_agents_spans(kind: str, expected: str | None) -> None:
+    resource = {"deployment.environment.name": "eu"}
+    span = observed({"openinference.span.kind": kind, "tool.name": "find"}, resource=resource)
+    assert (span.kind == "other", span.environment) == (kind == "X", expected)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ def installed(tmp_path: Path) -> Path:
 
 
 def computed(*folders: Path) -> str:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
+    before = filter(None, [os.environ.get("PYTHONPATH")])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*map(str, folders), *before])}
     done = subprocess.run([sys.executable, "-c", PRINT], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()

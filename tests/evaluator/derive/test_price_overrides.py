@@ -55,6 +55,9 @@ def test_a_change_of_the_settings_derives_again_and_the_run_names_the_models(
     assert twice == (pytest.approx(2 * once[0]), once[1])
     assert remembered == twice
     assert removed == library == (pytest.approx(0.0007743), [])
+    file.write_text(_prices(2))
+    rows = public.open(tmp_path / "s.duckdb").sql("SELECT sum(cost_usd) AS usd FROM sessions").rows()
+    assert rows[0]["usd"] == twice[0]
     saved = public.open(tmp_path / "s.duckdb").sql("SELECT price_overrides FROM runs ORDER BY graded_at")
     assert [row["price_overrides"] for row in saved.rows()] == [
         None,

@@ -248,6 +248,37 @@ def test_each_span_of_a_turn_is_one_also_under_a_caller_that_is_not_recorded() -
     assert [turn.user_input for turn in turns] == ["hi 1", "hi 5"]
 
 
+def test_turns_inside_a_workflow_are_the_turns_and_last_as_long_as_they() -> None:
+    talk = observation("workflow", "talk", None, (0, 20))
+    spans = [
+        o
+        for at in (1, 5)
+        for o in (
+            observation("turn", f"t{at}", "talk", (at, at + 3)),
+            observation("llm", f"m{at}", f"t{at}", (at, at + 1), user_input=f"hi {at}"),
+        )
+    ]
+    turns = build_session("s1", "conversation", [talk, *spans]).turns
+    found = [(turn.user_input, turn.latency_s) for turn in turns if turn.user_input]
+    assert found == [("hi 1", 3.0), ("hi 5", 3.0)]
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        observation("tool", "over", "shop", (2, 3), name="transfer_to_desk"),
+        observation("tool", "over", "shop", (2, 3), name="ask", handoff_to="desk"),
+        observation("handoff", "over", "shop", (2, 3), handoff_to="desk"),
+        observation("handoff", "over", "shop", (2, 3), name="switch", arguments='{"agent_name":"desk"}'),
+    ],
+)
+def test_an_agent_to_which_a_tool_handed_over_does_not_begin_a_turn(over: Observation) -> None:
+    shop = observation("agent", "shop", "lost 1", (0, 3), name="shop", user_input="hi")
+    desk = observation("agent", "desk", "lost 2", (4, 6), name="desk", user_input="hi", response="done")
+    assert turns(shop, over, desk) == [("hi", "done")]
+    assert len(turns(shop, over._replace(kind="tool", name="ask", handoff_to=None), desk)) == 2
+
+
 def test_an_agent_to_which_the_model_handed_over_does_not_begin_a_turn() -> None:
     """The span around both was lost, and the hand-off has no span of its own."""
     to_desk = ToolCall("transfer_to_desk", "c1", "{}")

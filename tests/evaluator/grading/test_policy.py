@@ -244,3 +244,12 @@ def test_a_limit_that_the_recorded_part_exceeds_is_missed_whatever_is_missing() 
     made = said(cost_usd=0.5, missing_spans=1)
     assert graded(made, question(max_cost_usd=0.25)).verdict is Verdict.FAILED
     assert graded(made, question(max_cost_usd=1)).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_metric_that_breaks_on_one_of_the_questions_that_a_session_may_answer_breaks_it() -> None:
+    def measure(_: Session, asked: GoldenQuestion | None = None) -> Outcome:
+        return Failure("no network") if asked is not None and asked.id == "b" else FULL
+
+    questions = [question(id="a", trajectory=SHOP), question(id="b", trajectory=["other"])]
+    broken = graded(said(), questions, [Metric("mine", measure, needs="agents_evaluated", threshold=0.5)])
+    assert broken[2:4] == (Verdict.BROKEN, "mine: no network")

@@ -45,6 +45,8 @@ json_values = st.recursive(
         (2**70 + 1, str(2**70 + 1), True),
         ([2**70 + 1], [str(2**70)], False),
         (2**63, str(2**63), False),
+        (-5, -5.0, True),
+        (-(2**63), -(2.0**63), True),
     ],
 )
 def test_json_equality(left: Any, right: Any, equal: bool) -> None:

@@ -154,12 +154,12 @@ def test_matching_calls_is_not_greedy() -> None:
 
 
 def test_what_differs_is_told_with_the_spans_of_unexpected_calls() -> None:
-    made = session([("hi", [tool("find", {"q": "b"}), tool("pay", {}), tool("scan", ["x" * 100])])])
+    made = session([("hi", [tool("find", {"q": "é"}), tool("pay", {}), tool("scan", ["x" * 100])])])
     asked = question(tools=[("find", {"q": "a"}), "pay"])
     assert measured("tool_recall", made, asked) == Score(
         0.5,
         None,
-        'missing: find{"q":"a"}; not expected: find{"q":"b"}, scan["' + "x" * 78 + "…",
+        'missing: find{"q":"a"}; not expected: find{"q":"é"}, scan["' + "x" * 78 + "…",
         ("find", "scan"),
     )
 
