@@ -286,6 +286,25 @@ def test_a_tool_message_is_read_however_it_is_serialised(value: dict[str, Any]) 
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "metadata", "output", "written"),
+    [
+        ("LangGraph", {}, {"seen": 2}, True),
+        ("shop", {}, {"seen": 2}, False),
+        ("shop", {"ls_integration": "langgraph"}, {"seen": 2}, True),
+        ("shop", {}, {"seen": 2, "messages": [{"type": "ai", "content": "ho"}]}, True),
+        ("LangGraph", {"langgraph_node": "shop"}, {"seen": 2}, False),
+    ],
+)
+def test_the_output_of_a_graph_is_its_state(
+    name: str, metadata: dict[str, Any], output: dict[str, Any], written: bool
+) -> None:
+    values = {"metadata": json.dumps(metadata), "output.value": json.dumps(output)}
+    scope = "openinference.instrumentation.langchain"
+    found = observation({"openinference.span.kind": "CHAIN"} | values, name, scope=scope)
+    assert found.state == (((2, {"seen": 2}),) if written else ())
+
+
 def test_a_models_output_has_what_an_older_instrumentation_does_not_flatten() -> None:
     usage = {"input_token_details": {"cache_read": 4}, "output_token_details": {"reasoning": 2}}
     calls = [{"name": "find", "args": {"at": 1}, "id": "c1", "type": "tool_call"}]
