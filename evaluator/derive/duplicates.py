@@ -20,7 +20,7 @@ def merge_duplicates(tree: Tree) -> Tree:
     The two spans of a call are nested, or beside each other (`_beside`). The outer one is kept, else the
     earlier, completed with what only the other knows; the other becomes of kind "other".
     """
-    kept = {node_of(o): o for o in tree.ordered}
+    changed: dict[Node, Observation] = {}
     beside = dict(_beside(tree))
     above: dict[Node, Observation | None] = {}  # the nearest ancestor that may record the same call
     repeated: dict[Node, Observation] = {}
@@ -29,7 +29,7 @@ def merge_duplicates(tree: Tree) -> Tree:
             continue
         passed = [node_of(inner)]
         outer = tree.nearest(inner)
-        while outer is not None and kept[node_of(outer)].kind in {"other", "workflow"}:
+        while outer is not None and changed.get(node_of(outer), outer).kind in {"other", "workflow"}:
             passed.append(node_of(outer))
             outer = above[passed[-1]] if passed[-1] in above else tree.nearest(outer)
         above.update(dict.fromkeys(passed, outer))
@@ -47,9 +47,9 @@ def merge_duplicates(tree: Tree) -> Tree:
             repeated[node_of(inner)] = outer
             if tree.agent_of(outer) is not None:  # an inner one may have a placeholder
                 inner = inner._replace(agent=None)
-            kept[node_of(outer)] = _completed(kept[node_of(outer)], outer, inner)
-            kept[node_of(inner)] = inner._replace(kind="other")
-    return Tree(kept.values()) if repeated else tree
+            changed[node_of(outer)] = _completed(changed.get(node_of(outer), outer), outer, inner)
+            changed[node_of(inner)] = inner._replace(kind="other")
+    return Tree([changed.get(node_of(o), o) for o in tree.ordered]) if changed else tree
 
 
 def _beside(tree: Tree) -> Iterator[tuple[Node, Observation]]:

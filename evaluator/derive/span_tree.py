@@ -26,22 +26,24 @@ class Tree:
         self._by_node = by_node
         self._depth: dict[Node, int] = {}
         self._work_depth: dict[Node, int] = {}
-        for node in sorted(by_node):  # where spans name each other as parents, the lowest id is the root
-            self._measure_depth(node)
-        self.ordered: Sequence[Observation] = sorted(by_node.values(), key=self._place)
-        # What was looked up on the way, so that each span is passed once.
         self._nearest: dict[Node, Observation | None] = {}
+        for node in sorted(by_node):  # where spans name each other as parents, the lowest id is the root
+            self._measure(node)
+        self.ordered: Sequence[Observation] = [by_node[node] for node in sorted(by_node, key=self._place)]
+        # What was looked up on the way, so that each span is passed once.
         self._top: dict[Node, Observation] = {}
         self._agent_above: dict[Node, str | None] = {}
 
-    def _place(self, observation: Observation) -> tuple[int, int, int, str, str]:
+    def _place(self, node: Node) -> tuple[int, int, int, str, str]:
         """Return what an observation is sorted by; spans that are not an agent's work change no other's."""
-        node = node_of(observation)
+        trace_id, span_id = node
+        observation = self._by_node[node]
         is_other = observation.kind == "other"
         within = self._depth[node] - len(self._depth) if is_other else 0  # before what it holds
-        return observation.start_ns, self._work_depth[node], within, observation.span_id, observation.trace_id
+        return observation.start_ns, self._work_depth[node], within, span_id, trace_id
 
-    def _measure_depth(self, node: Node) -> None:
+    def _measure(self, node: Node) -> None:
+        """Note the depth of a span, what is around it, and the same of its ancestors."""
         path: list[Node] = []
         visited: set[Node] = set()
         while node not in self._depth:
@@ -52,13 +54,16 @@ class Tree:
                 break
             node = parent
         depth, work = 0, 0
+        nearest: Observation | None = None
         if node in self._depth:
-            depth = self._depth[node] + 1
-            work = self._work_depth[node] + (self._by_node[node].kind != "other")
+            path.append(node)
+            depth, work, nearest = self._depth[node], self._work_depth[node], self._nearest[node]
         for step in reversed(path):
-            self._depth[step], self._work_depth[step] = depth, work
+            self._depth[step], self._work_depth[step], self._nearest[step] = depth, work, nearest
             depth += 1
-            work += self._by_node[step].kind != "other"
+            if self._by_node[step].kind != "other":
+                work += 1
+                nearest = self._by_node[step]
 
     def _parent_node(self, node: Node) -> Node | None:
         parent = self._by_node[node].parent_span_id
@@ -80,19 +85,7 @@ class Tree:
 
     def nearest(self, observation: Observation) -> Observation | None:
         """Return the nearest ancestor that describes an agent's work (is not of kind "other")."""
-        node = (observation.trace_id, observation.span_id)
-        if node not in self._nearest:
-            passed = [node]
-            ancestor = self.parent(observation)
-            while ancestor is not None and ancestor.kind == "other":
-                above = (ancestor.trace_id, ancestor.span_id)
-                if above in self._nearest:
-                    ancestor = self._nearest[above]
-                    break
-                passed.append(above)
-                ancestor = self.parent(ancestor)
-            self._nearest.update(dict.fromkeys(passed, ancestor))
-        return self._nearest[node]
+        return self._nearest[observation.trace_id, observation.span_id]
 
     def top(self, observation: Observation) -> Observation:
         """Return the topmost recorded ancestor, which is the observation itself without one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -47,7 +48,7 @@ def turn_groups(tree: Tree) -> list[Group]:
     messages under one topmost span are as many turns. Tools alone, or what a protocol records, are not a
     turn: they belong to the turn before them, or to the first.
     """
-    groups: dict[Node, Group] = {}
+    groups: dict[Node, Group] = defaultdict(Group)
     keys: dict[Node, Node] = {}
     for observation in tree.ordered:
         if observation.kind == "other":
@@ -56,11 +57,11 @@ def turn_groups(tree: Tree) -> list[Group]:
         ancestor = tree.nearest(observation)
         if ancestor is None or (observation.kind == "turn" and ancestor.kind != "turn"):
             keys[node] = (observation.trace_id, _root_id(tree, observation))
-            groups.setdefault(keys[node], Group()).tops.append(observation)
+            groups[keys[node]].tops.append(observation)
         else:
             # An ancestor that started after its child (a clock that runs ahead) has no key yet.
             keys[node] = keys.get(node_of(ancestor)) or node_of(ancestor)
-        groups.setdefault(keys[node], Group()).members.append(observation)
+        groups[keys[node]].members.append(observation)
     turns: list[Group] = []
     separate = [part for group in groups.values() for part in _divided(group, tree)]
     for group in sorted(separate, key=lambda g: g.members[0].start_ns):
