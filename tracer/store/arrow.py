@@ -48,19 +48,23 @@ COLUMNS = {
 
 
 def distinct(records: Iterable[Span | LogRecord]) -> tuple[list[Span], list[LogRecord]]:
-    """Return the spans and the logs among records; a span that occurs twice is kept once, as it was first."""
+    """Return the spans and the logs among records, each once, as it was first.
+
+    A log record has no id: those whose identifying columns are all equal are one (`insert_logs.sql`).
+    """
     spans: dict[tuple[str, str], Span] = {}
-    logs: list[LogRecord] = []
+    logs: dict[tuple[Any, ...], LogRecord] = {}
     for record in records:
         if isinstance(record, Span):
             spans.setdefault((record.trace_id, record.span_id), record)
         else:
-            logs.append(record)
-    return list(spans.values()), logs
+            identity = (record.trace_id, record.span_id, record.time_ns, record.event_name)
+            logs.setdefault((*identity, dumps(record.body), dumps(record.attributes)), record)
+    return list(spans.values()), list(logs.values())
 
 
 def rows_of(records: Iterable[Span | LogRecord]) -> dict[Table, na.Array]:
-    """Return records as the columns of their tables; a span that occurs twice is kept once."""
+    """Return records as the columns of their tables; one that occurs twice is kept once."""
     return table_rows(*distinct(records))
 
 

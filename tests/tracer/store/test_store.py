@@ -75,8 +75,8 @@ def test_a_span_delivered_again_is_counted_and_not_kept(tmp_path: Path) -> None:
 def test_a_log_delivered_again_is_counted_and_not_kept(tmp_path: Path) -> None:
     log = LogRecord(None, None, 5, "spangrade.session", attributes={"gen_ai.conversation.id": "c"})
     with Store.open(tmp_path / "s.duckdb") as store:
-        assert store.add([log]) == Added(0, 1, 0)
-        assert store.add([log, log._replace(time_ns=6)]) == Added(0, 1, 1)
+        assert store.add([log, log]) == Added(0, 1, 1)
+        assert store.add([log, log._replace(time_ns=6), log._replace(body="other")]) == Added(0, 2, 1)
 
 
 def test_arrival_is_numbered_without_a_gap_in_meaning_over_batches(tmp_path: Path) -> None:
