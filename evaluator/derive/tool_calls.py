@@ -82,7 +82,7 @@ class _Requests:
         for call in llm_call.tool_calls:
             self._add(call, llm_call)
         before = self._last_by_agent.get(llm_call.agent)
-        if before is None or not llm_call.failed or len(self.requested) > first or llm_call.response:
+        if before is None or not llm_call.failed or self.requested[first:] or llm_call.response:
             self._last_by_agent[llm_call.agent] = (llm_call, range(first, len(self.requested)))
 
     def answer_all(self, llm_call: Observation) -> None:

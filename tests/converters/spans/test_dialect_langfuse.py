@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from recordings import observed
 
-from spangrade.converters.spans.observation import Observation, ToolCall
+from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
 
 
 def langfuse(kind: str, name: str = "s", **values: Any) -> Observation:
@@ -23,13 +23,15 @@ def test_a_model_call_has_its_messages() -> None:
         input=[
             {"role": "system", "content": "be kind"},
             {"role": "user", "content": "hi"},
+            {"role": "assistant", "tool_calls": [{**call, "id": "c0"}]},
+            {"role": "tool", "tool_call_id": "c0", "content": "none"},
             {"role": "tool", "content": {"type": "function", "function": {"name": "find"}}},
         ],
         output={"role": "assistant", "content": "ho", "tool_calls": [call]},
     )
     assert (found.kind, found.user_input, found.response) == ("llm", "hi", "ho")
     assert found.tool_calls == (ToolCall("find", "c1", '{"q":"a"}'),)
-    assert found.tool_results == ()
+    assert found.tool_results == (ToolResult(None, "c0", '"none"'),)
     assert found.tool_declarations is not None
     assert "find" in found.tool_declarations
 

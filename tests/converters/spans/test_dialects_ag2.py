@@ -58,3 +58,11 @@ def test_what_a_subtask_cost_is_known_only_if_its_agent_has_spans() -> None:
 def test_an_agent_without_a_name_has_none() -> None:
     session = derived(agent(1, "unknown"), span(2, "chat", CHAT | USAGE))
     assert (session.agents, session.trajectory) == (None, ())
+
+
+def test_usage_of_another_kind_is_a_model_call() -> None:
+    spans = [
+        span(2 + number, "usage", RECORD | {"ag2.usage.kind": kind})
+        for number, kind in enumerate(("model_call", "subtask", "unheard_of", "a"))
+    ]
+    assert [found.kind for found in observe(spans, {})] == ["other", "other", "llm", "llm"]

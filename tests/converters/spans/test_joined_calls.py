@@ -25,6 +25,15 @@ def test_ids_names_and_arguments_are_told_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("joined", "ids"),
+    [("call_1call_2", ("call_1", "call_2")), ("tool-1tool-2", ("tool-1", "tool-2")), ("12", (None, None))],
+)
+def test_ids_begin_alike_up_to_a_sign(joined: str, ids: tuple[object, ...]) -> None:
+    call = {"id": joined, "name": "getget", "arguments": "{}{}"}
+    assert parts(call, ("get",)) == [(one, "get", "{}") for one in ids]
+
+
 @pytest.mark.parametrize("arguments", ['{"value": 10}', "", '{"text": "}{"}', "{}{", '{"a": 1}{"b'])
 def test_one_call_and_what_cannot_be_read_stay_as_they_are(arguments: str) -> None:
     assert parts({"id": "c", "name": "n", "arguments": arguments}) == [("c", "n", arguments)]

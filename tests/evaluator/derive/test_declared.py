@@ -108,3 +108,8 @@ def test_a_tool_of_one_agent_is_listed_once_with_all_that_is_known_of_it() -> No
 def test_what_is_not_recorded_is_unknown() -> None:
     assert given(observed(CHAT)) == (None, None)
     assert given(observed(CHAT | {"gen_ai.tool.definitions": "[]"})) == (None, None)
+
+
+def test_a_tool_that_is_declared_by_its_name_alone_is_one() -> None:
+    declared, _ = given(observed(CHAT | {"gen_ai.tool.definitions": json.dumps([{"name": "find"}])}))
+    assert declared == [{"function_declarations": [{"name": "find"}]}]

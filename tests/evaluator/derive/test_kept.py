@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+import pytest
+import recordings
+
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.registry import observe
+from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.kept import Kept, packed, unpacked
 from spangrade.evaluator.derive.recorded import TraceRange
+from spangrade.tracer.span import Span
 
 ONE, OTHER = TraceRange("one", 1, 5), TraceRange("other", 6, 9)
 OBSERVATION = Observation("tool", "one", "1", None, 10, 20, arguments='{"a": 1}', state=((10, {"a": [1]}),))
@@ -49,3 +55,12 @@ def test_no_more_than_the_limit_is_kept() -> None:
     kept.add(ONE, 2, "s", b"1234567")  # in place of what was kept before
     kept.add(OTHER, 1, "s", b"123")
     assert (kept.take(ONE, 2, "s"), kept.take(OTHER, 1, "s")) == (b"1234567", b"123")
+
+
+@pytest.mark.parametrize("name", ["langgraph_openinference", "openai_agents_double", "crewai"])
+def test_unpacked_observations_make_the_same_session(name: str) -> None:
+    spans = [record for record in recordings.records(name) if isinstance(record, Span)]
+    observations = list(observe(spans, {}))
+    assert build_session("s", "trace", unpacked(packed(observations))) == build_session(
+        "s", "trace", observations
+    )

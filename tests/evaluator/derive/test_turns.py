@@ -288,3 +288,18 @@ def test_an_agent_to_which_the_model_handed_over_does_not_begin_a_turn() -> None
     answer = observation("llm", "m2", "desk", (5, 6), user_input="hi", continues=False, response="done")
     turns = build_session("s1", "conversation", [shop, asked, desk, answer]).turns
     assert [(turn.user_input, turn.final_response) for turn in turns] == [("hi", "done")]
+
+
+def test_the_reply_that_a_turn_records_comes_before_the_models() -> None:
+    turn = observation("turn", "t", None, (0, 9), response="Ho!")
+    call = observation("llm", "m", "t", (1, 2), user_input="hi", response="ho")
+    assert turns(turn, call) == [("hi", "Ho!")]
+    assert turns(turn._replace(response=None), call) == [("hi", "ho")]
+
+
+def test_one_agent_and_its_tools_hand_nothing_over() -> None:
+    shop = observation("agent", "shop", None, (0, 9), name="shop")
+    tool = observation("tool", "find", "shop", (1, 2), name="find")
+    desk = observation("agent", "desk", "shop", (3, 4), name="desk")
+    assert session(shop, tool).handoffs == ()
+    assert session(shop, tool, desk).handoffs is None  # no model call, which would have requested it

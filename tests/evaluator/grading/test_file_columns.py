@@ -15,7 +15,8 @@ from command_line import Spangrade
 from gemini_standin import GeminiStandIn, gemini_standin
 from paths import CAPTURED, HISTORY
 
-from spangrade.evaluator.grading.file_columns import with_row
+from spangrade.converters.datasets.simulation_csv import Row
+from spangrade.evaluator.grading.file_columns import with_row, with_rows
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, use_judge
 from spangrade.evaluator.metrics.columns import COLUMNS, column
 from spangrade.evaluator.metrics.metric import Score
@@ -297,3 +298,16 @@ def test_the_question_of_a_row_is_the_one_that_its_session_answers(
     written(file, [row | {"question_id": f"new-{number}"} for number, row in enumerate(rows)])
     done = spangrade("grade", file, "--db", tmp_path / "s.duckdb", "--format", "json")
     assert [one["question_id"] for one in json.loads("\n".join(done.out))["grades"]] == ["new-0", "new-1"]
+
+
+@pytest.mark.parametrize(("count", "rest"), [(4, ""), (5, ""), (6, "; and 1 more"), (9, "; and 4 more")])
+def test_five_disagreements_of_a_row_are_shown(count: int, rest: str) -> None:
+    names = [f"v{number}" for number in range(count)]
+    spans = session(state_variables=dict.fromkeys(names, 1))
+    row = Row("rows.csv:2", {"session_id": "s1", "state_variables": dict.fromkeys(names, 2)})
+    problems: list[Any] = []
+    list(with_rows([spans], {"s1": row}, problems.append))
+    shown = "; ".join(f"state_variables.{name}: 2 in the file, 1 in the spans" for name in names[:5])
+    assert [(one.where, one.message) for one in problems] == [
+        ("rows.csv:2", f"it differs from its spans: {shown}{rest}")
+    ]

@@ -96,6 +96,11 @@ def test_the_summary_tells_who_said_and_started_what_in_order() -> None:
     )
 
 
+def test_the_summary_names_the_first_agent_where_no_model_call_names_one() -> None:
+    made = session([("hi", ())], agents=("shop", "cashier"), trajectory=())
+    assert column("trace_summary", made, None) == "User: hi\nshop: ok"
+
+
 def test_the_spans_of_a_session_are_in_the_order_of_their_starts() -> None:
     trace = column("session_trace", SESSION, None)
     assert [(span["name"], span["start_time"], span["end_time"]) for span in trace] == [

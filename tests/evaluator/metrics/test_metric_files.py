@@ -187,6 +187,7 @@ def test_a_module_brings_the_metrics_that_it_makes(file: Any) -> None:
         ("def f(:\n", "FILE:1: invalid syntax"),
         ("def f():\n    return 1 / 0\nf()\n", "FILE:2: ZeroDivisionError: division by zero"),
         ("import sys\nsys.exit(0)\n", "FILE:2: SystemExit: 0"),
+        ("exec(compile('\\n\\n1/0', '~', 'exec'))\n", "FILE:1: ZeroDivisionError: division by zero"),
         ("x = 1\n", "FILE: no metric; expected a function with the decorator @metric()"),
         (PYTHON.replace("def turns", "def cost"), 'FILE: another metric has the name "cost"'),
     ],
