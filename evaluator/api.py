@@ -49,7 +49,7 @@ from spangrade.evaluator.scores.review import ToReview
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.session_list import SessionSort, find_session_id
 from spangrade.evaluator.watch_methods import WatchMethods
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.errors import StoreError
 from spangrade.tracer.settings import load_settings
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -209,14 +209,10 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         sessions of which a part arrived after that time stay, however old they are. With `dry_run` they are
         only counted. Raises InputError for an unknown id, or if nothing says what to delete.
         """
-        if not sessions and before is None and user is None:
-            raise InputError(
-                "delete which sessions? Expected their ids, a time before which they ended, or a user"
-            )
         return deletion.delete(
             self.path,
             sessions=texts_of(sessions),
-            before_ns=None if before is None else deletion.parse_time(before),
+            before_ns=deletion.time_to_delete(sessions, before, user),
             by_arrival=by_arrival,
             user=user,
             dry_run=dry_run,

@@ -10,18 +10,24 @@ from spangrade.evaluator.cli.options import Db, Format, OutputFormat
 from spangrade.evaluator.cli.output import database, print_json
 from spangrade.tracer.terminal import print_line
 
+Session = Annotated[list[str] | None, typer.Option(help="The session of this id.")]
+Before = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Sessions that ended before 2026-01-31, or 30d ago.")
+]
+ByArrival = Annotated[
+    bool, typer.Option("--by-arrival", help="With --before: keep what arrived since, however old it is.")
+]
+User = Annotated[str | None, typer.Option(help="Sessions in which this user.id is named.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Delete nothing, only count.")]
+
 
 def delete(
     db: Db = None,
-    session: Annotated[list[str] | None, typer.Option(help="The session of this id.")] = None,
-    before: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Sessions that ended before 2026-01-31, or 30d ago.")
-    ] = None,
-    by_arrival: Annotated[
-        bool, typer.Option("--by-arrival", help="With --before: keep what arrived since, however old it is.")
-    ] = False,
-    user: Annotated[str | None, typer.Option(help="Sessions in which this user.id is named.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing, only count.")] = False,
+    session: Session = None,
+    before: Before = None,
+    by_arrival: ByArrival = False,
+    user: User = None,
+    dry_run: DryRun = False,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Delete sessions for good: spans, logs, what is derived, scores; the file becomes smaller."""

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from spangrade.evaluator.cli.delete import Before, ByArrival, DryRun, Session, User
 from spangrade.evaluator.cli.options import Format, OutputFormat
 from spangrade.evaluator.cli.output import print_json, print_table
 from spangrade.evaluator.lake.engine import Engine
-from spangrade.tracer.terminal import print_line
+from spangrade.tracer.terminal import print_line, warn
 
 app = typer.Typer(
     name="lake",
@@ -125,6 +126,106 @@ def import_(
             f"{imported.spans} new spans, {imported.logs} new logs, {imported.sessions} sessions derived; "
             f"{imported.runs} runs, {imported.scores} scores of people and programs"
         )
+
+
+@app.command()
+def derive(
+    lake: Catalog,
+    session_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ATTRIBUTE", help="An attribute that holds the session's id, from now on."),
+    ] = None,
+    on: On = Engine.LOCAL,
+    workers: Processes = 1,
+    ray_address: RayAddress = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Derive all sessions again from the spans of the lake, in one commit; runs stay.
+
+    It is needed when another version of spangrade, or one with other settings, is to update the lake.
+    """
+    from spangrade.evaluator.lake import api
+
+    derived = api.derive(lake, session_from=session_from, engine=on, workers=workers, ray_address=ray_address)
+    if format is Format.JSON:
+        print_json({"sessions": derived.sessions})
+    else:
+        print_line(f"{derived.sessions} sessions derived")
+
+
+@app.command()
+def compact(
+    lake: Catalog,
+    keep_days: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Keep the snapshots of so many days.")
+    ] = 7,
+    on: On = Engine.LOCAL,
+    workers: Processes = 1,
+    ray_address: RayAddress = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Merge small files, and remove those that nobody reads any more; no row changes.
+
+    Removed are the files of snapshots that are too old, and those that an update left behind a day ago.
+    """
+    from spangrade.evaluator.lake import api
+
+    compacted = api.compact(lake, keep_days=keep_days, engine=on, workers=workers, ray_address=ray_address)
+    if format is Format.JSON:
+        print_json(compacted._asdict())
+        return
+    print_line(
+        f"{compacted.files_before} files before, {compacted.files_after} after; "
+        f"{compacted.removed} removed from storage, {compacted.bytes_removed / 1e6:.1f} MB"
+    )
+    if compacted.skipped:
+        warn(f"changed meanwhile, and not merged: {', '.join(compacted.skipped)}: run it again")
+
+
+@app.command()
+def delete(
+    lake: Catalog,
+    landing: Annotated[
+        str | None, typer.Option(help="The folder or s3://… that `collect --lake` writes to.")
+    ] = None,
+    session: Session = None,
+    before: Before = None,
+    by_arrival: ByArrival = False,
+    user: User = None,
+    dry_run: DryRun = False,
+    on: On = Engine.LOCAL,
+    workers: Processes = 1,
+    ray_address: RayAddress = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Delete sessions for good: their rows, the files that held them, and what landing files have of them.
+
+    Snapshots of before are gone then. An update that runs meanwhile is refused.
+    """
+    from spangrade.evaluator.lake import api
+
+    deleted = api.delete(
+        lake,
+        landing,
+        sessions=session or (),
+        before=before,
+        by_arrival=by_arrival,
+        user=user,
+        dry_run=dry_run,
+        engine=on,
+        workers=workers,
+        ray_address=ray_address,
+    )
+    if format is Format.JSON:
+        print_json(deleted._asdict())
+        return
+    what = f"{deleted.sessions} sessions: {deleted.spans} spans and {deleted.logs} logs"
+    if dry_run:
+        print_line(f"{what} would be deleted")
+    else:
+        print_line(f"{what} deleted; {deleted.landing_files} landing files had some of it")
+    if deleted.unread:
+        warn(f"{deleted.unread} files have landed that were not read: what they have of it is new")
 
 
 @app.command()

@@ -8,24 +8,34 @@ from typing import NamedTuple
 
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.lake.catalog import Lake, attached, data_path, lake_at, lake_tables, state_of
+from spangrade.evaluator.lake.compact import Compacted
+from spangrade.evaluator.lake.compact import compact as compact_lake
 from spangrade.evaluator.lake.database import LakeDatabase
+from spangrade.evaluator.lake.delete import DeletedFromLake, delete_from_lake
+from spangrade.evaluator.lake.derive_again import derive_again
 from spangrade.evaluator.lake.engine import Engine
 from spangrade.evaluator.lake.executors import executor
 from spangrade.evaluator.lake.grading import grading_by
 from spangrade.evaluator.lake.import_file import ImportedFile
 from spangrade.evaluator.lake.import_file import import_file as import_file_into
 from spangrade.evaluator.lake.job import Updated, update_lake
+from spangrade.evaluator.maintenance.delete import time_to_delete
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.settings import load_settings
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import storage_url
 
 __all__ = [
+    "Compacted",
+    "DeletedFromLake",
     "Engine",
     "ImportedFile",
     "LakeDatabase",
     "Status",
     "Updated",
+    "compact",
+    "delete",
+    "derive",
     "import_file",
     "open_lake",
     "status",
@@ -91,6 +101,64 @@ def import_file(
     lake = _lake(catalog, data)
     with executor(engine, workers, ray_address) as in_order:
         return import_file_into(lake, db, in_order)
+
+
+def derive(
+    catalog: str,
+    *,
+    session_from: Sequence[str] | None = None,
+    engine: Engine = Engine.LOCAL,
+    workers: int = 1,
+    ray_address: str | None = None,
+) -> Updated:
+    """Derive all sessions of a lake again, with the settings of the project; see `lake.derive_again`."""
+    lake = _lake(catalog, None)
+    configured = Configured.of(load_settings().settings)
+    with executor(engine, workers, ray_address) as in_order:
+        return derive_again(lake, in_order, configured=configured, session_from=session_from)
+
+
+def compact(
+    catalog: str,
+    *,
+    keep_days: int = 7,
+    engine: Engine = Engine.LOCAL,
+    workers: int = 1,
+    ray_address: str | None = None,
+) -> Compacted:
+    """Merge the files of a lake and remove those that nobody reads; see `lake.compact`."""
+    lake = _lake(catalog, None)
+    with executor(engine, workers, ray_address) as in_order:
+        return compact_lake(lake, in_order, keep_s=keep_days * 86_400)
+
+
+def delete(
+    catalog: str,
+    landing: str | None = None,
+    *,
+    sessions: Sequence[str] = (),
+    before: str | None = None,
+    by_arrival: bool = False,
+    user: str | None = None,
+    dry_run: bool = False,
+    engine: Engine = Engine.LOCAL,
+    workers: int = 1,
+    ray_address: str | None = None,
+) -> DeletedFromLake:
+    """Delete sessions from the lake of a catalog; see `lake.delete` and `Database.delete`."""
+    before_ns = time_to_delete(sessions, before, user)
+    lake = _lake(catalog, None)
+    with executor(engine, workers, ray_address) as in_order:
+        return delete_from_lake(
+            lake,
+            in_order,
+            None if landing is None else storage_url("--landing", landing),
+            sessions=sessions,
+            before_ns=before_ns,
+            by_arrival=by_arrival,
+            user=user,
+            dry_run=dry_run,
+        )
 
 
 def _lake(catalog: str, data: str | None) -> Lake:

@@ -189,9 +189,21 @@ def _create(store: Store) -> None:
         for table in ("spans", "logs"):
             store.query(f"ALTER TABLE {table} ADD COLUMN session_id VARCHAR")
         store.query("CREATE TABLE landed (file VARCHAR, batch BIGINT)")
+        store.query("CREATE TABLE unfinished_deletion (session_id VARCHAR)")
         create_views(store)
         store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
     connection.execute("DETACH scratch")
+
+
+def add_columns(store: Store, other: str) -> None:
+    """Add the tables and columns that those of a file have since, taken from an empty database."""
+    for table, column, kind, is_new in store.query(
+        statement("missing_columns", "spangrade.evaluator.lake.sql"), {"lake": NAME, "other": other}
+    ):
+        if is_new and table not in _WITHOUT:
+            store.query(f"CREATE TABLE IF NOT EXISTS {table} AS FROM {other}.{table} LIMIT 0")
+        elif not is_new:
+            store.query(f'ALTER TABLE {table} ADD COLUMN "{column}" {kind}')
 
 
 def create_views(store: Store) -> None:

@@ -83,13 +83,16 @@ def _load(store: Store, job: DeriveJob) -> dict[str, str]:
         "slice": job.slice,
         "first": 0,
         "last": -1,
+        "first_session": "''",
+        "last_session": "''",
     }
     store.query(lake_sql("planned").format(**values))
-    ((first, last),) = store.query(
-        "SELECT min(first_seq), max(last_seq) FROM planned WHERE old_session_id IS NOT NULL"
+    ((first, last, first_session, last_session),) = store.query(
+        "SELECT min(first_seq), max(last_seq), min(old_session_id), max(old_session_id) FROM planned"
     )
     if first is not None:
         values |= {"first": int(first), "last": int(last)}
+        values |= {"first_session": text_literal(first_session), "last_session": text_literal(last_session)}
     for table, files in (("spans", job.spans), ("logs", job.logs)):
         store.query(lake_sql(f"old_{table}").format(**values))
         if files:

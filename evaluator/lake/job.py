@@ -30,6 +30,7 @@ from spangrade.evaluator.lake.catalog import (
     NAME,
     Lake,
     State,
+    attach,
     attached,
     check_landing,
     data_path,
@@ -131,9 +132,8 @@ def run_update(
     if not prepared.files:
         return Updated(0)
     update, sizes = prepared.update, prepared.sizes
-    for folder in ("traces", "calls", "sessions", "spans", "logs"):
-        make_folder(f"{update.stage}/{folder}")
-    with _scratch(lake, update) as scratch:
+    make_stage(update)
+    with job_scratch(lake, update) as scratch:
         on_step("scan")
         read_scanned(scratch, in_order(scan, _scan_jobs(prepared)))
         gathering = list(gather_jobs(scratch, update, prepared.parts, sizes.part))
@@ -145,7 +145,7 @@ def run_update(
         on_step("split")
         cut = list(in_order(split, _split_jobs(prepared)))
         on_step("derive")
-        derived = list(in_order(derive, _derive_jobs(prepared, cut, slices, grading)))
+        derived = list(in_order(derive, derive_jobs(prepared, cut, slices, grading)))
     on_step("commit")
     graded = _commit(lake, prepared, derived, grading, also)
     on_step("clean")
@@ -225,14 +225,23 @@ def parts_of(store: Store, urls: Sequence[str], most: int) -> Parts:
     return Parts(spans, logs)
 
 
+def make_stage(update: Update) -> None:
+    """Create the folders of the intermediate files of an update."""
+    for folder in ("traces", "calls", "sessions", "spans", "logs"):
+        make_folder(f"{update.stage}/{folder}")
+
+
 @contextmanager
-def _scratch(lake: Lake, update: Update) -> Iterator[Store]:
-    """Give an empty database of the job's own, in a file, beside which the lake is attached as it was."""
-    with (
-        tempfile.TemporaryDirectory(prefix="spangrade-") as folder,
-        attached(lake, snapshot=update.snapshot) as store,
-    ):
-        yield new_scratch(store.connection, "job", Path(folder) / "job.duckdb")
+def job_scratch(lake: Lake, update: Update, *, empty: bool = False) -> Iterator[Store]:
+    """Give an empty database of the job's own, in a file, beside which the lake is attached as it was.
+
+    If all is to be derived again, an `empty` database takes the lake's name, and the lake is `lake`.
+    """
+    with tempfile.TemporaryDirectory(prefix="spangrade-") as folder, storage_connection() as connection:
+        attach(connection, lake, "lake" if empty else NAME, snapshot=update.snapshot)
+        if empty:
+            new_scratch(connection, NAME)
+        yield new_scratch(connection, "job", Path(folder) / "job.duckdb")
 
 
 def _scan_jobs(prepared: Prepared) -> Iterator[ScanJob]:
@@ -248,9 +257,10 @@ def _split_jobs(prepared: Prepared) -> Iterator[SplitJob]:
         first += len(spans) + len(logs)
 
 
-def _derive_jobs(
+def derive_jobs(
     prepared: Prepared, cut: Sequence[Split], slices: int, grading: Grading | None
 ) -> Iterator[DeriveJob]:
+    """Yield a job for each slice."""
     for folder in LAKE_FOLDERS:
         make_folder(f"{prepared.data}/{folder}")
     for number in range(slices):

@@ -64,7 +64,11 @@ class Update(NamedTuple):
 
 
 class ScanJob(NamedTuple):
-    """Landing files to look at. With `traces`, only these, and with what the lake has of them."""
+    """Landing files to look at. With `traces`, only these, and with what the lake has of them.
+
+    With `sessions`, what the lake has of those from the first on up to, without it, the second; None is no
+    limit.
+    """
 
     update: Update
     part: int
@@ -72,6 +76,25 @@ class ScanJob(NamedTuple):
     logs: Sequence[str]
     traces: Sequence[str] | None = None
     seqs: tuple[int, int] | None = None
+    sessions: tuple[str | None, str | None] | None = None
+
+    @property
+    def of_lake(self) -> str | None:
+        """The condition of the lake's rows that are looked at, None if there are none."""
+        if self.seqs is not None:
+            return f"seq BETWEEN {self.seqs[0]:d} AND {self.seqs[1]:d}"
+        return None if self.sessions is None else between(*self.sessions)
+
+
+def between(first: str | None, end: str | None) -> str:
+    """Return the condition of rows of sessions from one on up to another; those without one come first."""
+    conditions = []
+    if first is not None:
+        conditions.append(f"session_id >= {text_literal(first)}")
+    if end is not None:
+        without = " OR session_id IS NULL" if first is None else ""
+        conditions.append(f"(session_id < {text_literal(end)}{without})")
+    return " AND ".join(conditions) or "true"
 
 
 class Scanned(NamedTuple):
@@ -125,7 +148,7 @@ def attempt_name(part: int) -> str:
 
 def scan(job: ScanJob) -> Scanned:
     """Look at the spans and logs of files; write what they show of each trace."""
-    with task_connection(job.update, with_lake=job.seqs is not None) as connection, few_collections():
+    with task_connection(job.update, with_lake=job.of_lake is not None) as connection, few_collections():
         logs = list(logs_of(_rows(connection, "logs", LogRecord._fields, job)))
         batches = _distinct(_batches(_cursor(connection, "spans", Span._fields, job)))
         by_trace, _ = observed(spans_of(batches), [log for log in logs if log.trace_id], job.update.settings)
@@ -184,14 +207,13 @@ def _cursor(
     names = ", ".join(columns)
     files = job.spans if table == "spans" else job.logs
     parts = []
-    if job.seqs is not None:
-        between = f"WHERE seq BETWEEN {job.seqs[0]:d} AND {job.seqs[1]:d}"
-        parts.append(f"SELECT {names} FROM lake.{table} {between}")  # noqa: S608 (our own names)
+    if job.of_lake is not None:
+        parts.append(f"SELECT {names} FROM lake.{table} WHERE {job.of_lake}")  # noqa: S608 (our own names)
     if files:
         read = f"read_parquet({list_literal(files)}, hive_partitioning = false)"
         parts.append(f"SELECT {names} FROM {read}")  # noqa: S608 (our own names)
     if not parts:
-        parts.append(f"SELECT {names} FROM lake.{table} LIMIT 0" if job.seqs else "SELECT 1 LIMIT 0")  # noqa: S608 (our own names)
+        parts.append(f"SELECT {names} FROM lake.{table} LIMIT 0" if job.of_lake else "SELECT 1 LIMIT 0")  # noqa: S608 (our own names)
     query = " UNION ALL ".join(f"({part})" for part in parts)
     if job.traces is not None:
         connection.register("wanted", arrow_column("trace_id", job.traces))

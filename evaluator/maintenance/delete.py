@@ -21,13 +21,13 @@ from spangrade.tracer.store.compact import mark_pending, shrink
 from spangrade.tracer.store.spool import drain, rejected_files, spool_files
 from spangrade.tracer.store.sql import statement
 
-_SPANS = "trace_id IN (FROM traces_to_delete)"
+SPANS_TO_DELETE = "trace_id IN (FROM traces_to_delete)"
 # A log without a trace and a session is deleted by its own time.
-_LOGS = """trace_id IN (FROM traces_to_delete) OR trace_id IS NULL AND (
+LOGS_TO_DELETE = """trace_id IN (FROM traces_to_delete) OR trace_id IS NULL AND (
     attributes->>'$."gen_ai.conversation.id"' IN (FROM to_delete)
     OR attributes->>'$."gen_ai.conversation.id"' IS NULL AND time_ns < $before AND seq < $first_kept)"""
 
-_ALL = 2**63 - 1
+NO_LIMIT = 2**63 - 1
 _GROWING = (".open", ".part")  # segments of the spool that another process still writes
 _SEAL_WAIT_S = 20.0  # a receiver seals its segment every second
 
@@ -92,15 +92,15 @@ def delete(
         drain(store)
         if derived:
             _derive(db, lambda: update(store))
-        before = {"before": before_ns or 0, "first_kept": _ALL}
+        before = {"before": before_ns or 0, "first_kept": NO_LIMIT}
         if by_arrival and before_ns is not None:
             before["first_kept"] = store.first_arrival_after(before_ns)
-        _select(store, sessions, before if before_ns is not None else None, user, deleted_before)
+        select_sessions(store, sessions, before if before_ns is not None else None, user, deleted_before)
         rejected = _rejected(store.path, None if sessions or user is not None else before_ns)
         deleted = Deleted(
-            sessions=_count(store, "derived.sessions WHERE session_id IN (FROM to_delete)"),
-            spans=_count(store, f"spans WHERE {_SPANS}"),
-            logs=_count(store, f"logs WHERE {_LOGS}", before),
+            sessions=count_rows(store, "derived.sessions WHERE session_id IN (FROM to_delete)"),
+            spans=count_rows(store, f"spans WHERE {SPANS_TO_DELETE}"),
+            logs=count_rows(store, f"logs WHERE {LOGS_TO_DELETE}", before),
             bytes_saved=0,
             rejected_files=len(rejected),
         )
@@ -111,10 +111,10 @@ def delete(
         if not (deleted.sessions or deleted.spans or deleted.logs):
             return deleted
         with store.transaction():
-            store.query(f"DELETE FROM spans WHERE {_SPANS}")  # noqa: S608 (our own text)
-            store.query(f"DELETE FROM logs WHERE {_LOGS}", before)  # noqa: S608 (our own text)
+            store.query(f"DELETE FROM spans WHERE {SPANS_TO_DELETE}")  # noqa: S608 (our own text)
+            store.query(f"DELETE FROM logs WHERE {LOGS_TO_DELETE}", before)  # noqa: S608 (our own text)
             store.query("DELETE FROM last_import WHERE trace_id IN (FROM traces_to_delete)")
-            for table in _session_tables(store):
+            for table in session_tables(store):
                 store.query(f"DELETE FROM {table} WHERE session_id IN (FROM to_delete)")  # noqa: S608 (our own names)
             mark_pending(store.connection, "to_delete")
         shrink(store.connection, store.path)
@@ -154,6 +154,18 @@ def _rejected(db: Path, before_ns: int | None) -> list[Path]:
     return [file for file in rejected_files(db) if before_ns is None or file.stat().st_mtime_ns < before_ns]
 
 
+def time_to_delete(sessions: object, before: str | datetime | None, user: str | None) -> int | None:
+    """Return the time before which sessions are deleted, in ns since the epoch; None if it is not given.
+
+    Raises InputError if nothing says which sessions.
+    """
+    if not sessions and before is None and user is None:
+        raise InputError(
+            "delete which sessions? Expected their ids, a time before which they ended, or a user"
+        )
+    return None if before is None else parse_time(before)
+
+
 def parse_time(time_or_age: str | datetime) -> int:
     """Return a time in ns since the epoch. A text is an ISO date or time, or an age such as `30d`.
 
@@ -179,7 +191,7 @@ def check_age(text: str) -> str:
     return text
 
 
-def _select(
+def select_sessions(
     store: Store,
     sessions: Sequence[str],
     before: dict[str, int] | None,
@@ -216,11 +228,12 @@ def _select(
     )
 
 
-def _count(store: Store, what: str, parameters: dict[str, int] | None = None) -> int:
+def count_rows(store: Store, what: str, parameters: dict[str, int] | None = None) -> int:
+    """Return the number of rows of a table, with a condition if need be."""
     return int(store.query(f"SELECT count(*) FROM {what}", parameters)[0][0])  # noqa: S608 (our own text)
 
 
-def _session_tables(store: Store) -> list[str]:
+def session_tables(store: Store) -> list[str]:
     """Return the tables with a column of session ids: the derived ones and the scores."""
     return [
         f'"{schema}"."{table}"'

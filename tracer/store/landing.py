@@ -42,19 +42,20 @@ def write_landing(
         url = f"{folder}/{name}{SPANS if table == 'spans' else LOGS}"
         connection.register("incoming", joined(parts))
         try:
-            _write_whole(connection, url)
+            write_whole(connection, "FROM incoming", url)
         finally:
             connection.unregister("incoming")
         urls.append(url)
     return urls
 
 
-def _write_whole(connection: duckdb.DuckDBPyConnection, url: str) -> None:
+def write_whole(connection: duckdb.DuckDBPyConnection, query: str, url: str) -> None:
+    """Write the rows of a query to a Parquet file, which appears whole or replaces the one of its name."""
     if url.startswith(REMOTE):
-        copy_to(connection, "FROM incoming", url)
+        copy_to(connection, query, url)
         return
     growing = Path(f"{url}.growing")  # not among the files that an update looks for
-    copy_to(connection, "FROM incoming", str(growing))
+    copy_to(connection, query, str(growing))
     with growing.open("rb+") as file:
         os.fsync(file.fileno())
     growing.replace(url)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import duckdb
@@ -181,8 +182,44 @@ def remove_files(urls: Sequence[str]) -> None:
 
 
 def _remove_objects(bucket: str, keys: Sequence[str]) -> None:
-    try:
+    with _objects(bucket, "remove") as store:
         import obstore
+
+        obstore.delete(store, list(keys))
+
+
+class StoredFile(NamedTuple):
+    """The size of a file in bytes, and when it was written, in ns since the epoch by the storage's clock."""
+
+    size: int
+    modified_ns: int
+
+
+def stored_files(folder: str) -> dict[str, StoredFile]:
+    """Return the files in a folder and in those in it, by URL."""
+    files = {}
+    if not folder.startswith(REMOTE):
+        for path in Path(folder).rglob("*"):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                if not path.is_dir():
+                    stat = path.stat()
+                    files[str(path)] = StoredFile(stat.st_size, stat.st_mtime_ns)
+        return files
+    bucket, _, prefix = folder.removeprefix(REMOTE).partition("/")
+    with _objects(bucket, "list") as store:
+        import obstore
+
+        for listed in obstore.list(store, f"{prefix}/" if prefix else None):
+            for one in listed:
+                modified_ns = int(one["last_modified"].timestamp()) * 10**9
+                files[f"{REMOTE}{bucket}/{one['path']}"] = StoredFile(one["size"], modified_ns)
+    return files
+
+
+@contextmanager
+def _objects(bucket: str, what: str) -> Iterator[Any]:
+    """Give the objects of a bucket. Raises StoreError if S3 refuses."""
+    try:
         from obstore.exceptions import BaseError
         from obstore.store import S3Store
     except ModuleNotFoundError as error:
@@ -190,16 +227,15 @@ def _remove_objects(bucket: str, keys: Sequence[str]) -> None:
     endpoint = _endpoint()
     options = {"endpoint": endpoint, "virtual_hosted_style_request": False} if endpoint else {}
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-    store = S3Store(
-        bucket,
-        region=region,
-        client_options={"allow_http": bool(endpoint and endpoint.startswith("http:"))},
-        **options,
-    )
     try:
-        obstore.delete(store, list(keys))
+        yield S3Store(
+            bucket,
+            region=region,
+            client_options={"allow_http": bool(endpoint and endpoint.startswith("http:"))},
+            **options,
+        )
     except BaseError as error:
-        raise StoreError(f"{REMOTE}{bucket}: cannot remove objects: {first_line(error)}") from error
+        raise StoreError(f"{REMOTE}{bucket}: cannot {what} objects: {first_line(error)}") from error
 
 
 def remove_empty_folders(folder: str) -> None:

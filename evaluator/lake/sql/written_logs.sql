@@ -1,6 +1,6 @@
 -- The same for logs; one without a trace belongs to the session that it names.
 SELECT
-    logs.* REPLACE ({batch}::BIGINT AS seq),
+    logs.*,
     CASE
         WHEN logs.trace_id IS NULL THEN logs.attributes->>'$."gen_ai.conversation.id"'
         ELSE planned.session_id

@@ -1,0 +1,137 @@
+"""Upkeep of a lake: files are merged and removed, sessions deleted; all other rows stay as they are."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from command_line import Spangrade
+from same_tables import differences
+from servers import Postgres
+from spans_of_many import deliveries, land, single_machine
+
+from spangrade import open as open_database
+from spangrade.evaluator.lake.catalog import Lake, attached, lake_at
+from spangrade.evaluator.lake.compact import compact
+from spangrade.evaluator.lake.job import Sizes, update_lake
+
+SMALL = Sizes(part=200, slice=60)
+LANDED = deliveries(20)
+USER = "hello, I am customer 10"
+
+
+class Filled:
+    """A lake of three updates and the database file of a single machine with the same records."""
+
+    def __init__(self, catalogs: Postgres, folder: Path) -> None:
+        self.data, self.landing = folder / "lake", folder / "landing"
+        self.lake = lake_at(catalogs.new_database(), str(self.data))
+        self.db = single_machine(folder / "one.duckdb", LANDED)
+        for first, end in ((0, 2), (2, 4), (4, None)):
+            land(str(self.landing), LANDED[first:end], first=first)
+            update_lake(self.lake, str(self.landing), map, sizes=SMALL)
+
+
+@pytest.fixture(scope="module")
+def filled(catalogs: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    """A lake that the tests change one after another."""
+    return Filled(catalogs, tmp_path_factory.mktemp("filled"))
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def written_before_yesterday(folder: Path, name: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"left behind")
+    os.utime(path, (0, 0))
+    return path
+
+
+def ranges(lake: Lake, table: str) -> list[tuple[str, str]]:
+    with attached(lake) as store:
+        query = f"SELECT min(session_id), max(session_id) FROM {table} GROUP BY filename ORDER BY 1"
+        return [(first, last) for first, last in store.query(query)]
+
+
+def test_compaction_changes_no_row_and_leaves_few_sorted_files(filled: Filled) -> None:
+    lake = filled.lake
+    for name in ("spans/000001-left.parquet", "stage/00000-left/spans/slice=0/1.parquet"):
+        written_before_yesterday(filled.data, name)
+    young = filled.data / "spans" / "000001-young.parquet"
+    young.write_bytes(b"of a running update")
+    before = len(ranges(lake, "spans"))
+    compacted = compact(lake, map, keep_s=0, rows=130)
+    assert differences(lake, filled.db)[1] == {}
+    for table in ("spans", "derived.sessions", "derived.llm_calls", "derived.traces"):
+        found = ranges(lake, table)
+        assert all(last < first for (_, last), (first, _) in pairwise(found))
+    assert before > len(ranges(lake, "spans")) > 1
+    assert compacted.files_after < compacted.files_before / 2
+    assert compacted.removed > compacted.files_before - compacted.files_after
+    assert compacted.bytes_removed > 0
+    assert young.exists()
+    assert not list(filled.data.rglob("*-left*"))
+    again = compact(lake, map, keep_s=0, rows=130)
+    assert (again.removed, again.files_after) == (0, compacted.files_after)
+    young.unlink()
+
+
+def test_a_compacted_lake_is_updated_as_before(filled: Filled) -> None:
+    land(str(filled.landing), LANDED[:1], first=100)  # delivered again, among them spans of old traces
+    update_lake(filled.lake, str(filled.landing), map, sizes=SMALL)
+    assert differences(filled.lake, filled.db)[1] == {}
+
+
+def test_a_deleted_users_text_is_in_no_file_and_not_in_the_catalog(
+    filled: Filled, catalogs: Postgres, spangrade: Spangrade
+) -> None:
+    lake, landing = filled.lake, str(filled.landing)
+    with attached(lake) as store:
+        ((session, text),) = store.query(
+            "SELECT session_id, user_input FROM derived.turns WHERE turn = 1 ORDER BY session_id DESC LIMIT 1"
+        )
+    assert text == USER
+    written_before_yesterday(filled.data, "spans/000001-left.parquet").write_text(USER)
+    assert in_files(filled, USER)
+    assert in_catalog(catalogs, lake, session)
+    counted = spangrade(
+        "lake", "delete", "--lake", lake.catalog, "--landing", landing, "--session", session, "--dry-run"
+    )
+    deleted = open_database(filled.db).delete(session)
+    assert counted.out == [f"1 sessions: {deleted.spans} spans and {deleted.logs} logs would be deleted"]
+    done = spangrade("lake", "delete", "--lake", lake.catalog, "--landing", landing, "--session", session)
+    assert (done.code, done.err) == (0, [])
+    assert done.out[0].startswith(f"1 sessions: {deleted.spans} spans and {deleted.logs} logs deleted; ")
+    assert in_files(filled, USER) == []
+    assert in_files(filled, session) == []
+    assert in_catalog(catalogs, lake, session) == []
+    assert update_lake(lake, landing, map).files == 0
+    assert differences(lake, filled.db)[1] == {}
+    refused = spangrade("lake", "delete", "--lake", lake.catalog, "--landing", landing, "--session", session)
+    assert (refused.code, refused.out) == (2, [])
+
+
+def in_files(filled: Filled, text: str) -> list[str]:
+    """Return the files of the lake and the landing files that have a text, in their bytes or their rows."""
+    found = []
+    with attached(filled.lake) as store:
+        for folder in (filled.data, filled.landing):
+            for path, content in files_below(folder).items():
+                shown = content.decode(errors="replace")
+                if content[:4] == b"PAR1":
+                    shown += str(store.query(f"FROM read_parquet('{path}', hive_partitioning = false)"))
+                if text in shown:
+                    found.append(str(path))
+    return found
+
+
+def in_catalog(catalogs: Postgres, lake: Lake, text: str) -> list[str]:
+    """Return the tables of the catalog in Postgres in which a text is."""
+    query = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+    tables = catalogs.execute(lake.catalog, query).split()
+    return [table for table in tables if text in catalogs.execute(lake.catalog, f"SELECT * FROM {table}")]
