@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from spangrade.evaluator.lake.catalog import NAME, Lake, attached, data_path
 from spangrade.evaluator.lake.rewrite import (
+    Table,
     boundaries,
     drop_empty_files,
     rewrite_files,
-    table_of,
     tables_of,
 )
 from spangrade.evaluator.workers import InOrder
@@ -43,32 +43,29 @@ def compact(
     disjoint ranges of sessions. Snapshots older than `keep_s` seconds are expired: who still reads one fails.
     Files that an update left behind are removed if they are older than `orphans_s` seconds.
     """
-    with attached(lake) as store:
-        before, stored = _files(store), stored_files(data_path(store))
-    skipped = [name for name in tables_of(lake) if not _merge(lake, name, in_order, rows)]
     with attached(lake, read_only=False) as store:
+        data = data_path(store)
+        before, stored = _files(store), stored_files(data)
+        skipped = [table.name for table in tables_of(lake, store) if not _merge(store, table, in_order, rows)]
         drop_empty_files(store)
         remove_old(store, keep_s)
         remove_orphans(store, f"now() - INTERVAL '{orphans_s} seconds'")
-        data = data_path(store)
         after, left = _files(store), stored_files(data)
     remove_empty_folders(f"{data}/stage")
     gone = [file for file in stored if file not in left]
     return Compacted(before, after, len(gone), sum(stored[file].size for file in gone), tuple(skipped))
 
 
-def _merge(lake: Lake, name: str, in_order: InOrder, rows: int) -> bool:
+def _merge(store: Store, table: Table, in_order: InOrder, rows: int) -> bool:
     """Merge the small files of a table; return whether they were as they had been found."""
-    with attached(lake) as store:
-        table = table_of(lake, store, name)
-        small = {file: size for file, size in sorted(table.rows.items()) if size < rows / 2}
-        if len(small) < 2:
-            return True
-        files = list(small)
-        pieces = math.ceil(sum(small.values()) / rows) if table.by_session else 1
-        begins = [None, *boundaries(store, table, files, pieces)] if pieces > 1 else [None]
+    small = {file: size for file, size in sorted(table.rows.items()) if size < rows / 2}
+    if len(small) < 2:
+        return True
+    files = list(small)
+    pieces = math.ceil(sum(small.values()) / rows) if table.by_session else 1
+    begins = [None, *boundaries(store, table, files, pieces)] if pieces > 1 else [None]
     jobs = [table.job(files, first, end) for first, end in zip(begins, [*begins[1:], None], strict=True)]
-    return rewrite_files(lake, table, jobs, in_order)
+    return rewrite_files(store, table, jobs, in_order)
 
 
 def remove_old(store: Store, keep_s: float) -> None:

@@ -17,7 +17,6 @@ from spangrade.evaluator.lake.rewrite import (
     Table,
     drop_empty_files,
     rewrite_files,
-    table_of,
     tables_of,
 )
 from spangrade.evaluator.lake.tasks import lake_sql
@@ -191,36 +190,33 @@ def finish_deletion(lake: Lake, in_order: InOrder, stage: str) -> None:
     with storage_connection(threads=1) as connection:
         copy_to(connection, "SELECT 1", marker)
     written_ns = stored_files(stage)[marker].modified_ns
-    for _ in range(_ATTEMPTS):
-        with attached(lake, read_only=False) as store:
-            remove_old(store, 0)  # first: rows that no snapshot has are not written to files then
-        if False not in {_rewrite_table(lake, name, in_order) for name in tables_of(lake)}:
-            break
-    else:
-        raise StoreError(f"{lake}: the rows are deleted, but files still have them: run the command again")
     with attached(lake, read_only=False) as store:
+        for _ in range(_ATTEMPTS):
+            remove_old(store, 0)  # first: rows that no snapshot has are not written to files then
+            if False not in {_rewrite(store, table, in_order) for table in tables_of(lake, store)}:
+                break
+        else:
+            raise StoreError(
+                f"{lake}: the rows are deleted, but files still have them: run the command again"
+            )
         drop_empty_files(store)
         remove_old(store, 0)
         remove_orphans(store, f"to_timestamp({written_ns / 1e9})")
         _forget_values(store)
         store.query(f"DELETE FROM {_PENDING}")  # noqa: S608 (our own name)
+        drop_empty_files(store)
+        remove_old(store, 0)
     remove_stage(stage)
 
 
-def _rewrite_table(lake: Lake, name: str, in_order: InOrder) -> bool:
+def _rewrite(store: Store, table: Table, in_order: InOrder) -> bool:
     """Rewrite each file of a table that has deleted rows; return whether they were as they had been found."""
-    with attached(lake) as store:
-        table = table_of(lake, store, name)
-        jobs = [table.job([file]) for file in _with_deleted_rows(store, table)]
-    return not jobs or rewrite_files(lake, table, jobs, in_order)
-
-
-def _with_deleted_rows(store: Store, table: Table) -> list[str]:
     if not table.rows:
-        return []
+        return True
     files = list_literal(table.rows)
-    rows = store.query(f"SELECT file_name, num_rows FROM parquet_file_metadata({files})")  # noqa: S608 (a list of texts)
-    return sorted(str(file) for file, all_rows in rows if all_rows > table.rows[str(file)])
+    found = store.query(f"SELECT file_name, num_rows FROM parquet_file_metadata({files}) ORDER BY ALL")  # noqa: S608 (a list of texts)
+    jobs = [table.job([str(file)]) for file, rows in found if rows > table.rows[str(file)]]
+    return not jobs or rewrite_files(store, table, jobs, in_order)
 
 
 def _forget_values(store: Store) -> None:

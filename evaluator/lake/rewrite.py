@@ -8,7 +8,7 @@ from typing import NamedTuple
 import duckdb
 
 from spangrade.evaluator.derive.settings import NO_SETTINGS
-from spangrade.evaluator.lake.catalog import NAME, Lake, attached, data_path, lake_tables, state_of
+from spangrade.evaluator.lake.catalog import NAME, Lake, data_path, lake_tables, state_of
 from spangrade.evaluator.lake.commit import add_files
 from spangrade.evaluator.lake.tasks import Update, attempt_name, between, lake_sql, task_connection
 from spangrade.evaluator.workers import InOrder
@@ -57,24 +57,23 @@ class Table(NamedTuple):
         return RewriteJob(self.update, self.name, self.by_session, files, self.folder, first, end)
 
 
-def tables_of(lake: Lake) -> list[str]:
+def tables_of(lake: Lake, store: Store) -> list[Table]:
     """Return the tables of a lake; rows that the catalog holds itself are in files then."""
-    with attached(lake, read_only=False) as store:
-        store.query(f"CALL ducklake_flush_inlined_data('{NAME}')")
-        return lake_tables(store)
-
-
-def table_of(lake: Lake, store: Store, name: str) -> Table:
-    """Return a table of a lake as it is now."""
+    store.query(f"CALL ducklake_flush_inlined_data('{NAME}')")
     update = Update(lake, state_of(store).snapshot, "", NO_SETTINGS)
-    schema, _, table = name.partition(".")
-    by_session = store.query(
-        "SELECT 1 FROM duckdb_columns() WHERE database_name = $lake AND schema_name = $schema "
-        "AND table_name = $table AND column_name = 'session_id'",
-        {"lake": NAME, "schema": schema, "table": table},
-    )
-    folder = f"{data_path(store)}/{table}"
-    return Table(update, name, bool(by_session), folder, _rows(store, name))
+    data = data_path(store)
+    by_session = {
+        str(name)
+        for (name,) in store.query(
+            "SELECT schema_name || '.' || table_name FROM duckdb_columns() "
+            "WHERE database_name = $lake AND column_name = 'session_id'",
+            {"lake": NAME},
+        )
+    }
+    return [
+        Table(update, name, name in by_session, f"{data}/{name.rpartition('.')[2]}", _rows(store, name))
+        for name in lake_tables(store)
+    ]
 
 
 def _rows(store: Store, table: str, files: Sequence[str] | None = None) -> dict[str, int]:
@@ -85,13 +84,11 @@ def _rows(store: Store, table: str, files: Sequence[str] | None = None) -> dict[
 
 def boundaries(store: Store, table: Table, files: Sequence[str], pieces: int) -> list[str]:
     """Return the sessions with which the second and each later one of about equal pieces begins."""
-    rows = store.query(
-        lake_sql("boundaries").format(table=table.name, files=list_literal(files), pieces=pieces)
-    )
-    return [str(session_id) for (session_id,) in rows[1:]]
+    query = lake_sql("boundaries").format(table=table.name, files=list_literal(files), pieces=pieces)
+    return [str(session_id) for (session_id,) in store.query(query)[1:]]
 
 
-def rewrite_files(lake: Lake, table: Table, jobs: Iterable[RewriteJob], in_order: InOrder) -> bool:
+def rewrite_files(store: Store, table: Table, jobs: Iterable[RewriteJob], in_order: InOrder) -> bool:
     """Put new files in place of those of jobs; return whether they were as they had been found.
 
     If they were not, nothing is changed.
@@ -100,20 +97,19 @@ def rewrite_files(lake: Lake, table: Table, jobs: Iterable[RewriteJob], in_order
     make_folder(table.folder)
     new = list(in_order(rewrite, todo))
     old = sorted({file for job in todo for file in job.files})
-    with attached(lake, read_only=False) as store:
-        try:
-            with store.transaction():
-                if _rows(store, table.name, old) != {file: table.rows[file] for file in old}:
-                    raise _ChangedError
-                store.query(f"DELETE FROM {table.name} WHERE filename IN {list_literal(old)}")  # noqa: S608 (our own)
-                for url in new:
-                    add_files(store, {table.name: url})
-        except _ChangedError:
-            return False
-        except duckdb.TransactionException as error:
-            if "conflict" not in str(error):
-                raise
-            return False
+    try:
+        with store.transaction():
+            if _rows(store, table.name, old) != {file: table.rows[file] for file in old}:
+                raise _ChangedError
+            store.query(f"DELETE FROM {table.name} WHERE filename IN {list_literal(old)}")  # noqa: S608 (our own)
+            for url in new:
+                add_files(store, {table.name: url})
+    except _ChangedError:
+        return False
+    except duckdb.TransactionException as error:
+        if "conflict" not in str(error):
+            raise
+        return False
     return True
 
 
@@ -123,4 +119,5 @@ class _ChangedError(Exception):
 
 def drop_empty_files(store: Store) -> None:
     """Let the catalog forget the files of which all rows are deleted."""
+    store.query(f"CALL ducklake_flush_inlined_data('{NAME}')")  # deletions of few rows
     store.query(f"CALL ducklake_rewrite_data_files('{NAME}', delete_threshold => 1.0)")

@@ -24,8 +24,8 @@ from spangrade.tracer.store.sql import statement
 SPANS_TO_DELETE = "trace_id IN (FROM traces_to_delete)"
 # A log without a trace and a session is deleted by its own time.
 LOGS_TO_DELETE = """trace_id IN (FROM traces_to_delete) OR trace_id IS NULL AND (
-    attributes->>'$."gen_ai.conversation.id"' IN (FROM to_delete)
-    OR attributes->>'$."gen_ai.conversation.id"' IS NULL AND time_ns < $before AND seq < $first_kept)"""
+    (attributes->>'$."gen_ai.conversation.id"') IN (FROM to_delete)
+    OR (attributes->>'$."gen_ai.conversation.id"') IS NULL AND time_ns < $before AND seq < $first_kept)"""
 
 NO_LIMIT = 2**63 - 1
 _GROWING = (".open", ".part")  # segments of the spool that another process still writes

@@ -21,7 +21,7 @@ SELECT
     -- Nearly no span has it: parsing only those whose text contains it takes 0.6 of the time.
     count(*) FILTER (
         CASE WHEN contains(spans.attributes, '"spangrade.not_recorded"')
-        THEN spans.attributes->>'$."spangrade.not_recorded"' IS NOT NULL END
+        THEN (spans.attributes->>'$."spangrade.not_recorded"') IS NOT NULL END
     ) AS with_losses
 FROM (FROM spans WHERE seq BETWEEN $first AND $last) AS spans
 JOIN derived.traces USING (trace_id)

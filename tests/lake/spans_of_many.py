@@ -53,6 +53,8 @@ def conversation(number: int, turns: int = 3) -> Iterator[Record]:
 def _turn(number: int, turn: int, at: int, said: Sequence[str], name: str | None) -> Iterator[Record]:
     trace = _id(32, number, turn)
     common: dict[str, Any] = {} if name is None else {"gen_ai.conversation.id": name}
+    if number % 9 == 3:
+        common["user.id"] = f"user-{number}"
     answer = f"answer {turn} for {number}"
     chat = {
         "gen_ai.operation.name": "chat",

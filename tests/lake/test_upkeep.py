@@ -10,12 +10,15 @@ import pytest
 from command_line import Spangrade
 from same_tables import differences
 from servers import Postgres
-from spans_of_many import deliveries, land, single_machine
+from spans_of_many import SECOND_NS, START_NS, conversation, deliveries, land, single_machine
 
 from spangrade import open as open_database
 from spangrade.evaluator.lake.catalog import Lake, attached, lake_at
 from spangrade.evaluator.lake.compact import compact
+from spangrade.evaluator.lake.delete import delete_from_lake
 from spangrade.evaluator.lake.job import Sizes, update_lake
+from spangrade.evaluator.maintenance.delete import delete
+from spangrade.tracer.errors import InputError, StoreError
 
 SMALL = Sizes(part=200, slice=60)
 LANDED = deliveries(20)
@@ -114,6 +117,33 @@ def test_a_deleted_users_text_is_in_no_file_and_not_in_the_catalog(
     assert differences(lake, filled.db)[1] == {}
     refused = spangrade("lake", "delete", "--lake", lake.catalog, "--landing", landing, "--session", session)
     assert (refused.code, refused.out) == (2, [])
+
+
+def test_retention_and_a_users_deletion_come_to_the_single_machines_rows(filled: Filled) -> None:
+    lake, landing = filled.lake, str(filled.landing)
+    with pytest.raises(InputError, match=r"^--landing: expected the folder whose files the lake has read"):
+        delete_from_lake(lake, map, user="user-12")
+    of_user = delete(filled.db, user="user-12")
+    before_ns = START_NS + 5 * 60 * SECOND_NS
+    old = delete(filled.db, before_ns=before_ns)
+    assert min(of_user.sessions, of_user.logs, old.sessions, old.logs) > 0
+
+    def delete_both(step: str) -> None:
+        if step == "commit":
+            found = delete_from_lake(lake, map, landing, user="user-12")
+            assert (found[:3], found.unread) == (of_user[:3], 1)
+            arrived = delete_from_lake(lake, map, landing, before_ns=before_ns, by_arrival=True, dry_run=True)
+            assert arrived[:3] == (0, 0, 0)
+            assert delete_from_lake(lake, map, landing, before_ns=before_ns)[:3] == old[:3]
+
+    late = [list(conversation(12))[:2]]
+    land(landing, late, first=200)
+    with pytest.raises(StoreError, match=r": the lake was changed while this update worked"):
+        update_lake(lake, landing, map, on_step=delete_both)
+    assert differences(lake, filled.db)[1] == {}
+    # What was not read yet is new, as what arrives later is.
+    update_lake(lake, landing, map)
+    assert differences(lake, single_machine(filled.db, late))[1] == {}
 
 
 def in_files(filled: Filled, text: str) -> list[str]:
