@@ -15,10 +15,10 @@ _UPDATE = "`spangrade lake update` derives and grades what has landed"
 _FILE = "it needs a database file (--db): `spangrade import` makes one of landing files"
 INSTEAD = {
     "audit": _FILE,
-    "delete": _FILE,
-    "derive": _UPDATE,
+    "delete": "`spangrade lake delete` deletes from one",
+    "derive": "`spangrade lake derive` derives all of it again",
     "grade": _UPDATE,
-    "import": _UPDATE,
+    "import": f"{_UPDATE}, `spangrade lake import` imports a database file",
     "judge agreement": _FILE,
     "label": _FILE,
     "lint": _FILE,

@@ -39,14 +39,14 @@ def main(step: str, catalog: str, landing: str, folder: str) -> None:
             if reached == step:
                 _die()
 
-    advance = job._advance
+    advance = job.advance
 
     def advance_and_die(*arguments: Any) -> None:
         advance(*arguments)
         if step == "commit":
             _die()
 
-    job._advance = advance_and_die
+    job.advance = advance_and_die
     update_lake(
         lake_at(catalog, folder), landing, one_task, sizes=Sizes(part=200, slice=100), on_step=on_step
     )

@@ -143,13 +143,13 @@ def test_a_reader_sees_nothing_of_a_commit_that_is_not_complete(
     update(lake, landing, grading=grading_by(golden))
     land(landing, few.landed[3:], first=3)
     seen = []
-    advance = job._advance
+    advance = job.advance
 
     def advance_and_read(*arguments: Any) -> None:
         advance(*arguments)  # only COMMIT is left
         seen.append(_numbers(lake))
 
-    monkeypatch.setattr(job, "_advance", advance_and_read)
+    monkeypatch.setattr(job, "advance", advance_and_read)
     before = _numbers(lake)
     update(lake, landing, grading=grading_by(golden))
     assert seen == [before]
