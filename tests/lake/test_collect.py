@@ -9,14 +9,17 @@ import pytest
 import requests
 from command_line import Spangrade
 from receiving import receiver, request
+from same_tables import differences
 from spans_of_many import deliveries
 
+from spangrade import open as open_database
+from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.lake.catalog import Lake, attached
 from spangrade.evaluator.lake.job import update_lake
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.landing import Lander
 from spangrade.tracer.receiver.queue import SpoolQueue
-from spangrade.tracer.store import spool
+from spangrade.tracer.store import Store, spool
 from spangrade.tracer.store.arrow import rows_of
 
 
@@ -81,3 +84,29 @@ def test_a_landing_folder_elsewhere_is_refused(folder: str, spangrade: Spangrade
     scheme = folder.partition("/")[0]
     message = f"spangrade: --lake: expected a folder or s3://BUCKET/FOLDER, found {scheme}//"
     assert (refused.code, refused.out, refused.err) == (2, [], [message])
+
+
+def test_what_a_receiver_redacts_and_an_attribute_as_session_come_to_the_files_rows(
+    lake: Lake, tmp_path: Path
+) -> None:
+    landing, named = tmp_path / "landing", ["shop.session"]
+    text = "write to ada@example.org"
+    body = request(0, 20, **{"shop.session": "s-1", "gen_ai.operation.name": "chat", "note": text})
+    headers = {"Content-Type": "application/x-protobuf"}
+    for options in (("--lake", str(landing)), ()):
+        db = tmp_path / f"{len(options)}.duckdb"
+        with receiver(db, "--redact", "mask", *options) as running:
+            answer = requests.post(
+                f"{running.http}/v1/traces", data=body.SerializeToString(), headers=headers, timeout=60
+            )
+            assert answer.status_code == 200
+            assert running.stop() == 0
+    with Store.open(db) as store:
+        set_session_from(store, named)
+    assert open_database(db).derive() == 1
+    update_lake(lake, str(landing), map, session_from=named)
+    rows, differing = differences(lake, db)
+    assert (rows["spans"], rows["sessions"], differing) == (20, 1, {})
+    with attached(lake) as store:
+        assert store.query("SELECT count(*) FROM spans WHERE contains(attributes, 'ada@')") == [(0,)]
+        assert store.query("SELECT count(*) FROM spans WHERE contains(attributes, 'write to')") == [(20,)]

@@ -15,9 +15,12 @@ from servers import Postgres, s3
 from spans_of_many import deliveries, land, single_machine
 
 from spangrade.evaluator.lake.catalog import lake_at
+from spangrade.evaluator.lake.compact import compact
+from spangrade.evaluator.lake.delete import delete_from_lake
 from spangrade.evaluator.lake.engine import Engine
 from spangrade.evaluator.lake.executors import executor, local, on_ray
 from spangrade.evaluator.lake.job import Sizes, Updated, update_lake
+from spangrade.evaluator.maintenance.delete import delete
 from spangrade.evaluator.workers import InOrder
 from spangrade.tracer.errors import InputError, SpangradeError
 from spangrade.tracer.store.object_storage import files_in, storage_connection
@@ -67,6 +70,23 @@ def test_a_worker_that_is_killed_changes_nothing(
     assert update_lake(lake, landing, map) == Updated(0)
     with storage_connection() as connection:
         assert files_in(connection, f"{bucket}/{task}/lake/stage") == []  # objects are removed
+
+
+def test_files_in_s3_are_merged_and_deleted(catalogs: Postgres, bucket: str, tmp_path: Path) -> None:
+    landed = deliveries(12)
+    landing = f"{bucket}/upkeep/landing"
+    lake = lake_at(catalogs.new_database(), f"{bucket}/upkeep/lake")
+    land(landing, landed)
+    update_lake(lake, landing, map, sizes=SIZES)
+    db = single_machine(tmp_path / "one.duckdb", landed)
+    compacted = compact(lake, map, keep_s=0)
+    assert (compacted.removed > 0, compacted.bytes_removed > 0) == (True, True)
+    assert delete_from_lake(lake, map, landing, user="user-3")[:3] == delete(db, user="user-3")[:3]
+    assert differences(lake, db)[1] == {}
+    spans = f"read_parquet('{landing}/**/*.spans.parquet', union_by_name = true)"
+    with storage_connection() as connection:
+        query = f"SELECT count(*) FILTER (contains(attributes, 'user-3')), count(*) > 0 FROM {spans}"
+        assert connection.execute(query).fetchall() == [(0, True)]
 
 
 def test_a_client_without_the_token_is_refused(on_two_workers: InOrder) -> None:
