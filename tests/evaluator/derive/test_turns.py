@@ -303,3 +303,13 @@ def test_one_agent_and_its_tools_hand_nothing_over() -> None:
     desk = observation("agent", "desk", "shop", (3, 4), name="desk")
     assert session(shop, tool).handoffs == ()
     assert session(shop, tool, desk).handoffs is None  # no model call, which would have requested it
+
+
+@pytest.mark.parametrize(("at", "count"), [(3, 2), (4, 2), (2.5, 1)])
+def test_a_message_after_the_reply_begins_a_turn_and_one_during_the_call_does_not(
+    at: float, count: int
+) -> None:
+    flow = observation("workflow", "flow", None, (0, 20))
+    first = call("1", "flow", 2, "one", response="first")
+    second = call("2", "flow", at, "two", response="second", previous_reply="first")
+    assert len(session(flow, first, second).turns) == count

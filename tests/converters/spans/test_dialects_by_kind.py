@@ -1,0 +1,42 @@
+"""What a dialect reads on one kind of span, it leaves out on the others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from recordings import observed
+
+
+def read(scope: str, operation: str, **attributes: Any) -> Any:
+    given = {name.replace("__", "."): value for name, value in attributes.items()}
+    return observed({"gen_ai.operation.name": operation, **given}, f"{operation} x", scope_name=scope)
+
+
+@pytest.mark.parametrize(("operation", "tokens"), [("chat", 5), ("execute_tool", None)])
+def test_the_ai_sdk_counts_tokens_on_model_calls(operation: str, tokens: int | None) -> None:
+    assert read("ai", operation, ai__usage__inputTokens=5).input_tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"), [("execute_tool", "find"), ("chat", None), ("unheard_of", None)]
+)
+def test_the_openai_agents_sdk_names_tools(operation: str, name: str | None) -> None:
+    found = read("opentelemetry.instrumentation.openai_agents", operation, gen_ai__tool__name="find")
+    assert (found.name, found.agent) == (name, None)
+
+
+@pytest.mark.parametrize(("operation", "failed"), [("execute_tool", True), ("chat", False)])
+def test_strands_marks_tools_that_failed(operation: str, failed: bool) -> None:
+    status = {"gen_ai__tool__name": "find", "gen_ai__tool__status": "error"}
+    assert read("strands.telemetry.tracer", operation, **status).failed is failed
+
+
+def test_openllmetry_gives_the_id_of_a_call_beside_its_input() -> None:
+    given = {"input_str": "{'q': 'a'}", "kwargs": {"tool_call_id": "c1"}}
+    attributes = {"traceloop.span.kind": "tool", "traceloop.entity.input": json.dumps(given)}
+    found = observed({**attributes, "traceloop.entity.name": "find"})
+    assert (found.kind, found.name, found.call_id) == ("tool", "find", "c1")
+    named = observed({**attributes, "gen_ai.operation.name": "execute_tool"}, "execute_tool look")
+    assert (named.kind, named.name) == ("tool", "look")
