@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import pytest
 import recordings
+from builders import observation
 
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
@@ -64,3 +65,11 @@ def test_unpacked_observations_make_the_same_session(name: str) -> None:
     assert build_session("s", "trace", unpacked(packed(observations))) == build_session(
         "s", "trace", observations
     )
+
+
+def test_an_unpacked_turn_is_still_one_whatever_messages_are_in_it() -> None:
+    turn = observation("turn", "turn", None, (0, 9), user_input="one")
+    first = observation("llm", "1", "turn", (1, 2), user_input="one", response="first")
+    second = observation("llm", "2", "turn", (3, 4), user_input="two", previous_reply="first")
+    session = build_session("s", "trace", unpacked(packed([turn, first, second])))
+    assert [made.user_input for made in session.turns] == ["one"]
