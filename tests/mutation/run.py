@@ -4,8 +4,9 @@
 
 The mutants are a seeded sample of those that the operators of cosmic-ray make of the files: by default of
 `evaluator/derive`, `evaluator/metrics`, `evaluator/grading` and `converters/spans`. On each, only tests that
-execute its line run, quick ones first, within a budget; a mutant is killed when one of them fails. The tests
-run in copies of the checkout. A mutant in `equivalent.toml` changes no behaviour, for the reason given there.
+execute its line run, quick ones first, within a budget; a mutant is killed when one of them fails, or if ruff
+or mypy refuses it. The tests run in copies of the checkout. A mutant in `equivalent.toml` changes no
+behaviour, for the reason given there.
 
 Prints each mutant that survived, and a table; exits with 1 if less than 95% are killed or equivalent. In the
 folder `--work` it keeps which tests execute which lines, and which test killed a mutant: what is known is not
@@ -40,6 +41,8 @@ TESTS = ("tests/converters", "tests/evaluator")
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 LEAST = 0.95
 FIRST = 12  # tests, before the others of the budget
+RUFF = ("ruff", "check")
+MYPY = ("mypy",)
 VERDICTS = ("killed", "equivalent", "survived")
 
 checkout = Path()  # a worker's own
@@ -102,6 +105,12 @@ def failing(chosen: Mapping[str, float]) -> str | None:
     return None
 
 
+def refused_by(command: Sequence[str], *arguments: str) -> str | None:
+    """Return the name of a static check that refuses the worker's checkout, None if it does not."""
+    done = subprocess.run([sys.executable, "-m", *command, *arguments], cwd=checkout, capture_output=True)
+    return command[0] if done.returncode else None
+
+
 def write_source(path: str, source: str) -> None:
     """Write a module in the worker's checkout and remove its bytecode: Python compares only size and time."""
     sys.dont_write_bytecode = True
@@ -118,15 +127,15 @@ def run_mutant(task: Task) -> Result:
     original = (checkout / path).read_text()
     write_source(path, task.mutant.source)
     try:
-        killed_by = failing(task.tests)
+        killed_by = refused_by(RUFF, path) or failing(task.tests) or refused_by(MYPY)
     finally:
         write_source(path, original)
     return Result(task.mutant, killed_by, len(task.tests), time.monotonic() - started)
 
 
 def check_unchanged(task: Task) -> None:
-    """Raise RuntimeError if one of the mutant's tests fails without it."""
-    if test := failing(task.tests):
+    """Raise RuntimeError if one of the mutant's tests, or a static check, fails without it."""
+    if test := refused_by(RUFF, task.mutant.place.path) or failing(task.tests) or refused_by(MYPY):
         raise RuntimeError(f"{test} fails in {task.mutant.place.path} as it is")
 
 
@@ -205,7 +214,7 @@ def folder_of(mutant: Mutant) -> str:
 
 
 def text_of(test: str) -> str:
-    """Return a name for the text of a test's file, the same while the file is."""
+    """Return a name for the text of a test's file, the same while the file is; a static check has none."""
     file = ROOT / test.partition("::")[0]
     return digest(file.read_text()) if file.is_file() else ""
 
