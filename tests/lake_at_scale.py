@@ -57,7 +57,7 @@ def deliveries(spans: int, seed: int = 7) -> Iterator[list[Record]]:
     """Yield the records of files in their order: one in ten late, one span in twenty twice.
 
     A record lands in the file in which its conversation is, in the next one, or late in one of the next ones.
-    No log arrives twice: an import keeps both if they are read at once, as one delivery.
+    No log arrives twice.
     """
     chance = random.Random(seed)
     waiting: list[list[Record]] = [[] for _ in range(LATE + 1)]

@@ -15,7 +15,7 @@ from spangrade.tracer.terminal import print_line, warn
 
 app = typer.Typer(
     name="lake",
-    help="A lake: Parquet files in a folder or in S3, with a catalog in Postgres.",
+    help="Keep sessions in a lake: Parquet files in a folder or in S3, with a catalog in Postgres.",
     no_args_is_help=True,
     add_completion=False,  # that of `spangrade` is enough
 )
