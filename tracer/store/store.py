@@ -291,7 +291,21 @@ def _open_error(path: Path, error: duckdb.Error) -> StoreError:
             "close it there, or try again when it is done"
         )
     if "not a valid DuckDB database" in text:
-        return StoreError(f"{path}: not a DuckDB database: name another file with --db")
+        message = f"{path}: not a DuckDB database: name another file with --db"
+        return StoreLockedError(message) if _may_be_new(path) else StoreError(message)
     if "newer version" in text:
         return StoreError(f"{path}: written by a newer DuckDB: upgrade the duckdb package")
     return StoreError(f"{path}: cannot open: {text.splitlines()[0]}")
+
+
+def _may_be_new(path: Path) -> bool:
+    """Return whether a file without a database in it may be one that another process has just created.
+
+    It is empty until that process has locked it, and has a header by now.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(12)
+    except OSError:
+        return False
+    return not header or header[8:] == b"DUCK"

@@ -172,6 +172,17 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -
         Store.open(db)
 
 
+def test_a_file_that_another_process_is_about_to_make_a_database_is_waited_for(tmp_path: Path) -> None:
+    Store.open(tmp_path / "made.duckdb").close()
+    db = tmp_path / "s.duckdb"
+    db.touch()
+    with pytest.raises(StoreLockedError, match="not a DuckDB database"):
+        Store.open(db)
+    threading.Timer(0.2, (tmp_path / "made.duckdb").replace, [db]).start()
+    with Store.open(db, wait_s=30) as store:
+        assert store.add([span(1)]) == Added(1, 0, 0)
+
+
 def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     db = tmp_path / "theirs.duckdb"
     with duckdb.connect(str(db)) as theirs:
