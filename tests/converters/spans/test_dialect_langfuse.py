@@ -72,3 +72,19 @@ def test_details_are_part_of_the_sums_if_the_total_says_so(
 )
 def test_the_input_of_a_function_is_its_one_argument_or_those_with_names(value: Any, user_input: str) -> None:
     assert langfuse("agent", "shop", input=value).run_input == user_input
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [("ERROR", (True, "took too long")), ("WARNING", (False, None)), (None, (False, None))],
+)
+def test_a_status_message_is_an_error_at_the_level_error_alone(
+    level: str | None, expected: tuple[bool, str | None]
+) -> None:
+    attributes = {
+        "langfuse.observation.type": "tool",
+        "langfuse.observation.level": level,
+        "langfuse.observation.status_message": "took too long",
+    }
+    found = observed({key: value for key, value in attributes.items() if value is not None}, "s")
+    assert (found.failed, found.error) == expected
