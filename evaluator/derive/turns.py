@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -27,10 +27,14 @@ _STARTS_A_TURN = frozenset({"turn", "workflow", "agent", "llm"})
 
 @dataclass(slots=True)
 class Group:
-    """The observations of one turn, in order; `tops` are those without an ancestor among them."""
+    """The observations of one turn, in order; `tops` are those without an ancestor among them.
+
+    With `around_turns` the others are runs that hold spans of turns: they are not a turn of their own.
+    """
 
     members: list[Observation] = field(default_factory=list)
     tops: list[Observation] = field(default_factory=list)
+    around_turns: bool = False
     end_ns: int = 0
 
     @property
@@ -45,11 +49,12 @@ def turn_groups(tree: Tree) -> list[Group]:
     A turn is what happened under one topmost span; topmost spans that name the same missing parent belong
     together. A group whose first model call got the result of a tool, not a message of the user, continues
     the turn before it: model clients make one trace per call. So does one that runs during it. Several user
-    messages under one topmost span are as many turns. Tools alone, or what a protocol records, are not a
-    turn: they belong to the turn before them, or to the first.
+    messages under one topmost span are as many turns. Tools alone, what a protocol records, and a run around
+    spans of turns are not a turn: they belong to the turn before them, or to the first.
     """
     groups: dict[Node, Group] = defaultdict(Group)
     keys: dict[Node, Node] = {}
+    inside: dict[Node, list[int]] = defaultdict(list)  # when the turns inside a run begin
     for observation in tree.ordered:
         if observation.kind == "other":
             continue
@@ -58,12 +63,14 @@ def turn_groups(tree: Tree) -> list[Group]:
         if ancestor is None or (observation.kind == "turn" and ancestor.kind != "turn"):
             keys[node] = (observation.trace_id, _root_id(tree, observation))
             groups[keys[node]].tops.append(observation)
+            if ancestor is not None:
+                inside[node_of(ancestor)].append(observation.start_ns)
         else:
             # An ancestor that started after its child (a clock that runs ahead) has no key yet.
             keys[node] = keys.get(node_of(ancestor)) or node_of(ancestor)
         groups[keys[node]].members.append(observation)
     turns: list[Group] = []
-    separate = [part for group in groups.values() for part in _divided(group, tree)]
+    separate = [part for group in groups.values() for part in _divided(group, inside, tree)]
     for group in sorted(separate, key=lambda g: g.members[0].start_ns):
         group.end_ns = max((o.end_ns for o in group.tops), default=0)
         if turns and (_continues(turns[-1], group) or not _starts_a_turn(turns[-1])):
@@ -74,16 +81,29 @@ def turn_groups(tree: Tree) -> list[Group]:
 
 
 def _starts_a_turn(group: Group) -> bool:
-    return any(o.kind in _STARTS_A_TURN and not o.of_protocol for o in group.members)
+    spans = group.tops if group.around_turns else group.members
+    return any(o.kind in _STARTS_A_TURN and not o.of_protocol for o in spans)
 
 
-def _divided(group: Group, tree: Tree) -> list[Group]:
-    """Return the groups of the user messages in one: the group itself if it has one message."""
-    starts = turn_starts(group.members, group.tops, tree)
+def _divided(group: Group, inside: Mapping[Node, Sequence[int]], tree: Tree) -> list[Group]:
+    """Return the groups of the user messages in one, or of what runs between the turns inside it.
+
+    It is the group itself if it has one message.
+    """
+    around = sorted(start_ns for o in group.members for start_ns in inside.get(node_of(o), ()))
+    starts = around or turn_starts(group.members, group.tops, tree)
     if not starts:
         return [group]
     divided = zip(parts(group.members, starts), [*starts, None], strict=True)
-    return [Group(members, topmost(members, until_ns, tree)) for members, until_ns in divided if members]
+    return [
+        Group(
+            members,
+            topmost([o for o in members if node_of(o) not in inside], until_ns, tree),
+            around_turns=bool(around),
+        )
+        for members, until_ns in divided
+        if members
+    ]
 
 
 def _join(turn: Group, group: Group) -> None:

@@ -11,7 +11,7 @@ from builders import observation
 from recordings import dotted, observed
 
 from spangrade.converters.spans.messages import message_of
-from spangrade.converters.spans.observation import Observation, ToolCall
+from spangrade.converters.spans.observation import Kind, Observation, ToolCall
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
@@ -248,8 +248,8 @@ def test_each_span_of_a_turn_is_one_also_under_a_caller_that_is_not_recorded() -
     assert [turn.user_input for turn in turns] == ["hi 1", "hi 5"]
 
 
-def test_turns_inside_a_workflow_are_the_turns_and_last_as_long_as_they() -> None:
-    talk = observation("workflow", "talk", None, (0, 20))
+def talk_of_two_turns(kind: Kind, *others: Observation, begins: float = 0) -> Session:
+    talk = observation(kind, "talk", None, (begins, 20), name="talk")
     spans = [
         o
         for at in (1, 5)
@@ -258,9 +258,30 @@ def test_turns_inside_a_workflow_are_the_turns_and_last_as_long_as_they() -> Non
             observation("llm", f"m{at}", f"t{at}", (at, at + 1), user_input=f"hi {at}"),
         )
     ]
-    turns = build_session("s1", "conversation", [talk, *spans]).turns
-    found = [(turn.user_input, turn.latency_s) for turn in turns if turn.user_input]
-    assert found == [("hi 1", 3.0), ("hi 5", 3.0)]
+    return session(talk, *spans, *others)
+
+
+@pytest.mark.parametrize("kind", ["workflow", "agent"])
+@pytest.mark.parametrize("begins", [0, 1])
+def test_turns_inside_a_run_are_the_turns_and_last_as_long_as_they(kind: Kind, begins: float) -> None:
+    made = talk_of_two_turns(kind, begins=begins)
+    assert [(turn.user_input, turn.latency_s) for turn in made.turns] == [("hi 1", 3.0), ("hi 5", 3.0)]
+    assert [step.turn for step in made.trajectory] == ([1] if kind == "agent" else [])
+
+
+def test_a_tool_between_the_turns_inside_an_agents_run_belongs_to_the_turn_before_it() -> None:
+    tools = [
+        observation("tool", name, "talk", (at, at + 0.5), name=name) for name, at in (("a", 0.2), ("b", 4))
+    ]
+    made = talk_of_two_turns("agent", *tools)
+    assert [turn.user_input for turn in made.turns] == ["hi 1", "hi 5"]
+    assert [(tool.tool_name, tool.turn) for tool in made.tool_interactions] == [("a", 1), ("b", 1)]
+
+
+def test_a_greeting_before_the_turns_inside_an_agents_run_is_a_turn() -> None:
+    made = talk_of_two_turns("agent", observation("llm", "greets", "talk", (0.25, 0.5), response="Hello!"))
+    found = [(turn.user_input, turn.final_response, turn.latency_s) for turn in made.turns]
+    assert found == [(None, "Hello!", 0.25), ("hi 1", None, 3.0), ("hi 5", None, 3.0)]
 
 
 @pytest.mark.parametrize(
