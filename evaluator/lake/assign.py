@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from spangrade.evaluator.derive.affected import affected_by
+from spangrade.evaluator.derive.batches import batches
 from spangrade.evaluator.derive.link_traces import Position
 from spangrade.evaluator.derive.portion import Place
 from spangrade.evaluator.derive.same_calls import KeyedCall
@@ -52,16 +53,8 @@ def gather_jobs(scratch: Store, update: Update, parts: Parts, most: int) -> Iter
     Each looks at about `most` records of theirs.
     """
     rows = scratch.query(lake_sql("to_gather"), {"by_attributes": bool(update.settings.session_from)})
-    group: list[tuple[Any, ...]] = []
-    size = 0
-    number = len(parts.spans)
-    for row in rows:
-        if group and size + row[2] > most:
-            yield _gather_job(update, parts, number, group)
-            group, size, number = [], 0, number + 1
-        group.append(row)
-        size += row[2]
-    if group:
+    groups = batches(rows, lambda row: int(row[2]), most)
+    for number, group in enumerate(groups, len(parts.spans)):
         yield _gather_job(update, parts, number, group)
 
 
