@@ -38,9 +38,29 @@ def student_interval(mean: float, variance: float, number: int) -> tuple[float, 
 
     `variance` is that of the sample. Raises InputError if scipy is not installed.
     """
+    half = student_quantile(number - 1) * sqrt(variance / number)
+    return mean - half, mean + half
+
+
+def student_quantile(freedom: float) -> float:
+    """Return how many standard errors a 95% confidence interval has on each side, by Student's t.
+
+    `freedom` are the degrees of freedom. Raises InputError if scipy is not installed.
+    """
     try:
         from scipy.special import stdtrit
     except ImportError as missing:
         raise InputError("this interval needs scipy: pip install 'spangrade[stats]'") from missing
-    half = float(stdtrit(number - 1, (1 + CONFIDENCE) / 2)) * sqrt(variance / number)
-    return mean - half, mean + half
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+
+
+def student_p_value(distance: float, freedom: float) -> float:
+    """Return the two-sided p-value, from 0 to 1, of so many standard errors, 0 or more, by Student's t.
+
+    `freedom` are the degrees of freedom. Raises InputError if scipy is not installed.
+    """
+    try:
+        from scipy.special import stdtr
+    except ImportError as missing:
+        raise InputError("this p-value needs scipy: pip install 'spangrade[stats]'") from missing
+    return 2 * float(stdtr(freedom, -distance))

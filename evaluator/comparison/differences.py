@@ -33,8 +33,7 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean, variance
 from typing import NamedTuple
 
-from spangrade.evaluator.intervals import CONFIDENCE, QUANTILE
-from spangrade.tracer.errors import InputError
+from spangrade.evaluator.intervals import QUANTILE, student_p_value, student_quantile
 
 MIN_QUESTIONS = 10
 MIN_QUESTIONS_FOR_T = 30  # for values with bounds: with 10, t contains the true difference in 91% only
@@ -190,13 +189,9 @@ def _normal(
 def _student(
     estimate: float, error: float, freedom: float, scale: _Scale, questions: int, method: str
 ) -> Difference:
-    try:
-        from scipy.special import stdtr, stdtrit
-    except ImportError as missing:
-        raise InputError("comparing needs scipy: pip install 'spangrade[stats]'") from missing
-    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    half = student_quantile(freedom) * error
     distance = abs(estimate) / error if error else math.inf if estimate else 0.0
-    p_value = 2 * float(stdtr(freedom, -distance))
+    p_value = student_p_value(distance, freedom)
     return _difference((estimate, estimate - half, estimate + half), p_value, scale, questions, method)
 
 
