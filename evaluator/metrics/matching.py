@@ -112,15 +112,14 @@ def is_copy(expected: Any, actual: Any) -> bool:
         return False
 
 
-def arguments_match(expected: Any, actual: Any, matcher: ArgumentMatcher = "subset") -> bool:
+def arguments_match(expected: Any, actual: Any, matcher: Literal["exact", "subset"] = "subset") -> bool:
     """Return whether a call's arguments match the expected ones.
 
-    `exact` requires the same keys, `subset` allows keys that the reference does not have (at every depth),
-    `ignore` allows any arguments. An expected null matches any value or none, as the value of a key and as an
-    element of a list; `"*"` matches any string and `{"$null": true}` null alone. In `actual` all of these are
-    plain values.
+    `exact` requires the same keys, `subset` allows keys that the reference does not have (at every depth).
+    An expected null matches any value or none, as the value of a key and as an element of a list; `"*"`
+    matches any string and `{"$null": true}` null alone. In `actual` all of these are plain values.
     """
-    return matcher == "ignore" or _matches(expected, actual, matcher == "subset")
+    return _matches(expected, actual, matcher == "subset")
 
 
 def _matches(expected: Any, actual: Any, subset: bool) -> bool:
