@@ -1,4 +1,4 @@
-"""The method of a database that grades its sessions."""
+"""The methods of a database that grade its sessions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from spangrade.evaluator.intake import Callbacks
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.regrade import Gates, regrade
+from spangrade.evaluator.regraded import Regraded
 from spangrade.evaluator.run import Run
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.settings import share_of
@@ -146,6 +148,42 @@ class GradeMethods:
             opened = partial(Store.open, self.path, read_only=True, wait_s=pipeline.RUN_WAIT_S)
             write_report(opened, graded.run_id, Path(out) / "report.html")
         return graded
+
+    def regrade(
+        self,
+        run: str,
+        *,
+        metrics: str | Metric | Iterable[str | Metric] = (),
+        metrics_files: StrPath | Iterable[StrPath] = (),
+        dataset: StrPath | None = None,
+        no_reference: str | Iterable[str] = (),
+        no_references: bool = False,
+        judge_model: str | None = None,
+        judge_max_calls: int | None = None,
+        judge_max_cost: float | None = None,
+        judge_threshold: float | None = None,
+    ) -> Regraded:
+        """Grade the sessions of a stored run again, without storing it, and return the verdicts that change.
+
+        `run` is named as in `compare`. The run's own metrics, metrics files, `where`, `require_match`, judge
+        and references that are not gates are applied again; each of `metrics` takes the place of the run's
+        metric of that name, or is new, and the other arguments take the place of the run's. The questions are
+        those of `dataset`, else those that the run had.
+
+        Raises InputError if there is no such run, or for a metric or dataset that cannot be used.
+        """
+        gates = Gates(
+            metrics_of(metrics),
+            paths_of(metrics_files),
+            None if dataset is None else Path(dataset),
+            texts_of(no_reference),
+            no_references,
+            judge_model,
+            judge_max_calls,
+            judge_max_cost,
+            judge_threshold,
+        )
+        return regrade(self.path, run, gates, self._callbacks)
 
 
 def _check_alone(

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from pathlib import Path
 
-from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
+from spangrade.evaluator.arguments import texts_of
 from spangrade.evaluator.comparison.compare import compare
 from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
 from spangrade.evaluator.comparison.sides import is_file_of_run, samples_of, selects_sessions
 from spangrade.evaluator.maintenance.delete import parse_time
-from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.read_methods import ReadMethods
-from spangrade.evaluator.regrade import Gates, regrade
-from spangrade.evaluator.regraded import Regraded
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run_list import list_runs
 from spangrade.evaluator.trends.trend import By, Trend, trend
@@ -59,42 +55,6 @@ class RunMethods(ReadMethods):
                 samples = samples_of(store, *names)
         comparison = compare(*samples, texts_of(metrics))
         return Compared(comparison, tuple(judge(gate, comparison) for gate in gates))
-
-    def regrade(
-        self,
-        run: str,
-        *,
-        metrics: str | Metric | Iterable[str | Metric] = (),
-        metrics_files: StrPath | Iterable[StrPath] = (),
-        dataset: StrPath | None = None,
-        no_reference: str | Iterable[str] = (),
-        no_references: bool = False,
-        judge_model: str | None = None,
-        judge_max_calls: int | None = None,
-        judge_max_cost: float | None = None,
-        judge_threshold: float | None = None,
-    ) -> Regraded:
-        """Grade the sessions of a stored run again, without storing it, and return the verdicts that change.
-
-        `run` is named as in `compare`. The run's own metrics, metrics files, `where`, `require_match`, judge
-        and references that are not gates are applied again; each of `metrics` takes the place of the run's
-        metric of that name, or is new, and the other arguments take the place of the run's. The questions are
-        those of `dataset`, else those that the run had.
-
-        Raises InputError if there is no such run, or for a metric or dataset that cannot be used.
-        """
-        gates = Gates(
-            metrics_of(metrics),
-            paths_of(metrics_files),
-            None if dataset is None else Path(dataset),
-            texts_of(no_reference),
-            no_references,
-            judge_model,
-            judge_max_calls,
-            judge_max_cost,
-            judge_threshold,
-        )
-        return regrade(self.path, run, gates, self._callbacks)
 
     def trend(
         self,
