@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Spangrade
@@ -13,8 +14,10 @@ from servers import Postgres
 from spans_of_many import SECOND_NS, START_NS, conversation, deliveries, land, single_machine
 
 from spangrade import open as open_database
+from spangrade.evaluator.lake import delete as delete_module
+from spangrade.evaluator.lake import job
 from spangrade.evaluator.lake.catalog import Lake, attached, lake_at
-from spangrade.evaluator.lake.compact import compact
+from spangrade.evaluator.lake.compact import Compacted, compact
 from spangrade.evaluator.lake.delete import delete_from_lake
 from spangrade.evaluator.lake.job import Sizes, update_lake
 from spangrade.evaluator.maintenance.delete import delete
@@ -90,6 +93,28 @@ def test_a_compacted_lake_is_updated_as_before(filled: Filled) -> None:
     assert differences(filled.lake, filled.db)[1] == {}
 
 
+def test_a_commit_that_meets_a_compaction_is_done_again(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, landing = filled.lake, str(filled.landing)
+    span = next(conversation(7))
+    late = [[span._replace(span_id="f" * 16)]]  # of a trace that the lake has
+    land(landing, late, first=150)
+    compacted: list[Compacted | None] = []
+    advance = job.advance
+
+    def advance_and_compact(*arguments: Any) -> None:
+        advance(*arguments)  # only COMMIT is left
+        compacted.append(compact(lake, map, rows=1_000_000) if not compacted else None)
+
+    monkeypatch.setattr(job, "advance", advance_and_compact)
+    assert update_lake(lake, landing, map, sizes=SMALL).spans == 1
+    assert [one is None for one in compacted] == [False, True]
+    assert compacted[0] is not None
+    assert compacted[0].files_after < compacted[0].files_before
+    assert differences(lake, single_machine(filled.db, late))[1] == {}
+
+
 def test_a_deleted_users_text_is_in_no_file_and_not_in_the_catalog(
     filled: Filled, catalogs: Postgres, spangrade: Spangrade
 ) -> None:
@@ -117,6 +142,36 @@ def test_a_deleted_users_text_is_in_no_file_and_not_in_the_catalog(
     assert differences(lake, filled.db)[1] == {}
     refused = spangrade("lake", "delete", "--lake", lake.catalog, "--landing", landing, "--session", session)
     assert (refused.code, refused.out) == (2, [])
+
+
+def test_a_deletion_that_is_interrupted_is_finished_by_the_same_command(
+    filled: Filled, catalogs: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, landing = filled.lake, str(filled.landing)
+    with attached(lake) as store:
+        ((session, text),) = store.query(
+            "SELECT session_id, user_input FROM derived.turns WHERE turn = 1 ORDER BY session_id LIMIT 1"
+        )
+    assert delete(filled.db, sessions=[session]).sessions == 1
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delete_module, "finish_deletion", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            delete_from_lake(lake, map, landing, sessions=[session])
+    assert differences(lake, filled.db)[1] == {}  # nobody reads it any more, but files have it
+    assert in_files(filled, text)
+    again = delete_from_lake(lake, map, landing, sessions=[session])
+    assert (again.sessions, again.spans, again.logs) == (0, 0, 0)
+    assert again.bytes_removed > 0
+    assert in_files(filled, text) == []
+    assert in_files(filled, session) == []
+    assert in_catalog(catalogs, lake, session) == []
+    assert differences(lake, filled.db)[1] == {}
+    with pytest.raises(InputError, match=session):
+        delete_from_lake(lake, map, landing, sessions=[session])
 
 
 def test_retention_and_a_users_deletion_come_to_the_single_machines_rows(filled: Filled) -> None:
