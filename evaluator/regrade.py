@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
-from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset
+from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.metadata import parse_where
@@ -58,76 +58,61 @@ def regrade(db: Path, text: str, gates: Gates, callbacks: Callbacks = DEFAULT) -
         questions_then = tuple(stored_questions(store, stored.run_id))
         sessions = SessionReader(store, {one.session_id for one in stored.verdicts if one.session_id})
     notes = list(stored.notes)
-    own = Dataset(
-        GoldenDataset(golden_questions=questions_then) if questions_then else NO_QUESTIONS, None, []
-    )
-    golden = _golden(stored, gates.dataset, own, notes)
-    questions = golden.questions
-    if gates.dataset is not None and stored.graded_by is not None and stored.graded_by.where:
-        questions = parse_where(stored.graded_by.where).chosen(questions)
+    golden = _golden(stored, gates.dataset, questions_then, notes)
     for problem in golden.problems:
         callbacks.on_problem(problem)
-    wanted = _wanted(db, stored, gates, golden, notes)
-    if not wanted and not questions.golden_questions:
+    metrics = _metrics(db, stored, gates, golden, notes)
+    if not metrics and not golden.questions.golden_questions:
         raise InputError(f"{stored.label}: the run has neither gates nor questions that can be applied again")
+    try_queries(db, metrics, read_only=True)
+    notes += _gone(stored, sessions.ids)
     without = stored.without
     if gates.no_reference or gates.no_references:
         without = dropped_references(gates.no_reference, every=gates.no_references)
     options = _judge_options(stored, gates)
+    plan = MetricPlan.of(metrics, load_metrics(), without, options.threshold)
+    notes += _other_versions(stored, plan)
+    run = _new_run(stored, gates, golden, metrics, plan)
     judge = judge_of_run(options)
     spent_before = judge.spent
-    if options.names_model and may_ask_judge(questions, wanted, without):
+    if options.names_model and may_ask_judge(golden.questions, metrics, without):
         judge.check_model()
-    try_queries(db, wanted, read_only=True)
-    if gone := sum(one.session_id is not None for one in stored.verdicts) - len(sessions.ids):
-        notes.append(f"{counted(gone, 'session')} of the run {'is' if gone == 1 else 'are'} no longer stored")
-    plan = MetricPlan.of(wanted, load_metrics(), without, options.threshold)
-    notes += _versions(stored, plan)
-    known = {question.id for question in questions.golden_questions}
-    answers = {
-        one.session_id: one.question_id
-        for one in stored.verdicts
-        if one.session_id in sessions.ids and one.question_id in known
-    }
-    run = Run(
-        uuid.uuid4().hex,
-        stored.dataset if gates.dataset is None else str(gates.dataset),
-        incomplete=any(problem.dropped for problem in golden.problems),
-        gates=[metric.name for metric in wanted if metric.threshold is not None],
-        require_match=stored.graded_by is not None and bool(stored.graded_by.require_match),
-        thresholds=plan.thresholds,
-    )
+    known = {question.id for question in golden.questions.golden_questions}
+    answers = _answers(stored, sessions.ids, known)
     callbacks.on_progress("grading")
     with use_judge_of_run(judge):
         read = with_rows(run.noted(sessions.read(callbacks)), golden.rows, callbacks.on_problem)
-        given = {str(session): str(question) for session, question in answers.items()}
-        for one in grade(read, questions, wanted, without, given, known, options.threshold):
+        for one in grade(read, golden.questions, metrics, without, answers, known, options.threshold):
             run.add(one)
     run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
     before = Counter(one.verdict for one in stored.verdicts if one.session_id is not None)
     return Regraded(stored, run, dict(before), tuple(_changes(stored, run, sessions.ids)), tuple(notes))
 
 
-def _golden(stored: StoredRun, given: Path | None, own: Dataset, notes: list[str]) -> Dataset:
+def _golden(
+    stored: StoredRun, given: Path | None, questions_then: Sequence[GoldenQuestion], notes: list[str]
+) -> Dataset:
     """Return the questions to grade by: of a file that is given, else as the run had them.
 
     The run's own file is read only if it still has the same questions: it may have columns beside them.
     """
+    where = None if stored.graded_by is None else stored.graded_by.where
     if given is not None:
-        return read_dataset(find_dataset(given)[0] if given.is_dir() else given)
+        return _chosen(read_dataset(find_dataset(given)[0] if given.is_dir() else given), where)
     if not stored.dataset:
         return Dataset(NO_QUESTIONS, None, [])
+    questions = GoldenDataset(golden_questions=tuple(questions_then)) if questions_then else NO_QUESTIONS
+    own = Dataset(questions, None, [])
     try:
         now = read_dataset(Path(stored.dataset))
     except InputError:
         return own
-    where = None if stored.graded_by is None else stored.graded_by.where
     try:
-        chosen = parse_where(where).chosen(now.questions) if where else now.questions
+        now = _chosen(now, where)
     except InputError:
-        chosen = NO_QUESTIONS
-    if digest_of(chosen.golden_questions) == stored.dataset_digest:
-        return now._replace(questions=chosen, problems=[])
+        now = now._replace(questions=NO_QUESTIONS)
+    if digest_of(now.questions.golden_questions) == stored.dataset_digest:
+        return now._replace(problems=[])
     notes.append(
         f"{stored.dataset} has changed since the run, which is graded by the questions that it had; "
         f"--dataset {stored.dataset} grades by the file"
@@ -135,7 +120,40 @@ def _golden(stored: StoredRun, given: Path | None, own: Dataset, notes: list[str
     return own
 
 
-def _wanted(
+def _chosen(dataset: Dataset, where: str | None) -> Dataset:
+    """Return a dataset with the questions that meet the condition of the run, if it had one."""
+    return dataset._replace(questions=parse_where(where).chosen(dataset.questions)) if where else dataset
+
+
+def _gone(stored: StoredRun, sessions: frozenset[str]) -> Iterator[str]:
+    """Yield how many sessions of the run are no longer stored, if there are any."""
+    if gone := sum(one.session_id is not None for one in stored.verdicts) - len(sessions):
+        yield f"{counted(gone, 'session')} of the run {'is' if gone == 1 else 'are'} no longer stored"
+
+
+def _answers(stored: StoredRun, sessions: frozenset[str], known: set[str]) -> dict[str, str]:
+    """Return the question that each stored session answered in the run, of those that there still are."""
+    return {
+        str(one.session_id): str(one.question_id)
+        for one in stored.verdicts
+        if one.session_id in sessions and one.question_id in known
+    }
+
+
+def _new_run(
+    stored: StoredRun, gates: Gates, golden: Dataset, metrics: Sequence[Metric], plan: MetricPlan
+) -> Run:
+    return Run(
+        uuid.uuid4().hex,
+        stored.dataset if gates.dataset is None else str(gates.dataset),
+        incomplete=any(problem.dropped for problem in golden.problems),
+        gates=[metric.name for metric in metrics if metric.threshold is not None],
+        require_match=stored.graded_by is not None and bool(stored.graded_by.require_match),
+        thresholds=plan.thresholds,
+    )
+
+
+def _metrics(
     db: Path, stored: StoredRun, gates: Gates, golden: Dataset, notes: list[str]
 ) -> tuple[Metric, ...]:
     """Return the run's metrics as far as they are known here, with those of `gates` in their place."""
@@ -175,7 +193,7 @@ def _judge_options(stored: StoredRun, gates: Gates) -> JudgeOptions:
     )
 
 
-def _versions(stored: StoredRun, plan: MetricPlan) -> Iterator[str]:
+def _other_versions(stored: StoredRun, plan: MetricPlan) -> Iterator[str]:
     """Yield the metrics that have another version than in the run."""
     for metric in plan.metrics:
         version = version_of(metric)
