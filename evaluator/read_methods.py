@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NamedTuple
 
 from spangrade.evaluator.derive import load, not_understood
 from spangrade.evaluator.grading.stored_grades import StoredGrade, latest_grade
@@ -16,6 +17,17 @@ from spangrade.evaluator.scores.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.session_list import SessionSort, find_session_id, list_sessions
 from spangrade.tracer.store import Store
+
+
+class GradedSession(NamedTuple):
+    """A session, the verdict and scores of the latest run that graded it (None if none did), and others.
+
+    `external_scores` are those that people, traces and programs gave it.
+    """
+
+    session: Session
+    grade: StoredGrade | None
+    external_scores: tuple[ExternalScore, ...]
 
 
 class ReadMethods:
@@ -60,6 +72,16 @@ class ReadMethods:
         """
         with self._reading() as store:
             return next(load(store, find_session_id(store, session_id)))
+
+    def graded_session(self, session_id: str) -> GradedSession:
+        """Return a session with its latest grade and its scores from elsewhere, read in one window.
+
+        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
+        """
+        with self._reading() as store:
+            found = find_session_id(store, session_id)
+            given = external_scores(store, found).get(found, ())
+            return GradedSession(next(load(store, found)), latest_grade(store, found), tuple(given))
 
     def sql(
         self,

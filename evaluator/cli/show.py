@@ -14,9 +14,7 @@ def show(
 ) -> None:
     """Show what an agent did in one session, the verdict of the latest grade, and scores from elsewhere."""
     with database_or_lake(db, lake) as opened:
-        stored = opened.session(session)
-        grade = opened.latest_grade(stored.session_id)
-        given = opened.external_scores(stored.session_id)
+        stored, grade, given = opened.graded_session(session)
     if format is Format.JSON:
         from spangrade.evaluator.reports.json import external_score_json, session_json
 

@@ -179,6 +179,20 @@ def test_the_grade_is_that_of_the_latest_run_and_goes_with_its_session(graded: P
     assert [row["session_id"] for row in kept] == ["conversation-1", "conversation-3", "conversation-4"]
 
 
+def test_a_session_comes_with_its_grade_and_scores_from_elsewhere(graded: Path, tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    db.write_bytes(graded.read_bytes())
+    database = public.open(db)
+    database.score("conversation-2", {"thumbs": 1}, by="ann")
+    found = database.graded_session("conversation-2")
+    assert found.session == database.session("conversation-2")
+    assert found.grade == database.latest_grade("conversation-2")
+    assert found.grade is not None
+    assert list(found.external_scores) == database.external_scores("conversation-2")
+    assert [(score.name, score.author) for score in found.external_scores] == [("thumbs", "ann")]
+    assert database.graded_session("conversation-1").external_scores == ()
+
+
 def test_what_was_not_graded_has_no_verdict(spangrade: Spangrade, tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     spangrade("import", SAMPLE / "spans.otlp.jsonl", "--db", db)
