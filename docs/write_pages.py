@@ -22,9 +22,10 @@ from spangrade.evaluator.metrics.registry import load_metrics
 _VIEWS_HEAD = """# The views
 
 What is derived from spans, for questions in SQL: `spangrade sql "SELECT … FROM sessions"`, or any client of
-DuckDB on the file. `spangrade show SESSION --format json` has the same columns under the same names, a turn's
-number as `index`. NULL is *unknown*: the spans do not record it. Times are UTC. The database describes its
-columns, too: `SELECT table_name, column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL`.
+DuckDB on the file ([examples](sql.md)). `spangrade show SESSION --format json` has the same columns under the
+same names, a turn's number as `index`. NULL is *unknown*: the spans do not record it. Times are UTC. Counts,
+names and texts have no unit. The database describes its columns, too:
+`SELECT table_name, column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL`.
 
 This page is written by `docs/write_pages.py`.
 """
@@ -34,6 +35,13 @@ _METRICS_HEAD = """# Metric reference
 All metrics that come with spangrade. [metrics.md](metrics.md) says how to ask for them and how to write your
 own, [verdicts.md](verdicts.md) what their outcomes mean. In the formulas A is what happened, E is the
 reference, and M is the size of a largest one-to-one matching of the two.
+
+| in the tables | is |
+|---|---|
+| better | whether a higher or a lower value is better; – if neither is |
+| needs | the part of the golden question that it compares with; without it the metric is inconclusive |
+| after a colon | what may be added to the name: `tool_recall:exact`, `trace_score:thumbs` |
+| gate by itself | its threshold when it is requested without one; *no*: it is then only reported |
 
 This page is written by `docs/write_pages.py`.
 """
@@ -97,10 +105,11 @@ def _is_judged(metric: Metric) -> bool:
 
 def _metric_section(metric: Metric) -> str:
     low, high = metric.bounds
+    least, most = f"{low:g} or more" if isfinite(low) else "any number", f"{low:g} to {high:g}"
     parameter = ", ".join(f"`{choice}`" for choice in metric.choices) or metric.parameter
     facts = {
         "unit": metric.unit,
-        "range": f"{low:g} to {high:g}" if isfinite(high) else f"{low:g} or more",
+        "range": most if isfinite(high) else least,
         "better": {True: "higher", False: "lower", None: "–"}[metric.higher_is_better],
         "needs": f"`{metric.needs}`" if metric.needs else "–",
         "after a colon": parameter or "–",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from statistics import fmean
 
 from spangrade.evaluator.metrics.metric import NotApplicable, Outcome, Score, metric
 from spangrade.evaluator.session import RecordedScore, Session
 
 
-@metric(higher_is_better=None, unit="number", parameter="name")
+@metric(higher_is_better=None, unit="number", scale=(-math.inf, math.inf), parameter="name")
 def trace_score(session: Session, name: str) -> Outcome:
     """The mean of the scores of a name in the session's traces, the newest of each author and span.
 

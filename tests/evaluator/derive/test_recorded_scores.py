@@ -225,11 +225,13 @@ def test_a_score_of_a_trace_gates_is_filtered_by_and_is_a_metric(tmp_path: Path)
         db, span(), log(), log(time_ns=20, attributes={**HELPFUL, "gen_ai.evaluation.score.value": 0.9})
     )
     opened = spangrade.open(db)
+    gates = ("helpful>=0.8", "helpful>=0.95", "helpful>=-1", "other>=1")
     verdicts = {
         gate: opened.watch(metrics=gate, once=True).verdicts
-        for gate in ("trace_score:helpful>=0.8", "trace_score:helpful>=0.95", "trace_score:other>=1")
+        for gate in (f"trace_score:{gate}" for gate in gates)
     }
     assert verdicts == {
+        "trace_score:helpful>=-1": {Verdict.PASSED: 1},
         "trace_score:helpful>=0.8": {Verdict.PASSED: 1},
         "trace_score:helpful>=0.95": {Verdict.FAILED: 1},
         "trace_score:other>=1": {Verdict.UNMATCHED: 1},
