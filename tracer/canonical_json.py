@@ -16,14 +16,17 @@ import orjson
 
 _MAX_DEPTH = 100
 _MAX_PARTS = 250_000  # 0.2 s; objects that refer to each other back and forth would have no end
-_COMPACT = orjson.OPT_NON_STR_KEYS
-_INDENTED = orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2
 _INTEGERS = range(-(2**63), 2**64)  # what orjson writes as a number
 
 
 def dumps(value: Any, *, indent: bool = False) -> str:
     """Return a value's JSON text; what JSON has no type for is converted as by `json_value`."""
-    option = _INDENTED if indent else _COMPACT
+    if not indent:
+        try:
+            return orjson.dumps(value).decode()  # 1.0 µs for the attributes of a span, 1.5 with what follows
+        except TypeError:
+            pass
+    option = orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         return orjson.dumps(value, default=json_value, option=option).decode()
     except TypeError:  # half a surrogate pair, an integer beyond 64 bits, or nesting past 254
