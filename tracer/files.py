@@ -11,7 +11,7 @@ from contextlib import suppress
 from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 import orjson
 
@@ -29,6 +29,7 @@ _WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\x00{0,3}[\[{]\x00|\x00{1,3}(\xfe\xff|[\
 _JSON = re.compile(rb'(?!\n)\s*[\[{]|\n\s*(\{\s*("[^\x00-\x1f]|\}|$)|\[\s*([\[{\]"]|$))')
 _GZIP = b"\x1f\x8b"
 _MAX_LINE = 1 << 20  # bytes of the names of a CSV file's columns
+_BUFFER = 1 << 20  # bytes; lines of traces are longer than Python's own buffer
 _WHOLE = 1 << 23  # bytes of a JSON document that is read at once; a longer one is read in portions
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, framed.BROKEN_ZSTD)
 
@@ -65,29 +66,26 @@ class Part(NamedTuple):
     path: Path
     size: int  # bytes
     first: int = 1
-    lines: bytes | None = None
+    lines: Sequence[bytes] | None = None
 
 
 def parts(path: Path, size: int) -> Iterator[Part]:
-    """Yield a file's parts. JSON Lines are cut after the line that reaches `size` bytes; others are one part.
+    """Yield a file's parts. JSON Lines are cut after the line that exceeds `size` bytes; others are one part.
 
     Raises nothing: `read_part` does for a file that cannot be used.
     """
     try:
-        with path.open("rb") as file:
+        with BufferedReader(path.open("rb", 0), _BUFFER) as file:
             opening = list(_opening(file)) if _JSON.match(file.peek(512)) else []
             if not _lines_follow(_filled(opening)):
                 yield Part(path, os.fstat(file.fileno()).st_size)
                 return
-            first, lines, length = 1, [], 0
-            for line in chain(opening, file):
-                lines.append(line)
-                length += len(line)
-                if length >= size:
-                    yield Part(path, length, first, b"".join(lines))
-                    first, lines, length = first + len(lines), [], 0
-            if lines:
-                yield Part(path, length, first, b"".join(lines))
+            first = 1
+            lines = opening + file.readlines(max(size - sum(map(len, opening)), 1))
+            while lines:
+                yield Part(path, sum(map(len, lines)), first, lines)
+                first += len(lines)
+                lines = file.readlines(size)
     except OSError:
         yield Part(path, 0)
 
@@ -96,7 +94,7 @@ def read_part(part: Part) -> Records:
     """Yield the records of a part, as `read` those of a file."""
     if part.lines is None:
         return read(part.path)
-    return _lines(BytesIO(part.lines), part.path, part.first)
+    return _lines(part.lines, part.path, part.first)
 
 
 def read_otlp(document: Any, not_utf_8: str | None = None) -> Records | None:
@@ -295,7 +293,7 @@ def _whole(document: Any, records: Records | None, path: Path) -> Records:
     yield from placed(records, str(path))
 
 
-def _opening(stream: BufferedReader | BytesIO) -> Iterator[bytes]:
+def _opening(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines up to and including the second that is not blank; of a very long list, a part."""
     filled = 0
     while filled < 2 and (line := stream.readline(-1 if filled else _WHOLE)):
