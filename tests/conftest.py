@@ -36,6 +36,11 @@ else:
 os.environ["SPANGRADE_CACHE_DIR"] = tempfile.mkdtemp(prefix="spangrade-cache-")
 atexit.register(shutil.rmtree, os.environ["SPANGRADE_CACHE_DIR"], ignore_errors=True)
 
+# What tests share (`made_once.py`), in a folder that the workers inherit from the process that starts them.
+if "MADE_ONCE_DIR" not in os.environ:
+    os.environ["MADE_ONCE_DIR"] = tempfile.mkdtemp(prefix="spangrade-made-once-")
+    atexit.register(shutil.rmtree, os.environ["MADE_ONCE_DIR"], ignore_errors=True)
+
 
 @pytest.fixture
 def install_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:

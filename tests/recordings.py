@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from made_once import made_once
 from paths import RECORDED, RECORDED_MORE
 
 from spangrade.converters.spans.observation import Observation
@@ -53,6 +54,16 @@ def sessions(records: Iterable[Span | LogRecord], db: Path) -> list[Session]:
         store.add(records)
         update(store)
         return list(load(store))
+
+
+def database(name: str) -> Path:
+    """Return a database into which a recording was imported; open it to read only."""
+
+    def make(db: Path) -> None:
+        with Store.open(db) as store:
+            import_files(store, paths(name))
+
+    return made_once(f"recording-{name}", make)
 
 
 def dotted(**attributes: Any) -> dict[str, Any]:

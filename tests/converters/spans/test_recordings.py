@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import pytest
-from recordings import FOLDERS, NAMES, import_files, paths
+from recordings import FOLDERS, NAMES, database
 
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.reports.json import session_json
@@ -32,10 +31,9 @@ TOOL_FACTS = ("tool_name", "input_arguments", "output", "ok", "call_id", "turn")
 USAGE_FACTS = ("llm_calls", "input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
 
 
-def derived(name: str, db: Path) -> dict[str, Any]:
+def derived(name: str) -> dict[str, Any]:
     """What `show` prints of a recording's sessions, taken together where no id joins them."""
-    with Store.open(db) as store:
-        import_files(store, paths(name))
+    with Store.open(database(name), read_only=True) as store:
         shown = [json.loads(json.dumps(session_json(session))) for session in load(store)]
     shown.sort(
         key=lambda session: session["session_id_source"] == "trace" and session["turns"][0]["trace_ids"]
@@ -130,6 +128,6 @@ def wrong(facts: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, 
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_every_fact_of_a_recording_is_derived_and_none_is_guessed(name: str, tmp_path: Path) -> None:
-    found = [(path, value) for path, _, value in wrong(EXPECTED[name], derived(name, tmp_path / "s.duckdb"))]
+def test_every_fact_of_a_recording_is_derived_and_none_is_guessed(name: str) -> None:
+    found = [(path, value) for path, _, value in wrong(EXPECTED[name], derived(name))]
     assert found == [(path, None) for path in UNREAD.get(name, ())]

@@ -9,15 +9,18 @@ import pytest
 import recordings
 
 import spangrade
+from spangrade.evaluator.derive import load
 from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", recordings.NAMES)
 def test_sessions_of_every_framework_can_be_audited(name: str, tmp_path: Path) -> None:
-    db = spangrade.open(tmp_path / "a.duckdb", on_problem=lambda problem: None)
-    sessions = recordings.sessions(recordings.records(name), db.path)
+    db = spangrade.open(recordings.database(name), on_problem=lambda problem: None)
+    with Store.open(db.path, read_only=True) as store:
+        sessions = list(load(store))
     questions, answers = [], {}
     for session in sessions:
         try:

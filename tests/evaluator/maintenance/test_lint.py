@@ -17,9 +17,8 @@ from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.maintenance.stacks import ANY, STACKS, stack_of
 from spangrade.evaluator.metrics import Inconclusive, load_metrics
-from spangrade.tracer.files import read
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
-from spangrade.tracer.span import Problem, Span
+from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
 NAMES = sorted({path.name.partition(".")[0] for path in RECORDED.glob("*.otlp.jsonl")})
@@ -155,18 +154,13 @@ def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_metric_that_a_recording_makes_inconclusive_is_explained_and_no_other(
-    name: str, tmp_path: Path
-) -> None:
+def test_every_metric_that_a_recording_makes_inconclusive_is_explained_and_no_other(name: str) -> None:
     metrics = {
         n: m
         for n, m in load_metrics().items()
         if m.needs is None and m.parameter is None and not n.endswith("@judge")
     }
-    with Store.open(tmp_path / "s.duckdb") as store:
-        for path in sorted(RECORDED.glob(f"{name}.*otlp.jsonl")):
-            store.add(record for record in read(path) if not isinstance(record, Problem))
-        update(store)
+    with Store.open(recordings.database(name), read_only=True) as store:
         findings = list(lint(store))
         for session in load(store):
             named = {m for f in findings if f.session_id == session.session_id for m in f.metrics}
@@ -214,12 +208,10 @@ def test_a_scope_completes_the_settings_of_its_dialect() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", recordings.NAMES)
-def test_what_a_recording_lacks_is_answered_by_a_setting_of_its_own_stack(name: str, tmp_path: Path) -> None:
+def test_what_a_recording_lacks_is_answered_by_a_setting_of_its_own_stack(name: str) -> None:
     recorded = recordings.records(name)
     stacks = {stack_of(record).name: stack_of(record) for record in recorded if isinstance(record, Span)}
-    with Store.open(tmp_path / "s.duckdb") as store:
-        store.add(recorded)
-        update(store)
+    with Store.open(recordings.database(name), read_only=True) as store:
         findings = [finding for finding in lint(store) if finding.code in LACKS]
     for finding in findings:
         lack = LACKS[finding.code]

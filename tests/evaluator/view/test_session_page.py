@@ -13,9 +13,10 @@ from command_line import Spangrade
 from hard_sessions import ATTACK, SESSION_ID, golden, large_spans, store_session
 from pages import dangers, elements, find, find_all, name, parsed, parsed_part, text
 from paths import SAMPLE
-from recordings import NAMES, records, sessions
+from recordings import NAMES, database
 
 from spangrade import open as open_database
+from spangrade.evaluator.derive import load
 from spangrade.evaluator.derive.schema import RECORDS
 from spangrade.evaluator.scores.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.view.links import ServerLinks
@@ -123,11 +124,10 @@ def derived_conversation(session: Mapping[str, Any]) -> list[Any]:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("recording", NAMES)
-def test_a_page_shows_what_show_prints_of_every_recording(
-    recording: str, tmp_path: Path, spangrade: Spangrade
-) -> None:
-    db = tmp_path / "recorded.duckdb"
-    ids = [session.session_id for session in sessions(records(recording), db)]
+def test_a_page_shows_what_show_prints_of_every_recording(recording: str, spangrade: Spangrade) -> None:
+    db = database(recording)
+    with Store.open(db, read_only=True) as store:
+        ids = [session.session_id for session in load(store)]
     assert ids
     printed = [spangrade("show", one, "--db", db, "--format", "json").out for one in ids]
     with Store.open(db, read_only=True) as store:
