@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from command_line import run
+from made_once import copy_of_sample
 from paths import SAMPLE
 
 import spangrade
@@ -17,10 +18,8 @@ VIEWS = ("sessions", "turns", "trajectory", "tool_interactions", "llm_calls", "e
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    path = tmp_path / "s.duckdb"
-    spangrade.open(path).import_files([SAMPLE / "spans.otlp.jsonl"])
     (tmp_path / "secret.txt").write_text(SECRET)
-    return path
+    return copy_of_sample(tmp_path / "s.duckdb")
 
 
 def altered(db: Path, *statements: str) -> None:

@@ -29,7 +29,8 @@ from faults.outcome import Outcome
 from faults.production_day import play
 from faults.soak import soak
 
-FUZZER = Path(__file__).parents[1] / "evaluator/derive/test_hostile.py"
+_TESTS = Path(__file__).parents[1]
+FUZZERS = (_TESTS / "evaluator/derive/test_hostile.py", _TESTS / "converters/spans/test_delivery.py")
 
 
 class Size(NamedTuple):
@@ -65,7 +66,7 @@ def fuzzing(profile: str) -> Iterator[Callable[[], Outcome]]:
 
     A profile of hypothesis says how many: 20,000 take longer than all else but the soak, so they run beside.
     """
-    command = [sys.executable, "-m", "pytest", "--hypothesis-show-statistics", str(FUZZER)]
+    command = [sys.executable, "-m", "pytest", "--hypothesis-show-statistics", *map(str, FUZZERS)]
     started = time.monotonic()
     with (
         tempfile.TemporaryFile("w+") as output,

@@ -25,8 +25,8 @@ if __name__ == "__main__":
     if sys.argv[2] == "fork":
         configure(db=sys.argv[1])
         pool = context.Pool(4)
-    else:
-        pool = context.Pool(4, configure, (None, sys.argv[1]))
+    else:  # fewer: each imports everything
+        pool = context.Pool(2, configure, (None, sys.argv[1]))
     with pool:
         assert sorted(pool.imap_unordered(work, range(200))) == list(range(200))
         if sys.argv[3] == "close":

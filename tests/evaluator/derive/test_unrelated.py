@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import NAMES, records
 
+from spangrade.evaluator.derive import load
 from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
 
 _UNRELATED = [
     ("POST", "SERVER", "opentelemetry.instrumentation.asgi", {"http.request.method": "POST"}),
@@ -77,10 +78,10 @@ def plain(name: str) -> list[Any]:
 def test_unrelated_spans_change_no_fact(
     names: list[str], seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    def derived(spans: list[Any]) -> dict[str, Any]:
-        folder: Path = tmp_path_factory.mktemp("db")
-        return {s.session_id: facts(s) for s in recordings.sessions(spans, folder / "s.duckdb")}
-
     for name in names:
         logs = [record for record in records(name) if not isinstance(record, Span)]
-        assert derived([*surrounded(plain(name), seed), *logs]) == derived([*plain(name), *logs]), name
+        db = tmp_path_factory.mktemp("db") / "s.duckdb"
+        found = recordings.sessions([*surrounded(plain(name), seed), *logs], db)
+        with Store.open(recordings.database(name), read_only=True) as store:
+            expected = {session.session_id: facts(session) for session in load(store)}
+        assert {session.session_id: facts(session) for session in found} == expected, name

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Spangrade
+from made_once import copy_of_sample
 from paths import SAMPLE
 
 import spangrade as public
@@ -20,8 +21,7 @@ ALL = {f"conversation-{number}" for number in range(1, 5)}
 
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> public.Database:
-    opened = public.open(tmp_path_factory.mktemp("stored") / "s.duckdb")
-    opened.import_files(SAMPLE / "spans.otlp.jsonl")
+    opened = public.open(copy_of_sample(tmp_path_factory.mktemp("stored") / "s.duckdb"))
     opened.score("conversation-1", {"thumbs": 1}, by="ann")
     opened.score("conversation-1", {"thumbs": 0}, turn=1, by="ben")
     opened.score("conversation-2", {"thumbs": 1, "tone": "kind"}, by="ann")

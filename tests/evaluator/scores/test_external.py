@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Spangrade
+from made_once import copy_of_sample
 from paths import SAMPLE
 
 import spangrade as public
@@ -21,9 +22,7 @@ AT_NS = 1_767_323_045_000_000_000
 
 @pytest.fixture
 def db(tmp_path: Path) -> public.Database:
-    opened = public.open(tmp_path / "s.duckdb")
-    opened.import_files(SAMPLE / "spans.otlp.jsonl")
-    return opened
+    return public.open(copy_of_sample(tmp_path / "s.duckdb"))
 
 
 def test_a_score_of_a_person_replaces_the_earlier_one_of_the_same_person_and_turn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from xml.etree.ElementTree import Element
 import pytest
 from command_line import Spangrade
 from hard_sessions import ATTACK, SESSION_ID, golden, large_spans, store_session
+from made_once import copy_of_sample
 from pages import dangers, elements, find, find_all, name, parsed, parsed_part, text
 from paths import SAMPLE
 from recordings import NAMES, database
@@ -141,12 +143,14 @@ def test_a_page_shows_what_show_prints_of_every_recording(recording: str, spangr
             assert conversation_of(root) == derived_conversation(session)
 
 
-@pytest.fixture
-def hostile(tmp_path: Path) -> Path:
-    store_session(tmp_path / "hostile.duckdb")
-    (tmp_path / "golden.json").write_text(json.dumps(golden()), encoding="utf-8")
-    open_database(tmp_path / "hostile.duckdb").grade(tmp_path / "golden.json")
-    return tmp_path / "hostile.duckdb"
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graded database, to be read only."""
+    folder = tmp_path_factory.mktemp("hostile")
+    store_session(folder / "hostile.duckdb")
+    (folder / "golden.json").write_text(json.dumps(golden()), encoding="utf-8")
+    open_database(folder / "hostile.duckdb").grade(folder / "golden.json")
+    return folder / "hostile.duckdb"
 
 
 def test_what_was_recorded_is_only_text_in_a_page_and_its_parts(hostile: Path) -> None:
@@ -179,7 +183,8 @@ def test_the_golden_question_on_the_page_is_a_valid_one(hostile: Path, tmp_path:
     with Store.open(hostile, read_only=True) as store:
         question = json.loads(text(find(page(store, SESSION_ID), id="golden")))
     (tmp_path / "new.json").write_text(json.dumps({"golden_questions": [question]}), encoding="utf-8")
-    run = open_database(hostile).grade(tmp_path / "new.json")
+    shutil.copyfile(hostile, tmp_path / "copy.duckdb")
+    run = open_database(tmp_path / "copy.duckdb").grade(tmp_path / "new.json")
     assert [one.verdict for one in run.sessions] == ["passed"]
 
 
@@ -279,8 +284,7 @@ def test_a_session_is_shown_with_the_grade_of_the_run_that_is_asked_for(tmp_path
 
 def test_scores_of_people_traces_and_programs_are_shown(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
-    database = open_database(db)
-    database.import_files(SAMPLE / "spans.otlp.jsonl")
+    database = open_database(copy_of_sample(db))
     (span_id,) = (
         database.sql("SELECT span_id FROM tool_interactions WHERE session_id = 'conversation-1' LIMIT 1")
         .rows()[0]
