@@ -500,6 +500,33 @@ def test_a_stream_that_logfire_records_twice_is_one_call() -> None:
     assert (ended.user_input, ended.response, ended.end_ns - ended.start_ns) == ("hi", "hello", 1)
 
 
+def test_a_log_of_logfire_that_would_begin_before_1970_keeps_its_time() -> None:
+    found = logfire(request_data={"messages": []}, duration=1.0, **{"logfire.span_type": "log"})
+    assert (found.start_ns, found.end_ns) == (1, 2)
+
+
+def test_logfire_keeps_what_the_agents_sdk_asked_the_provider_and_got() -> None:
+    found = observation(
+        scope="logfire.openai_agents",
+        logfire__msg_template="Responses API with {gen_ai.request.model!r}",
+        raw_input='[{"role": "user", "content": "hi"}]',
+        response='{"output": [{"type": "message", "role": "assistant", "content": "hello"}]}',
+    )
+    assert (found.kind, found.user_input, found.response) == ("llm", "hi", "hello")
+
+
+def test_the_role_in_a_message_counts_more_than_its_events_name() -> None:
+    found = observation(
+        "chat m",
+        [
+            event("gen_ai.user.message", role="user", content="hi"),
+            event("gen_ai.user.message", role="system", content="Be kind."),
+        ],
+        gen_ai__operation__name="chat",
+    )
+    assert (found.kind, found.user_input) == ("llm", "hi")
+
+
 def test_openais_token_details_are_read() -> None:
     found = logfire(
         request_data={"model": "m", "messages": []},

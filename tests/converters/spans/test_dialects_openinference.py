@@ -491,6 +491,30 @@ def test_openllmetry_s_kind_counts_more_than_its_operation() -> None:
     ]
 
 
+def test_a_decorated_workflow_s_only_argument_is_the_user_s_message() -> None:
+    def user_input(given: str) -> str | None:
+        payload = {"traceloop.span.kind": "workflow", "traceloop.entity.input": given}
+        return observation(payload, parent=None).user_input
+
+    assert user_input('{"args": ["Any soil?"], "kwargs": {}}') == "Any soil?"
+    assert user_input('{"args": [], "kwargs": {"question": "Any soil?"}}') == "Any soil?"
+
+
+def test_the_results_before_the_user_s_last_message_are_not_those_of_a_graph_s_run() -> None:
+    def called(number: int) -> list[dict[str, Any]]:
+        call = {"name": "find", "id": f"c{number}", "args": {"number": number}}
+        answer = {"type": "tool", "name": "find", "tool_call_id": f"c{number}", "content": f"found {number}"}
+        question = {"type": "human", "content": f"question {number}"}
+        return [question, {"type": "ai", "content": "", "tool_calls": [call]}, answer]
+
+    output = {"outputs": {"messages": [*called(1), *called(2)]}}
+    found = observation(
+        {"traceloop.span.kind": "workflow", "traceloop.entity.output": json.dumps(output)}, parent=None
+    )
+    assert [call.call_id for call in found.tool_calls] == ["c2"]
+    assert [result.call_id for result in found.tool_results] == ["c2"]
+
+
 def test_a_decorated_tool_s_payload_is_unwrapped() -> None:
     found = observation(
         {

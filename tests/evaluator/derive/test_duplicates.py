@@ -39,7 +39,7 @@ def test_the_provider_that_a_framework_does_not_know_is_that_of_the_inner_span()
     assert (call.provider, call.cost_usd is not None) == ("openai", True)
 
 
-BESIDE = OUTER._replace(scope="a", user_input="hi", response="ho")
+BESIDE = OUTER._replace(scope="shop.llm", user_input="hi", response="ho")
 AGAIN = BESIDE._replace(
     span_id="again", scope="b", start_ns=2 * 10**9, end_ns=3 * 10**9, input_tokens=None, output_tokens=None
 )
@@ -55,7 +55,7 @@ def test_two_spans_beside_each_other_are_one_call_by_their_times_and_texts() -> 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"scope": "a"},  # the same instrumentation: two calls at once
+        {"scope": "".join(["shop", ".llm"])},  # the same instrumentation: two calls at once
         {"response": "no"},
         {"response": None},
         {"user_input": "hello"},

@@ -11,6 +11,8 @@ from paths import SAMPLE
 import spangrade as public
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.price_overrides import OwnPrice
+from spangrade.evaluator.derive.settings import Configured, apply, differs
+from spangrade.tracer.store import Store
 
 ACME = OwnPrice("acme-*", 2.0, 10.0, 0.5, 3.0)
 CALL = observation(
@@ -64,6 +66,17 @@ def test_a_change_of_the_settings_derives_again_and_the_run_names_the_models(
         *[["gemini-2.5-flash"]] * 3,
         None,
     ]
+
+
+def test_a_database_has_other_settings_if_its_prices_are_others(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        assert not differs(store, Configured(prices=()))
+        assert differs(store, Configured(prices=(ACME,)))
+        apply(store, Configured(prices=(ACME,)))
+        assert not differs(store, Configured())
+        assert not differs(store, Configured(prices=(ACME._replace(),)))
+        assert differs(store, Configured(prices=(ACME._replace(input=1.0),)))
+        assert differs(store, Configured(prices=()))
 
 
 def _prices(usd: int) -> str:

@@ -326,11 +326,11 @@ def test_one_agent_and_its_tools_hand_nothing_over() -> None:
     assert session(shop, tool, desk).handoffs is None  # no model call, which would have requested it
 
 
-@pytest.mark.parametrize(("at", "count"), [(3, 2), (4, 2), (2.5, 1)])
+@pytest.mark.parametrize(("at", "seconds"), [(3, [1, 1]), (4, [1, 1]), (2.5, [20])])
 def test_a_message_after_the_reply_begins_a_turn_and_one_during_the_call_does_not(
-    at: float, count: int
+    at: float, seconds: list[float]
 ) -> None:
     flow = observation("workflow", "flow", None, (0, 20))
     first = call("1", "flow", 2, "one", response="first")
     second = call("2", "flow", at, "two", response="second", previous_reply="first")
-    assert len(session(flow, first, second).turns) == count
+    assert [turn.latency_s for turn in session(flow, first, second).turns] == seconds

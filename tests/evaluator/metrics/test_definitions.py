@@ -71,6 +71,23 @@ def test_the_definitions_of_real_projects_are_read_as_they_are() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("columns", "needs"),
+    [
+        (["reference_data:reference_response"], "reference_response"),
+        (["reference_data:tone.words", "reference_data:tone.length"], "tone"),
+        (["reference_data:reference_response", "reference_data:tone"], "user_inputs"),
+        (["final_response"], None),
+    ],
+)
+def test_a_metric_needs_the_one_reference_that_it_shows_the_judge(
+    columns: list[str], needs: str | None
+) -> None:
+    mapping = {f"c{number}": {"source_column": column} for number, column in enumerate(columns)}
+    document = {"metrics": {"m": {**PARTS, "dataset_mapping": mapping}}}
+    assert judged("m", definitions_of(document, "m.json")["m"]).needs == needs
+
+
 def test_notes_are_ignored_at_every_level() -> None:
     noted = {
         "_about": 1,
