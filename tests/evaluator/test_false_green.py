@@ -214,7 +214,8 @@ def test_a_plugin_that_exits_is_bad_input(graded: Any, folder: Path, group: str)
     (package / "entry_points.txt").write_text(f"[{group}]\nacme = acme_plugin:METRICS\n")
     (folder / "packages" / "acme_plugin.py").write_text("import sys\nsys.exit(0)\n")
     command = [sys.executable, "-m", "spangrade", "grade", "golden.json", "--spans", "spans.jsonl"]
-    environment = {**os.environ, "PYTHONPATH": str(folder / "packages")}
+    path = os.pathsep.join(filter(None, (str(folder / "packages"), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run([*command, "--db", "new.duckdb"], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert "acme" in done.stderr
