@@ -26,6 +26,8 @@ def declared_tools(value: Any) -> str | None:
 
     An item is a tool in the form of OpenAI, Anthropic, Gemini or the conventions, its JSON text, or a name.
     """
+    if value is None:  # of most calls
+        return None
     if isinstance(value, str):
         return _declared_in(value)
     declarations = list(_declarations(value))
@@ -58,6 +60,8 @@ def instructions(value: Any, messages: Any = None) -> str | None:
 
     `value` is a text, a message, its parts, or the JSON text of one of these.
     """
+    if value is None:  # of most calls
+        return of_messages(messages)
     own = _instructions_in(value) if isinstance(value, str) else _instructions(value)
     return own or of_messages(messages)
 
