@@ -143,6 +143,8 @@ def _member(position: Position) -> Member:
 
 def _followers(store: Store, links: Mapping[str, str], leaders: Mapping[str, str | None]) -> dict[str, str]:
     """Return the sessions of the derived traces that repeat the calls of a trace that moves."""
+    if not links:
+        return {}
     rows = store.query(
         "SELECT trace_id, leader FROM derived.traces SEMI JOIN wanted USING (leader)",
         wanted=arrow_column("leader", sorted(links)),

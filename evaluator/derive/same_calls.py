@@ -56,8 +56,8 @@ def leaders_of(members: Mapping[str, Member]) -> dict[str, str | None]:
     It is the trace with a conversation id, else the earliest of those with messages. Where several
     conversations have ids, no trace repeats another.
     """
-    leaders: dict[str, str | None] = {}
-    for group in _groups(members):
+    leaders: dict[str, str | None] = dict.fromkeys(members)
+    for group in _groups({trace_id: member for trace_id, member in members.items() if member.calls}):
         named = [trace_id for trace_id in group if members[trace_id].conversation_id]
         if len({members[trace_id].conversation_id for trace_id in named}) > 1:
             leaders |= dict.fromkeys(group)
