@@ -46,24 +46,21 @@ class Tree:
         """Note the depth of a span, what is around it, and the same of its ancestors."""
         path: list[Node] = []
         visited: set[Node] = set()
-        while node not in self._depth:
-            visited.add(node)
-            path.append(node)
-            parent = self._parent_node(node)
-            if parent is None or parent in visited:
-                break
-            node = parent
-        depth, work = 0, 0
-        nearest: Observation | None = None
-        if node in self._depth:
-            path.append(node)
-            depth, work, nearest = self._depth[node], self._work_depth[node], self._nearest[node]
+        above: Node | None = node
+        while above is not None and above not in self._depth and above not in visited:
+            visited.add(above)
+            path.append(above)
+            above = self._parent_node(above)
         for step in reversed(path):
+            depth, work = 0, 0
+            nearest: Observation | None = None
+            if above in self._depth:
+                around = self._by_node[above]
+                is_work = around.kind != "other"
+                depth, work = self._depth[above] + 1, self._work_depth[above] + is_work
+                nearest = around if is_work else self._nearest[above]
             self._depth[step], self._work_depth[step], self._nearest[step] = depth, work, nearest
-            depth += 1
-            if self._by_node[step].kind != "other":
-                work += 1
-                nearest = self._by_node[step]
+            above = step
 
     def _parent_node(self, node: Node) -> Node | None:
         parent = self._by_node[node].parent_span_id
