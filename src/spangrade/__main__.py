@@ -1,5 +1,5 @@
 """`python -m spangrade`: the command line."""
 
-from spangrade.evaluator.cli import main
+from spangrade.evaluator.cli import run
 
-main()
+run()
