@@ -80,8 +80,9 @@ def parts(path: Path, size: int) -> Iterator[Part]:
             if not _lines_follow(_filled(opening)):
                 yield Part(path, os.fstat(file.fileno()).st_size)
                 return
-            first = 1
-            lines = opening + file.readlines(max(size - sum(map(len, opening)), 1))
+            first, lines = 1, opening
+            if (missing := size - sum(map(len, opening))) > 0:
+                lines += file.readlines(missing)
             while lines:
                 yield Part(path, sum(map(len, lines)), first, lines)
                 first += len(lines)
