@@ -94,6 +94,15 @@ class ModelCheck(Protocol):
         ...
 
 
+@runtime_checkable
+class KeyCheck(Protocol):
+    """What a judge may have besides: it says at once that it has no key, before anything waits for it."""
+
+    def require_key(self) -> None:
+        """Raise JudgeUnavailable if nothing can be a key. No service is asked."""
+        ...
+
+
 def same_meaning(actual: str, expected: str) -> Question:
     """Ask whether two texts mean the same."""
     return _question("same_meaning", expected, {"actual": actual})

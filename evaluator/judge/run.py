@@ -6,11 +6,11 @@ import asyncio
 import functools
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from spangrade.evaluator.judge.cache import VerdictCache
 from spangrade.evaluator.judge.event_loop import own_loop
@@ -20,6 +20,7 @@ from spangrade.evaluator.judge.protocol import (
     JudgeBudgetExceeded,
     JudgeError,
     JudgeUnavailable,
+    KeyCheck,
     ModelCheck,
     Question,
     Verdict,
@@ -108,6 +109,7 @@ class JudgeRun:
             raise ValueError(f"votes must be odd, so that there is a majority, found {votes}")
         self.name = judge.name
         self._judge = judge
+        self._key_check = judge if isinstance(judge, KeyCheck) else None
         self._cache_path = cache
         self._slots = asyncio.Semaphore(max_concurrency)
         self._max_calls = max_calls
@@ -149,19 +151,17 @@ class JudgeRun:
             JudgeError: the judge broke.
             StoreError: the cache cannot be used.
         """
-        future = asyncio.run_coroutine_threadsafe(self._ask(question), own_loop())
-        return await asyncio.wrap_future(future)
+        return await _in_own_loop(self._ask(question))
 
     async def pay(self, call: Callable[[], Awaitable[Verdict]]) -> Verdict:
         """Return what a call to another service returns, within the budget of this run and counted in it.
 
         Raises JudgeBudgetExceeded if the budget does not allow it, and what the call raises.
         """
-        future = asyncio.run_coroutine_threadsafe(self._paid(call), own_loop())
-        return await asyncio.wrap_future(future)
+        return await _in_own_loop(self._paid(call))
 
     async def _ask(self, question: Question) -> Verdict:
-        text = json.dumps(asdict(question), sort_keys=True)
+        text = json.dumps({one.name: getattr(question, one.name) for one in fields(question)}, sort_keys=True)
         inputs = json.dumps([self.name, self._prompt_version, self._votes, text])
         key = hashlib.sha256(inputs.encode()).hexdigest()
         task = self._answers.get(key)
@@ -184,10 +184,12 @@ class JudgeRun:
         async with self._slots:
             if self._cache is None:
                 return await self._put_to_vote(question)
-            if known := await self._cache.get(key):
+            if known := self._cache.get(key):
                 return known
+            if self._key_check is not None:
+                self._key_check.require_key()
             async with self._cache.lock(key):  # another process may be asking the same
-                if known := await self._cache.get(key):
+                if known := self._cache.get(key):
                     return known
                 verdict = await self._put_to_vote(question)
                 await self._cache.put(key, verdict, self.name, self._prompt_version, text)
@@ -247,6 +249,13 @@ class JudgeRun:
             return verdict
         reason = f"{verdict.reason} (score {verdict.score:g} is below {self._min_score:g})"
         return replace(verdict, passed=False, reason=reason)
+
+
+async def _in_own_loop(coroutine: Coroutine[Any, Any, Verdict]) -> Verdict:
+    loop = own_loop()
+    if asyncio.get_running_loop() is loop:
+        return await coroutine
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
 
 
 def _majority(verdicts: list[Verdict]) -> Verdict:

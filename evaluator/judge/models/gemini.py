@@ -45,7 +45,7 @@ class GeminiJudge:
 
     async def ask(self, question: Question) -> Verdict:
         """Return the verdict; see `Judge.ask`."""
-        self._require_key()
+        self.require_key()
         from google.auth.exceptions import GoogleAuthError
         from google.genai import errors, types
 
@@ -93,7 +93,7 @@ class GeminiJudge:
         except _transport_errors():
             pass
 
-    def _require_key(self) -> None:
+    def require_key(self) -> None:
         """Raise JudgeUnavailable if nothing can be a key: to import the client for that takes 1 s."""
         if self._http_options is None and not any(name.startswith(_KEYS) for name in os.environ):
             raise JudgeUnavailable(f"judge {self.name}: {_NO_KEY}")

@@ -2,6 +2,8 @@
 
 import asyncio
 import fcntl
+import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -15,6 +17,7 @@ from gemini_standin import MODEL, PATIENCE_S, PRICE, QUESTION, decision, judge_o
 
 from spangrade.evaluator.judge import (
     JudgeRun,
+    JudgeUnavailable,
     Spent,
     Verdict,
     same_meaning,
@@ -22,6 +25,7 @@ from spangrade.evaluator.judge import (
 )
 from spangrade.evaluator.judge.cache import VerdictCache
 from spangrade.evaluator.judge.key_locks import KeyLocks
+from spangrade.evaluator.judge.models.gemini import GeminiJudge
 from spangrade.tracer.errors import StoreError
 
 
@@ -35,6 +39,21 @@ async def test_a_verdict_is_kept_in_the_file_for_the_next_run(gemini, tmp_path):
     assert gemini.calls == 1
     assert first.spent == Spent(calls=1, input_tokens=1000, output_tokens=100, cost_usd=PRICE)
     assert second.spent == Spent(cache_hits=1)
+
+
+async def test_without_a_key_what_is_known_is_answered_and_no_lock_is_taken_for_the_rest(
+    gemini, tmp_path, monkeypatch
+):
+    cache = tmp_path / "cache.sqlite"
+    verdict = await JudgeRun(judge_of(gemini), cache=cache).ask(QUESTION)
+    shutil.rmtree(tmp_path / "cache.sqlite.locks")
+    for name in [name for name in os.environ if name.startswith(("GEMINI_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    run = JudgeRun(GeminiJudge(MODEL), cache=cache)
+    assert await run.ask(QUESTION) == replace(verdict, cached=True)
+    with pytest.raises(JudgeUnavailable, match="set GEMINI_API_KEY"):
+        await run.ask(same_meaning("x", "y"))
+    assert [path.name for path in tmp_path.iterdir()] == ["cache.sqlite"]
 
 
 async def test_the_file_tells_in_sql_what_was_asked_and_answered(gemini, tmp_path):
@@ -71,8 +90,8 @@ async def test_verdicts_are_readable_by_their_owner_alone_or_as_a_umask_allows(
 async def test_every_field_of_a_verdict_is_kept(tmp_path, verdict):
     cache = VerdictCache(tmp_path / "cache.sqlite")
     await cache.put("key", verdict, "judge", "version", "{}")
-    assert await cache.get("key") == replace(verdict, cached=True)
-    assert await cache.get("other") is None
+    assert cache.get("key") == replace(verdict, cached=True)
+    assert cache.get("other") is None
 
 
 @pytest.mark.parametrize(
