@@ -80,7 +80,7 @@ def start_metrics(
     """Return the metrics of a plan that run on a session, each with its outcome or a future of it."""
     incomplete = policy.why_incomplete(session)
     return tuple(
-        (metric, policy.excluded(metric, session, question) or start(metric, session, question, incomplete))
+        (metric, start(metric, session, question, incomplete))
         for metric in plan.metrics_for(session, question)
     )
 

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.grading.policy import why_incomplete
+from spangrade.evaluator.grading.policy import excluded, why_incomplete
 from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.protocol import (
     JudgeBudgetExceeded,
@@ -29,18 +29,27 @@ _NUMBERS = (int, float)
 
 
 def run_metric(metric: Metric, session: Session, question: GoldenQuestion | None) -> Outcome:
-    """Return a metric's outcome for a session, with the metric's threshold applied; see `resolve`."""
+    """Return a metric's outcome for a session, with the metric's threshold applied; see `start`."""
     return resolve(metric, start(metric, session, question, why_incomplete(session)))
 
 
 def start(
     metric: Metric, session: Session, question: GoldenQuestion | None, incomplete: str | None
 ) -> Started:
-    """Return a metric's outcome for a session or, of an async function, a future of it.
+    """Return a metric's outcome for a session or, of an async function, a future for `resolve`.
 
     `incomplete` is why the session may not be recorded completely, None if it is: then the outcome is
     inconclusive and an async function is not awaited.
+
+    A metric that raises or exits, or returns something other than an outcome or a number (true is 1), is a
+    `Failure`, and so is one whose judge fails. One that cannot ask its judge, without a key or beyond the
+    budget, is `Inconclusive`. The metric's threshold is applied; an inconclusive metric whose best possible
+    value misses it has failed: nothing unknown could have changed that.
+
+    Raises UnknownJudgeModel: nothing can be judged then.
     """
+    if metric.agents and (outcome := excluded(metric, session, question)):
+        return outcome
     try:
         if metric.needs is None:
             result = metric.function(session)
@@ -50,26 +59,26 @@ def start(
             result = metric.function(session, question)
         if incomplete:
             result = _of_incomplete(metric, result, incomplete)
-        if isinstance(result, _OUTCOMES):
-            return result
-        if inspect.iscoroutine(result):
+        elif not isinstance(result, _OUTCOMES) and inspect.iscoroutine(result):
             return asyncio.run_coroutine_threadsafe(_without_exit(result), own_loop())
+        return _judged(metric, result)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code runs here)
         return _outcome_of_error(error)
-    return _checked(result)
 
 
 def resolve(metric: Metric, started: Started) -> Outcome:
-    """Return the outcome, waiting for it if necessary, with the metric's threshold applied.
+    """Return the outcome of a metric, waiting for it if necessary; see `start`."""
+    if not isinstance(started, Future):
+        return started
+    try:
+        return _judged(metric, started.result())
+    except (Exception, CancelledError) as error:  # noqa: BLE001 (third-party code ran there)
+        return _outcome_of_error(error)
 
-    A metric that raises or exits, or returns something other than an outcome or a number (true is 1), is a
-    `Failure`, and so is one whose judge fails. One that cannot ask its judge, without a key or beyond the
-    budget, is `Inconclusive`. An inconclusive metric whose best possible value misses the threshold has
-    failed: nothing unknown could have changed that.
 
-    Raises UnknownJudgeModel: nothing can be judged then.
-    """
-    outcome = _wait_for(started) if isinstance(started, Future) else started
+def _judged(metric: Metric, result: Any) -> Outcome:
+    """Return what a metric returned as an outcome, with its threshold applied."""
+    outcome = result if isinstance(result, _OUTCOMES) else _converted(result)
     if isinstance(outcome, Score):
         if not _is_number(outcome.value):
             return Failure(f"returned the value {outcome.value!r:.80}; expected a finite number")
@@ -100,7 +109,7 @@ def _of_incomplete(metric: Metric, result: Any, why: str) -> Any:
     if inspect.iscoroutine(result):
         result.close()
         return Inconclusive(why)
-    result = _checked(result)
+    result = result if isinstance(result, _OUTCOMES) else _converted(result)
     if not isinstance(result, Score) or not _is_number(result.value):
         return result
     reason = f"{why}; of the rest: {result.reason}" if result.reason else why
@@ -108,16 +117,8 @@ def _of_incomplete(metric: Metric, result: Any, why: str) -> Any:
     return Inconclusive(reason, result.value if is_limited else None)
 
 
-def _wait_for(future: Future[Outcome]) -> Outcome:
-    try:
-        return _checked(future.result())
-    except (Exception, CancelledError) as error:  # noqa: BLE001 (third-party code ran there)
-        return _outcome_of_error(error)
-
-
-def _checked(result: Any) -> Outcome:
-    if isinstance(result, _OUTCOMES):
-        return result
+def _converted(result: Any) -> Score | Failure:
+    """Return the outcome that a metric meant that returned none: a number is a score."""
     if isinstance(result, _NUMBERS):
         return Score(float(result))
     return Failure(f"returned {result!r:.80}; expected a Score, Inconclusive, NotApplicable or a number")

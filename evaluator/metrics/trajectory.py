@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import eq
 
@@ -202,14 +202,18 @@ def compared_steps(
 
     A name that is an agent's too (an agent used as a tool) does not count as a tool of the reference.
     """
-    tools = {call.tool_name for call in session.tool_interactions}
-    tools.update(call.tool_name for calls in question.accepted_calls for call in calls)
-    tools.difference_update(agents, question.agents_evaluated)
-    if tools.isdisjoint(expected):
+    names = set(expected).difference(agents, question.agents_evaluated)
+    if not names or names.isdisjoint(_tools(session, question)):
         named = (step for step in session.trajectory if step.kind == "agent")
         return [next(steps) for _, steps in groupby(named, key=lambda step: step.name)]
     unnamed = {call.tool_name for call in session.tool_interactions if call.handoff}.difference(expected)
     return [step for step in session.trajectory if step.kind == "agent" or step.name not in unnamed]
+
+
+def _tools(session: Session, question: GoldenQuestion) -> Iterator[str]:
+    """Yield the names of the tools that a session called or that a question accepts."""
+    yield from (call.tool_name for call in session.tool_interactions)
+    yield from (call.tool_name for calls in question.accepted_calls for call in calls)
 
 
 def _matched(actual: Sequence[str], expected: Sequence[str]) -> int:
@@ -217,5 +221,7 @@ def _matched(actual: Sequence[str], expected: Sequence[str]) -> int:
 
 
 def _f1(actual: Sequence[str], expected: Sequence[str]) -> float:
+    if actual == expected:
+        return 1.0
     total = len(actual) + len(expected)
     return 2 * common_length(actual, expected) / total if total else 1.0

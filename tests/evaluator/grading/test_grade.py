@@ -319,6 +319,7 @@ def crash(made: Session) -> Outcome:
         (lambda made: sys.exit(0), f"SystemExit: 0 ({__file__}, line "),
         (lambda made: Score(float("nan")), "returned the value nan; expected a finite number"),
         (lambda made: Score("1"), "returned the value '1'; expected a finite number"),
+        (lambda made: 10**400, "OverflowError: int too large to convert to float"),
         (lambda made: Failure("no connection"), "no connection"),
     ],
 )
