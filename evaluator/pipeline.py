@@ -148,34 +148,33 @@ class SessionReader:
         One that was deleted since is reported and left out. Raises StoreLockedError if another process has
         the database open for longer than `wait_s`.
         """
-        batch, self._first = self._first, []
-        yield from batch
+        yield from self._taken(self._first)
         while self._ranges:
-            del batch  # two at once would double the memory
             with Store.open(self._db, read_only=True, wait_s=wait_s) as store:
                 batch = self._next_batch(store)
-            yield from batch
-        del batch
+            yield from self._taken(batch)
         moved_ids = sorted(self._unread)
         for start in range(0, len(moved_ids), SESSIONS_AT_ONCE):
             ids = moved_ids[start : start + SESSIONS_AT_ONCE]
             with up_to_date(self._db, callbacks, wait_s=wait_s) as store:
-                moved = self._take(load_sessions(store, ids))
-            yield from moved
+                moved = load_sessions(store, ids)
+            yield from self._taken(moved)
         for session_id in sorted(self._unread):
             callbacks.on_problem(
                 Problem(f"session {session_id}", "deleted before it was read", dropped=False)
             )
 
-    def _next_batch(self, store: Store) -> list[Session]:
-        return self._take(load_batches(store, *self._ranges.pop())) if self._ranges else []
+    def _next_batch(self, store: Store) -> Iterator[Session]:
+        return load_batches(store, *self._ranges.pop()) if self._ranges else iter(())
 
-    def _take(self, sessions: Iterable[Session]) -> list[Session]:
-        taken = [session for session in sessions if session.session_id in self._unread]
-        self._unread.difference_update(session.session_id for session in taken)
-        return taken
+    def _taken(self, sessions: Iterable[Session]) -> Iterator[Session]:
+        for session in sessions:
+            if session.session_id in self._unread:
+                self._unread.remove(session.session_id)
+                yield session
 
 
+@few_collections()
 def grade_dataset(
     db: Path,
     dataset: Path | None,
@@ -265,7 +264,7 @@ def grade_dataset(
         unreviewed=sum(question.reviewed is False for question in questions.golden_questions),
     )
     callbacks.on_progress("grading")
-    with SessionFacts() as facts, use_judge_of_run(judge), few_collections():
+    with SessionFacts() as facts, use_judge_of_run(judge):
         read = with_rows(run.noted(sessions.read(callbacks)), golden.rows, callbacks.on_problem)
         grades = grade(
             read if out is None else facts.noted(read),

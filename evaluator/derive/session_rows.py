@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any
@@ -105,13 +105,13 @@ def _list_cells(session: Session) -> tuple[str | None, str | None]:
 
 
 def load_batches(store: Store, first: int, last: int) -> Iterator[Session]:
-    """Yield the sessions of the batches from `first` to `last`, in the order in which they were derived."""
-    yield from _load(store, "batch BETWEEN $low AND $high", first, last)
+    """Read the batches from `first` to `last`; yield their sessions, in the order of their derivation."""
+    return _load(store, "batch BETWEEN $low AND $high", first, last)
 
 
 def load_sessions(store: Store, session_ids: Sequence[str]) -> Iterator[Session]:
-    """Yield the sessions of some ids, in the order in which they were derived; unknown ids are left out."""
-    yield from _load(store, "session_id IN (SELECT unnest($low)) AND $high IS NULL", list(session_ids), None)
+    """Read the sessions of some ids; yield those that there are, in the order of their derivation."""
+    return _load(store, "session_id IN (SELECT unnest($low)) AND $high IS NULL", list(session_ids), None)
 
 
 def load(store: Store, session_id: str | None = None) -> Iterator[Session]:
@@ -140,14 +140,22 @@ def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
             {"low": low, "high": high},
         )
 
-    records = {name: _by_session(rows(name), _DECODERS[name]) for name in RECORDS}
-    for row in rows("sessions"):
-        own = {name: tuple(by_session.get(row[0], ())) for name, by_session in records.items()}
+    records = {name: _by_session(rows(name)) for name in RECORDS}
+    return _decoded(rows("sessions"), records)
+
+
+def _decoded(rows: Iterable[Row], records: Mapping[str, dict[str, list[Row]]]) -> Iterator[Session]:
+    """Yield sessions, each made when it is asked for: its memory is that of the one before."""
+    for row in rows:
+        own = {
+            name: tuple(map(_DECODERS[name], by_session.pop(row[0], ())))
+            for name, by_session in records.items()
+        }
         yield _decode_session(row, own)
 
 
-def _by_session(rows: Iterable[Row], decode: Callable[[Row], Any]) -> dict[str, list[Any]]:
-    by_session: dict[str, list[Any]] = {}
+def _by_session(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    by_session: dict[str, list[Row]] = {}
     for row in rows:
-        by_session.setdefault(row[0], []).append(decode(row[1:]))
+        by_session.setdefault(row[0], []).append(row[1:])
     return by_session
