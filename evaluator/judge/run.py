@@ -130,6 +130,17 @@ class JudgeRun:
         """The usage until now."""
         return self._spent
 
+    @property
+    def unavailable(self) -> JudgeUnavailable | None:
+        """Why no question can be answered: there is neither a key nor a known verdict. None if one may be."""
+        if self._key_check is None or self._answers or (self._cache and self._cache.path.exists()):
+            return None
+        try:
+            self._key_check.require_key()
+        except JudgeUnavailable as error:
+            return error
+        return None
+
     def check_model(self) -> None:
         """Ask the provider, if it can say so, whether it has the judge's model; this costs nothing.
 

@@ -15,6 +15,7 @@ import orjson
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.judge import (
     JudgeBudgetExceeded,
+    JudgeRun,
     JudgeUnavailable,
     Question,
     default_judge,
@@ -164,6 +165,9 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
         return Score(1.0, None, "as expected")
     if not words:
         return Score(0.0, None, "the last reply is empty")
+    judge = default_judge()
+    if isinstance(judge, JudgeRun) and (why := judge.unavailable):
+        return _not_compared(f"the last reply differs, and {why}")
     # A coroutine: only a reply that differs needs the judge's event loop.
     return _rated(session, question)  # type: ignore[return-value]
 

@@ -50,10 +50,22 @@ async def test_without_a_key_what_is_known_is_answered_and_no_lock_is_taken_for_
     for name in [name for name in os.environ if name.startswith(("GEMINI_", "GOOGLE_"))]:
         monkeypatch.delenv(name)
     run = JudgeRun(GeminiJudge(MODEL), cache=cache)
+    assert run.unavailable is None
     assert await run.ask(QUESTION) == replace(verdict, cached=True)
     with pytest.raises(JudgeUnavailable, match="set GEMINI_API_KEY"):
         await run.ask(same_meaning("x", "y"))
     assert [path.name for path in tmp_path.iterdir()] == ["cache.sqlite"]
+
+
+def test_with_neither_a_key_nor_a_cache_no_question_can_be_answered(gemini, tmp_path, monkeypatch):
+    run = JudgeRun(GeminiJudge(MODEL), cache=tmp_path / "cache.sqlite")
+    assert run.unavailable is None
+    for name in [name for name in os.environ if name.startswith(("GEMINI_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    assert str(run.unavailable) == (
+        f"judge gemini/{MODEL}: no key; set GEMINI_API_KEY (or GOOGLE_API_KEY, or Vertex AI's variables)"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_file_tells_in_sql_what_was_asked_and_answered(gemini, tmp_path):
