@@ -215,8 +215,10 @@ def forget(store: Store) -> None:
 
 def _derived_up_to(store: Store) -> int | None:
     """Return the last arrival that is derived; None if all is to be derived again."""
-    if table_problem(store.connection, "derived", _COLUMNS):  # nothing, or of another version
-        return None
+    if "derived" not in store.checked:
+        if table_problem(store.connection, "derived", _COLUMNS):  # nothing, or of another version
+            return None
+        store.checked.add("derived")
     rows = store.query(
         "SELECT seq FROM derived.progress WHERE fingerprint = $fingerprint", {"fingerprint": fingerprint()}
     )

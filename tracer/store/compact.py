@@ -15,7 +15,7 @@ import duckdb
 
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.untrusted import NEW_FILE, attach, shrinking_copy
+from spangrade.tracer.store.untrusted import NEW_FILE, attach, column_types, shrinking_copy
 
 _PENDING = "unfinished_deletion"
 
@@ -31,7 +31,7 @@ def mark_pending(connection: duckdb.DuckDBPyConnection, session_ids: str) -> Non
 
 def pending(connection: duckdb.DuckDBPyConnection) -> frozenset[str] | None:
     """Return the sessions whose deletion has not freed its space yet, None if no deletion is unfinished."""
-    if connection.execute(statement("pending")).fetchone() is None:
+    if column_types(connection, _PENDING) is None:
         return None
     rows = connection.execute(f"SELECT session_id::VARCHAR FROM {_PENDING}").fetchall()  # noqa: S608 (our own name)
     return frozenset(session_id for (session_id,) in rows)

@@ -23,7 +23,7 @@ from spangrade.tracer.store.compact import pending, remove_copy, remove_spilled,
 from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import retry_while_locked
 from spangrade.tracer.store.sql import migrations, statement
-from spangrade.tracer.store.untrusted import connect, remember_checked, table_problem
+from spangrade.tracer.store.untrusted import column_types, connect, remember_checked, table_problem
 
 _log = logging.getLogger("spangrade")
 _MARK_EVERY_S = 3600.0
@@ -53,6 +53,7 @@ class Store:
         self.connection = connection
         self.path = path
         self.deleted_before: frozenset[str] = frozenset()
+        self.checked: set[str] = set()  # schemas whose tables are known to be as statements expect them
         self._inode = _inode(path)
         self._log = Path(f"{path.resolve()}.wal")
         self._lock = threading.RLock()
@@ -272,10 +273,9 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bo
 
 def _schema_version(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     """Return the version of the schema, 0 for a new file."""
-    tables = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    if not tables:
-        return 0
-    if "schema_version" not in tables:
+    if column_types(connection, "schema_version") is None:
+        if connection.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchone() is None:
+            return 0
         raise StoreError(f"{path}: not a spangrade database: name another file with --db")
     row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
     return int(row[0]) if row and row[0] is not None else 0
