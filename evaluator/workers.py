@@ -19,7 +19,7 @@ from spangrade.tracer.errors import SpangradeError
 MOST_WORKERS = 4  # the one process that writes the database is the limit then
 FEW_SPANS = 20_000  # below them, starting processes takes longer than they save
 
-_SELDOM = (500_000, 50, 100)  # the values of a part of a file are fewer
+_SELDOM = (1_000_000, 50, 100)  # the values that are kept until they are written are fewer
 
 InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -227,14 +227,15 @@ def tool_interaction(
 ) -> ToolInteraction:
     """Return the interaction that an observation of a tool records."""
     name = observation.name or ""
-    ok, error = ok_and_error(observation)
+    output = json_or_none(observation.result)
+    ok, error = ok_and_error(observation, output)
     timed = observation.span_id and observation.timed
     return ToolInteraction(
         position=position,
         turn=turn,
         tool_name=name,
         input_arguments=json_or_none(observation.arguments),
-        output=json_or_none(observation.result),
+        output=output,
         arguments_known=observation.arguments is not None,
         output_known=observation.result is not None,
         ok=ok,
@@ -266,29 +267,23 @@ def requested_call(position: int, turn: int, observation: Observation) -> Reques
     )
 
 
-def ok_and_error(observation: Observation) -> tuple[bool | None, str | None]:
-    """Return whether a tool call succeeded, None if unknown, and its error if it failed.
+def ok_and_error(observation: Observation, result: Any) -> tuple[bool | None, str | None]:
+    """Return whether a tool call with a result (its JSON value) succeeded, None if unknown, and its error.
 
     Frameworks record a failure in different places: on the span, or in the result's structure
     (`{"status": "error"}`, a truthy `"error"`, `"isError"`). A text that only messages have may be a
     failure's as well as an answer's.
     """
-    result = json_or_none(observation.result)
-    message = None
     failed = observation.failed
-    if isinstance(result, Mapping):
+    if isinstance(result, dict):
         failed = (
             failed
             or (isinstance(result.get("status"), str) and result["status"].lower() in _FAILED)
             or bool(result.get("error"))
             or True in (result.get("isError"), result.get("is_error"))
         )
-        message = next(
-            (str(result[key]) for key in ("error_message", "error", "message", "detail") if result.get(key)),
-            None,
-        )
     if failed:
-        return False, observation.error or message or (result if isinstance(result, str) else None)
+        return False, observation.error or _error_in(result)
     if observation.succeeded:
         return True, None
     if observation.result is None or (
@@ -296,6 +291,14 @@ def ok_and_error(observation: Observation) -> tuple[bool | None, str | None]:
     ):
         return None, None
     return True, None
+
+
+def _error_in(result: Any) -> str | None:
+    """Return the message of a failure in a call's result; None if there is none."""
+    if isinstance(result, dict):
+        keys = ("error_message", "error", "message", "detail")
+        return next((str(result[key]) for key in keys if result.get(key)), None)
+    return result if isinstance(result, str) else None
 
 
 def json_or_none(text: str | None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from spangrade.converters.datasets.adk_events import state_of
 from spangrade.converters.datasets.simulation_csv import Row
 from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.tool_calls import ok_and_error
+from spangrade.evaluator.derive.tool_calls import json_or_none, ok_and_error
 from spangrade.evaluator.metrics.columns import FileSession, file_session, json_in
 from spangrade.evaluator.metrics.matching import json_equal, normal_text
 from spangrade.evaluator.session import Session, ToolInteraction
@@ -139,7 +139,8 @@ def _with_record(
         elif not call.output_known:
             call = call._replace(output=output, output_known=True)
         if call.ok is not False:  # what the spans say failed stays failed
-            ok, error = ok_and_error(_observation(call.output))
+            observation = _observation(call.output)
+            ok, error = ok_and_error(observation, json_or_none(observation.result))
             call = call._replace(ok=ok, error=error)
     return call
 
