@@ -15,8 +15,8 @@ from spangrade.converters.datasets.files import load_json
 from spangrade.converters.datasets.golden import (
     GoldenDataset,
     GoldenQuestion,
-    golden_of,
     question_problems,
+    taken_golden,
 )
 from spangrade.converters.datasets.problems import condensed, separate
 from spangrade.converters.datasets.simulation_csv import (
@@ -79,7 +79,7 @@ def read_dataset(path: Path) -> Dataset:
         records = questions_of(document, str(path))
         questions, problems = _questions((str(path), record, False) for record in records)
         return Dataset(_dataset(path, questions, problems), None, problems)
-    return Dataset(golden_of(document, str(path)), None, [])
+    return Dataset(taken_golden(document, str(path)), None, [])
 
 
 def find_dataset(folder: Path) -> tuple[Path, list[Path]]:

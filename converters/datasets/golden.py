@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -134,20 +134,33 @@ class GoldenDataset(_Model):
 
 def load_golden(path: Path) -> GoldenDataset:
     """Return the golden dataset in a file. Raises InputError with one line for each mistake in it."""
-    return golden_of(load_json(path), str(path))
+    return taken_golden(load_json(path), str(path))
 
 
 NO_QUESTIONS = GoldenDataset.model_construct(golden_questions=())  # sessions are graded without a dataset
 
 
 def golden_of(raw: Any, where: str) -> GoldenDataset:
-    """Return the golden dataset in a JSON value. Raises InputError with one line for each mistake in it."""
+    """Return the golden dataset in a JSON value, which stays as it is.
+
+    Raises InputError with one line for each mistake in it.
+    """
+    if isinstance(raw, dict) and isinstance(raw.get("golden_questions"), list):
+        raw = {**raw, "golden_questions": list(raw["golden_questions"])}
+    return taken_golden(raw, where)
+
+
+def taken_golden(raw: Any, where: str) -> GoldenDataset:
+    """Return the golden dataset in a JSON value, which loses its questions: nobody holds them twice then.
+
+    Raises InputError with one line for each mistake in it.
+    """
     if isinstance(raw, list) and raw and all(isinstance(turn, dict) and "query" in turn for turn in raw):
         raise InputError(
             f"{where}: a conversation log; `spangrade convert test-to-golden` makes a golden question of it"
         )
     try:
-        dataset = GoldenDataset.model_validate(raw)
+        dataset = GoldenDataset.model_validate(_without_questions(raw))
     except ValidationError as error:
         lines = [f"{where}: {problem}" for problem in _problems(raw, error)]
         if len(lines) > MAX_PROBLEMS:
@@ -161,6 +174,20 @@ def golden_of(raw: Any, where: str) -> GoldenDataset:
                 f'"{question.id}" is taken by golden_questions[{first[question.id]}]; ids must differ'
             )
     return dataset
+
+
+def _without_questions(raw: Any) -> Any:
+    """Return a dataset whose questions are taken out of `raw` one by one; their ids stay, for messages."""
+    questions = raw.get("golden_questions") if isinstance(raw, dict) else None
+    if not isinstance(questions, list) or not questions:
+        return raw
+
+    def taken() -> Iterator[Any]:
+        for place, question in enumerate(questions):
+            questions[place] = {"id": question.get("id")} if isinstance(question, dict) else None
+            yield question
+
+    return {**raw, "golden_questions": taken()}
 
 
 def existing(path: Path) -> tuple[Any, GoldenDataset | None]:

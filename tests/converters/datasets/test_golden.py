@@ -9,7 +9,7 @@ import pytest
 from paths import CAPTURED
 
 from spangrade.converters.datasets.formats import find_dataset
-from spangrade.converters.datasets.golden import GoldenDataset, load_golden
+from spangrade.converters.datasets.golden import GoldenDataset, golden_of, load_golden
 from spangrade.tracer.errors import InputError
 
 QUESTION = {"id": "q1", "user_inputs": ["hi"], "agents_evaluated": ["shop"], "reference_data": {}}
@@ -235,3 +235,5 @@ def test_a_folder_without_exactly_one_dataset_and_a_recording_is_refused(tmp_pat
 def test_a_dataset_is_a_value(tmp_path: Path) -> None:
     content = {"golden_questions": [QUESTION]}
     assert load_golden(written(tmp_path, content)) == GoldenDataset.model_validate(content)
+    assert golden_of(content, "here") == GoldenDataset.model_validate(content)
+    assert content == {"golden_questions": [QUESTION]}
