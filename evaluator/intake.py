@@ -197,24 +197,35 @@ def import_parts(
             apply(store, callbacks.configured)
             intake.settings = settings_of(store)
         with few_collections():
-            rest: Sequence[ReadPart] = ()
-            for group in grouped(parts, lambda part: part.rows, WRITE):
-                if sum(part.rows for part in group) < WRITE:
-                    rest = group  # the last
-                else:
-                    with open_store() as store:
-                        _write(store, intake, group)
-            with open_store() as store:  # once for the rest and what follows: opening it takes 50 ms
-                if rest:
-                    _write(store, intake, rest)
-                callbacks.on_progress("deriving sessions")
-                if intake.traces:
-                    _remember_import(store, intake.traces)
-                if not stale(store):  # nearly always
-                    return Contents(count_sessions(store), before, by_scope(store))
+            contents = _store_parts(open_store, intake, parts, before, callbacks)
+        if contents is not None:  # nearly always
+            return contents
         derive_in_windows(open_store, intake.in_order, kept=intake.kept, on_share=callbacks.on_share)
     with open_store() as store:
         return Contents(count_sessions(store), before, by_scope(store))
+
+
+def _store_parts(
+    open_store: OpenStore, intake: Intake, parts: Iterable[ReadPart], before: int, callbacks: Callbacks
+) -> Contents | None:
+    """Store parts, and the sessions that are whole in them; return None if there are others.
+
+    `before` is the number of sessions that there were.
+    """
+    rest: Sequence[ReadPart] = ()
+    for group in grouped(parts, lambda part: part.rows, WRITE):
+        if sum(part.rows for part in group) < WRITE:
+            rest = group  # the last
+        else:
+            with open_store() as store:
+                _write(store, intake, group)
+    with open_store() as store:  # once for the rest and what follows: opening it takes 50 ms
+        if rest:
+            _write(store, intake, rest)
+        callbacks.on_progress("deriving sessions")
+        if intake.traces:
+            _remember_import(store, intake.traces)
+        return None if stale(store) else Contents(count_sessions(store), before, by_scope(store))
 
 
 def _remember_import(store: Store, traces: Iterable[str]) -> None:
