@@ -28,7 +28,7 @@ else:
         # CI tests the same examples each time; anywhere else each run looks at others.
         derandomize="CI" in os.environ,
     )
-    # HYPOTHESIS_PROFILE=long, which .ci/long sets: the fuzzers of spans run 20,000 examples instead of 200.
+    # HYPOTHESIS_PROFILE=long, which .ci/long sets: the fuzzers of spans run 20,000 examples instead of 100.
     settings.register_profile("long", settings.get_profile("spangrade"))
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "spangrade"))
 
@@ -40,6 +40,11 @@ atexit.register(shutil.rmtree, os.environ["SPANGRADE_CACHE_DIR"], ignore_errors=
 if "MADE_ONCE_DIR" not in os.environ:
     os.environ["MADE_ONCE_DIR"] = tempfile.mkdtemp(prefix="spangrade-made-once-")
     atexit.register(shutil.rmtree, os.environ["MADE_ONCE_DIR"], ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long tests: no worker has one left when the others are done."""
+    items.sort(key=lambda item: item.get_closest_marker("exhaustive") is None)
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 from command_line import Spangrade
 from otlp_sessions import Call, Said, write_golden, write_sessions
@@ -25,15 +27,14 @@ def question(name: str, *tools: str, topic: str = "money") -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def folder(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The run `main` by recall >= 1: `whole` makes 4 of 4 calls, `most` 3 of 4, `half` 2 of 4."""
-    monkeypatch.chdir(tmp_path)
-    golden(tmp_path, question("whole", *TOOLS), question("most", *TOOLS), question("half", *TOOLS))
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    golden(folder, question("whole", *TOOLS), question("most", *TOOLS), question("half", *TOOLS))
     calls = {"whole": TOOLS, "most": TOOLS[:3], "half": TOOLS[:2], "chat": ()}
     sessions = [(name, [Said(name, calls=list(map(Call, made)))]) for name, made in calls.items()]
-    write_sessions(tmp_path / "spans.jsonl", sessions)
-    spangrade("import", "spans.jsonl")
+    write_sessions(folder / "spans.jsonl", sessions)
+    command_line.spangrade("import", "spans.jsonl", cwd=folder)
     grade = (
         "grade",
         "golden.json",
@@ -42,7 +43,15 @@ def folder(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "--no-reference",
         "reference_tool_interactions",
     )
-    assert spangrade(*grade, "--run", "main").code == 1
+    assert command_line.spangrade(*grade, "--run", "main", cwd=folder).returncode == 1
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run `main` by recall >= 1: `whole` makes 4 of 4 calls, `most` 3 of 4, `half` 2 of 4."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

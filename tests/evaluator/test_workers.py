@@ -52,7 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_the_tables_are_the_same_whatever_the_number_of_workers(files: list[Path], tmp_path: Path) -> None:
     results = []
-    for workers in (1, 2, 3):
+    for workers in (1, 3):
         problems: list[str] = []
         db = spangrade.open(
             tmp_path / f"{workers}.duckdb", on_problem=lambda p, to=problems: to.append(str(p))
@@ -61,7 +61,7 @@ def test_the_tables_are_the_same_whatever_the_number_of_workers(files: list[Path
         after_import = rows_of_all_tables(db.path)
         assert db.derive(all=True, workers=workers) == 4
         results.append((imported, problems, after_import, rows_of_all_tables(db.path)))
-    assert results[0] == results[1] == results[2]
+    assert results[0] == results[1]
     assert (results[0][0].spans, results[0][0].records_lost, results[0][0].files_lost) == (44, 1, 1)
 
 

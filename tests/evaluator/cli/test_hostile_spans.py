@@ -181,7 +181,7 @@ def test_every_command_works_on_what_broke_them(spangrade: command_line.Spangrad
     assert found.isdisjoint({"unreadable_spans", "not_assembled"})
 
 
-@settings(max_examples=EXAMPLES // 40)
+@settings(max_examples=EXAMPLES // 20)
 @given(some=st.lists(spans(), min_size=1, max_size=4))
 def test_every_command_works_on_any_spans(some: list[Span], spangrade: command_line.Spangrade) -> None:
     found = check_commands(spangrade, some)

@@ -108,7 +108,7 @@ def test_holm_multiplies_the_smallest_by_their_number_and_never_falls() -> None:
 @pytest.mark.exhaustive
 def test_intervals_contain_the_true_difference() -> None:
     """The grid of .ci/long with few repetitions: too few for one cell, enough for all of a kind."""
-    found = shares(repetitions=40, questions=(10, 30))
+    found = shares(repetitions=16, questions=(10, 30))
     means = {key: fmean(share for share, _ in cells) for key, cells in found.items()}
     assert {kind for kind, _ in means} >= {*CONTINUOUS, "binary", "recall", "rare"}
     assert {key: mean for key, mean in means.items() if mean < LOWEST} == {}

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from paths import SAMPLE
+from made_once import copy_of_sample
 
 import spangrade as public
 from spangrade.evaluator.api import ToReview
@@ -31,9 +31,7 @@ def other_points(session: public.Session) -> float:
 
 @pytest.fixture
 def db(tmp_path: Path) -> public.Database:
-    opened = public.open(tmp_path / "s.duckdb")
-    opened.import_files(SAMPLE / "spans.otlp.jsonl")
-    return opened
+    return public.open(copy_of_sample(tmp_path / "s.duckdb"))
 
 
 def test_disagreement_comes_first_then_what_is_near_a_threshold_then_chance(db: public.Database) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import command_line
 import many_sessions
 import pytest
 from command_line import Spangrade
@@ -21,10 +23,9 @@ from spangrade.evaluator.trends.trend import By, Point, Trend
 DAY_NS = 86_400_000_000_000
 
 
-@pytest.fixture
-def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two days, each with two sessions of 4 questions: on the first all pass, on the second 3 of 8 fail."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
     questions = [
         {
             "id": f"q{n}",
@@ -33,15 +34,23 @@ def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         }
         for n in range(4)
     ]
-    write_golden(tmp_path / "golden.json", *questions)
+    write_golden(folder / "golden.json", *questions)
     for day, missing in ((0, ()), (1, (0, 4, 5))):  # both sessions of q0, one of q1
         sessions = [
             (f"day{day}-{n}", [Said(f"Refund order {n % 4}", calls=_calls(refund=n not in missing))])
             for n in range(8)
         ]
-        write_sessions(tmp_path / f"day{day}.jsonl", sessions, start_ns=START_NS + day * DAY_NS)
-    spangrade("import", "day0.jsonl", "day1.jsonl")
-    spangrade("grade", "golden.json", "--metric", "tool_recall")
+        write_sessions(folder / f"day{day}.jsonl", sessions, start_ns=START_NS + day * DAY_NS)
+    command_line.spangrade("import", "day0.jsonl", "day1.jsonl", cwd=folder)
+    command_line.spangrade("grade", "golden.json", "--metric", "tool_recall", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def graded(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two days, each with two sessions of 4 questions: on the first all pass, on the second 3 of 8 fail."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
