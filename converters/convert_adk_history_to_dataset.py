@@ -13,6 +13,7 @@ from spangrade.converters.datasets.problems import separate
 from spangrade.converters.script import report, run_script
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
+from spangrade.tracer.terminal import counted
 
 if TYPE_CHECKING:
     from spangrade.converters.datasets.adk_history import EvalCase
@@ -59,11 +60,11 @@ def convert(
     if not rows:
         report("nothing converted", [*problems, Problem(str(agent_dir), "no session in its eval history")])
     write_text(path, csv_text(rows))
-    summary = f"{len(rows)} sessions converted to {path}"
+    summary = f"{counted(len(rows), 'session')} converted to {path}"
     if db:
         with Store.open(db) as store:
             added = store.add(span for _, spans, _ in rows for span in spans)
-        summary += f", {added.spans} spans added to {db}"
+        summary += f", {counted(added.spans, 'span')} added to {db}"
     report(summary, problems)
 
 

@@ -11,6 +11,7 @@ import typer
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.script import report, run_script
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.terminal import counted
 
 
 def convert(
@@ -54,7 +55,9 @@ def convert(
     questions, problems = separate(records)
     added, rejected = append(output, questions)
     turns = sum(len(question["user_inputs"]) for question in questions)
-    report(f"{added} question of {turns} turns added to {output}", [*problems, *rejected])
+    report(
+        f"{counted(added, 'question')} of {counted(turns, 'turn')} added to {output}", [*problems, *rejected]
+    )
 
 
 def _tags(pairs: Iterable[str]) -> dict[str, str]:

@@ -25,9 +25,10 @@ from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.evaluator.pipeline import WAIT_S, SessionReader, requested_metrics, try_queries, up_to_date
 from spangrade.evaluator.regraded import Changed, Regraded
-from spangrade.evaluator.run import JudgeUsage, Run, counted
+from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.scores.as_metric import external_metrics, name_of
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.terminal import counted
 
 
 class Gates(NamedTuple):

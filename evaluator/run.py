@@ -24,6 +24,7 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.store.arrow import arrow_rows
+from spangrade.tracer.terminal import counted
 
 if TYPE_CHECKING:
     import pandas
@@ -345,8 +346,3 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id or 'unsaved'}: {self}>"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number and its noun: `1 session`, `2 sessions`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

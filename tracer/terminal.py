@@ -24,6 +24,11 @@ _UNSAFE_IN_JSON = re.compile(
 )
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun: `1 session`, `2 sessions`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def printable(text: str, *, newline: str = "\n") -> str:
     """Return text that a terminal only shows.
 

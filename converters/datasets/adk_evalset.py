@@ -15,6 +15,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolIn
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer.span import Problem
+from spangrade.tracer.terminal import counted
 
 _HANDOFF = "transfer_to_agent"
 _STATUSES = ("ok", "error")
@@ -162,11 +163,11 @@ def convert(source: Path, output: Path, agent: str | None = None) -> tuple[str, 
     if is_evalset(document):
         questions, problems = separate(questions_of(document, str(source), agent))
         added, more = append(output, questions)
-        return f"{added} questions added", [*problems, *more]
+        return f"{counted(added, 'question')} added", [*problems, *more]
     golden = golden_of(document, str(source)).golden_questions
     evalset, problems = evalset_of(golden, output.name.partition(".")[0])
     write_new_json(output, evalset)
-    return f"{len(golden)} eval cases written", problems
+    return f"{counted(len(golden), 'eval case')} written", problems
 
 
 def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[dict[str, Any], list[Problem]]:

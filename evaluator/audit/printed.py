@@ -15,7 +15,7 @@ from spangrade.evaluator.audit.report import Audit, Tally
 from spangrade.evaluator.audit.survivors import Group
 from spangrade.evaluator.reports.markdown import code
 from spangrade.evaluator.reports.tables import cell, table
-from spangrade.evaluator.run import counted
+from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # groups of survivors, and questions; the JSON has all of them
 

@@ -13,7 +13,7 @@ from spangrade.evaluator.cli.options import Db
 from spangrade.evaluator.cli.output import database
 from spangrade.evaluator.cli.settings import with_config
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.terminal import warn
+from spangrade.tracer.terminal import counted, warn
 
 app = typer.Typer(
     help="Convert logs, ADK's eval history and eval sets, and stored sessions into datasets.",
@@ -125,5 +125,4 @@ def session(
     for place in addition.volatile:
         handled = "any value is accepted" if wildcards else "--wildcards accepts any value"
         warn(f"{place}: looks generated; {handled}")
-    noun = "question" if session_id is not None or addition.added == 1 else "questions"
-    report(f"{addition.added} {noun} added to {output}", addition.problems)
+    report(f"{counted(addition.added, 'question')} added to {output}", addition.problems)

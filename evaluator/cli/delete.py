@@ -8,7 +8,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
 from spangrade.evaluator.cli.output import database, print_json
-from spangrade.tracer.terminal import print_line
+from spangrade.tracer.terminal import counted, print_line
 
 Session = Annotated[list[str] | None, typer.Option(help="The session of this id.")]
 Before = Annotated[
@@ -38,9 +38,12 @@ def delete(
     if format is Format.JSON:
         print_json(deleted._asdict())
         return
-    what = f"{deleted.sessions} sessions: {deleted.spans} spans and {deleted.logs} logs"
+    what = (
+        f"{counted(deleted.sessions, 'session')}: "
+        f"{counted(deleted.spans, 'span')} and {counted(deleted.logs, 'log')}"
+    )
     if deleted.rejected_files:
-        what += f", and {deleted.rejected_files} files of the spool that could not be loaded,"
+        what += f", and {counted(deleted.rejected_files, 'file')} of the spool that could not be loaded,"
     if dry_run:
         print_line(f"{what} would be deleted from {opened.path}")
     else:

@@ -8,7 +8,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat, Workers
 from spangrade.evaluator.cli.output import database, print_json
-from spangrade.tracer.terminal import print_line
+from spangrade.tracer.terminal import counted, print_line
 
 
 def derive(
@@ -23,4 +23,4 @@ def derive(
     if format is Format.JSON:
         print_json({"db": str(opened.path), "derived": derived})
     else:
-        print_line(f"{derived} sessions derived in {opened.path}")
+        print_line(f"{counted(derived, 'session')} derived in {opened.path}")

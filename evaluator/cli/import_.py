@@ -9,7 +9,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat, Workers
 from spangrade.evaluator.cli.output import database, print_json, warn_not_understood
-from spangrade.tracer.terminal import print_line, warn
+from spangrade.tracer.terminal import counted, print_line, warn
 
 
 def _remembered(metavar: str, text: str) -> Any:
@@ -60,8 +60,9 @@ def import_(
         print_json(imported._asdict())
     else:
         print_line(
-            f"{imported.spans} spans and {imported.logs} logs imported into {imported.db}, "
-            f"{imported.duplicates} were there already; {imported.sessions} sessions in it"
+            f"{counted(imported.spans, 'span')} and {counted(imported.logs, 'log')} imported into "
+            f"{imported.db}; already there: {imported.duplicates}; "
+            f"{counted(imported.sessions, 'session')} in it"
         )
     if imported.records_lost:
         warn(f"not read: {imported.records_lost} of the records; the rest is imported")

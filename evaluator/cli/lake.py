@@ -11,7 +11,7 @@ from spangrade.evaluator.cli.delete import Before, ByArrival, DryRun, Session, U
 from spangrade.evaluator.cli.options import Format, OutputFormat
 from spangrade.evaluator.cli.output import print_json, print_table
 from spangrade.evaluator.lake.engine import Engine
-from spangrade.tracer.terminal import print_line, warn
+from spangrade.tracer.terminal import counted, print_line, warn
 
 app = typer.Typer(
     name="lake",
@@ -91,12 +91,13 @@ def update(
         print_line("nothing new has landed")
     else:
         print_line(
-            f"{updated.files} files: {updated.spans} new spans, {updated.logs} new logs, "
-            f"{updated.sessions} sessions derived"
+            f"{counted(updated.files, 'file')}: {counted(updated.spans, 'new span')}, "
+            f"{counted(updated.logs, 'new log')}, {counted(updated.sessions, 'session')} derived"
         )
         if graded is not None:
-            counted = ", ".join(f"{n} {verdict.value}" for verdict, n in graded.verdicts.items())
-            print_line(f"{counted or 'no sessions'}; {len(graded.unanswered)} questions without a session")
+            sessions = ", ".join(f"{n} {verdict.value}" for verdict, n in graded.verdicts.items())
+            questions = counted(len(graded.unanswered), "question")
+            print_line(f"{sessions or 'no sessions'}; {questions} without a session")
     raise typer.Exit(0 if graded is None else graded.exit_code)
 
 
@@ -123,8 +124,9 @@ def import_(
         print_line(f"nothing in {file} that the lake has not")
     else:
         print_line(
-            f"{imported.spans} new spans, {imported.logs} new logs, {imported.sessions} sessions derived; "
-            f"{imported.runs} runs, {imported.scores} scores of people and programs"
+            f"{counted(imported.spans, 'new span')}, {counted(imported.logs, 'new log')}, "
+            f"{counted(imported.sessions, 'session')} derived; {counted(imported.runs, 'run')}, "
+            f"{counted(imported.scores, 'score')} of people and programs"
         )
 
 
@@ -150,7 +152,7 @@ def derive(
     if format is Format.JSON:
         print_json({"sessions": derived.sessions})
     else:
-        print_line(f"{derived.sessions} sessions derived")
+        print_line(f"{counted(derived.sessions, 'session')} derived")
 
 
 @app.command()
@@ -175,7 +177,7 @@ def compact(
         print_json(compacted._asdict())
         return
     print_line(
-        f"{compacted.files_before} files before, {compacted.files_after} after; "
+        f"{counted(compacted.files_before, 'file')} before, {compacted.files_after} after; "
         f"{compacted.removed} removed from storage, {compacted.bytes_removed / 1e6:.1f} MB"
     )
     if compacted.skipped:
@@ -219,13 +221,16 @@ def delete(
     if format is Format.JSON:
         print_json(deleted._asdict())
         return
-    what = f"{deleted.sessions} sessions: {deleted.spans} spans and {deleted.logs} logs"
+    what = (
+        f"{counted(deleted.sessions, 'session')}: "
+        f"{counted(deleted.spans, 'span')} and {counted(deleted.logs, 'log')}"
+    )
     if dry_run:
         print_line(f"{what} would be deleted")
     else:
-        print_line(f"{what} deleted; {deleted.landing_files} landing files had some of it")
+        print_line(f"{what} deleted; {counted(deleted.landing_files, 'landing file')} had some of it")
     if deleted.unread:
-        warn(f"{deleted.unread} files have landed that were not read: what they have of it is new")
+        warn(f"landed and not read yet: {counted(deleted.unread, 'file')}; what they have of it is new")
 
 
 @app.command()

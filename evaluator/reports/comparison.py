@@ -15,7 +15,7 @@ from spangrade.evaluator.comparison.gate import GateResult, Outcome
 from spangrade.evaluator.comparison.sample import Graded
 from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code
 from spangrade.evaluator.reports.tables import cell
-from spangrade.evaluator.run import counted
+from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them
 

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from spangrade.evaluator.regraded import Regraded
 from spangrade.evaluator.reports.tables import MAX_LISTED, cell
-from spangrade.evaluator.run import counted
+from spangrade.tracer.terminal import counted
 
 
 def regraded_tables(regraded: Regraded, *, every: bool) -> RenderableType:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spangrade.evaluator.repeats.rates import MIN_QUESTIONS
 from spangrade.evaluator.repeats.repeats import Repeats
-from spangrade.evaluator.run import counted
+from spangrade.tracer.terminal import counted
 
 MAX_FLAKY = 20  # questions; the JSON has all of them
 
@@ -31,7 +31,7 @@ def flaky_rows(repeats: Repeats) -> list[tuple[str, ...]]:
 
 def repeats_line(repeats: Repeats) -> str:
     """Return what the rates are of, in one line."""
-    text = f"{counted(repeats.questions, 'question')} with {repeats.sessions} sessions"
+    text = f"{counted(repeats.questions, 'question')} with {counted(repeats.sessions, 'session')}"
     if repeats.undecided:
         text += f"; {counted(repeats.undecided, 'session')} neither passed nor failed: not passed here"
     if any(one.questions < MIN_QUESTIONS for one in repeats.rates):

@@ -12,9 +12,9 @@ from rich.text import Text
 from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
 from spangrade.evaluator.reports.session_items import Item, TurnItems, session_items
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell, table
-from spangrade.evaluator.run import counted
 from spangrade.evaluator.scores.external import ExternalScore
 from spangrade.evaluator.session import LLMCall, Session, Step, Turn
+from spangrade.tracer.terminal import counted
 
 _LABEL_WIDTH, _OFFSET_WIDTH = len("hand-off"), len("+1000.00 s")
 _VERDICTS = {"inconclusive": "inconclusive", "failure": "broken", "judge_failure": "broken"}  # of gates

@@ -19,9 +19,9 @@ from spangrade.evaluator.reports.repeats import (
     rate_rows,
     repeats_line,
 )
-from spangrade.evaluator.run import Run, SessionVerdict, counted
+from spangrade.evaluator.run import Run, SessionVerdict
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.terminal import printable
+from spangrade.tracer.terminal import counted, printable
 
 MAX_LISTED = 20  # sessions of one verdict; sessions.jsonl has all of them
 WIDE = 120  # columns from which the list of sessions has all of its own

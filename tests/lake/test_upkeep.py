@@ -131,10 +131,10 @@ def test_a_deleted_users_text_is_in_no_file_and_not_in_the_catalog(
         "lake", "delete", "--lake", lake.catalog, "--landing", landing, "--session", session, "--dry-run"
     )
     deleted = open_database(filled.db).delete(session)
-    assert counted.out == [f"1 sessions: {deleted.spans} spans and {deleted.logs} logs would be deleted"]
+    assert counted.out == [f"1 session: {deleted.spans} spans and {deleted.logs} logs would be deleted"]
     done = spangrade("lake", "delete", "--lake", lake.catalog, "--landing", landing, "--session", session)
     assert (done.code, done.err) == (0, [])
-    assert done.out[0].startswith(f"1 sessions: {deleted.spans} spans and {deleted.logs} logs deleted; ")
+    assert done.out[0].startswith(f"1 session: {deleted.spans} spans and {deleted.logs} logs deleted; ")
     assert in_files(filled, USER) == []
     assert in_files(filled, session) == []
     assert in_catalog(catalogs, lake, session) == []

@@ -191,7 +191,7 @@ def test_golden_questions_become_an_eval_set_and_come_back(convert: Spangrade, t
     }
     done = convert(golden)
     where = "the turns of the expected calls are unknown: all calls are in the last turn"
-    assert done == (0, [f"1 eval cases written to {tmp_path / 'out.json'}"], [f"spangrade: q1: {where}"])
+    assert done == (0, [f"1 eval case written to {tmp_path / 'out.json'}"], [f"spangrade: q1: {where}"])
     evalset = json.loads((tmp_path / "out.json").read_bytes())
     nothing = {"tool_uses": [], "tool_responses": [], "intermediate_responses": []}
     assert evalset == {
@@ -343,7 +343,7 @@ def test_the_old_list_form_is_converted_and_graded(convert: Spangrade, tmp_path:
     at = f"spangrade: {tmp_path / 'in.json'}: "
     assert done == (
         2,
-        [f"1 questions added to {tmp_path / 'out.json'}; 2 left out"],
+        [f"1 question added to {tmp_path / 'out.json'}; 2 left out"],
         [
             (
                 f'{at}[0] (id "c1").conversation: it opens with the agent: this turn is left out, '

@@ -145,7 +145,7 @@ def test_a_question_is_not_added_twice_under_one_id(spangrade: Spangrade, tmp_pa
     assert (done.code, done.err) == (0, [])
     again = spangrade("convert", "session", ids[0], "--db", db, "--output", out, "--id", "q1")
     said = f'spangrade: {out}: id "q1": another question has it'
-    assert again == (2, [f"0 question added to {out}; 1 left out"], [said])
+    assert again == (2, [f"0 questions added to {out}; 1 left out"], [said])
 
 
 def listed(spangrade: Spangrade, db: Path) -> list[str]:
