@@ -38,7 +38,6 @@ from spangrade.evaluator.maintenance.lint_grade import lint_grade
 from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.files import with_files
-from spangrade.evaluator.mining.questions import mine
 from spangrade.evaluator.pipeline import SessionReader, up_to_date
 from spangrade.evaluator.read_methods import ReadMethods
 from spangrade.evaluator.rows import Rows
@@ -255,6 +254,8 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         left out. Calls that failed are expected only with `failed_calls`. Raises InputError for a condition
         that DuckDB refuses.
         """
+        from spangrade.evaluator.mining.questions import mine  # the search for secrets takes 8 ms to import
+
         selection = StoredSelection(
             (),
             None if since is None else deletion.parse_time(since),

@@ -39,7 +39,6 @@ from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.reports.facts import SessionFacts
-from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.save_run import save
@@ -290,6 +289,8 @@ def grade_dataset(
         details = RunDetails(name, tags, revision(Path.cwd()), plan.metrics, graded_by)
         save(db, run, texts, questions.golden_questions, details, wait_s=RUN_WAIT_S)
         if out is not None:
+            from spangrade.evaluator.reports.files import write_reports  # JUnit's XML takes 10 ms to import
+
             write_results(run, out, details_json(details, question_digests(questions.golden_questions)))
             write_reports(run, out, questions, facts, datetime.now(UTC), wanted)
     return run

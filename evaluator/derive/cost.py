@@ -71,12 +71,9 @@ def price(call: Observation, prices: Iterable[OwnPrice] = ()) -> Price | None:
         return None
     model, rates, estimated = priced
     if isinstance(rates, _Rates):
-        cost = (
-            fresh * rates.input
-            + cached * rates.cached
-            + written * rates.written
-            + call.output_tokens * rates.output
-        )
+        cost = fresh * rates.input + call.output_tokens * rates.output
+        if cached or written:
+            cost += cached * rates.cached + written * rates.written
         return Price(float(cost), estimated)
     found = _find(model, call.provider, rates, call.input_tokens, call.output_tokens, cached, written)
     return None if found is None else Price(float(found.total_price), estimated)

@@ -27,8 +27,8 @@ def with_sound_tokens(observations: Iterable[Observation]) -> list[Observation]:
 
 
 def _sound(call: Observation, apart: set[tuple[str | None, str | None, str | None]]) -> Observation:
-    answered = bool(call.tool_calls or (call.response or "").strip())
     if not call.output_tokens and call.input_tokens and call.total_tokens == call.input_tokens:
+        answered = bool(call.tool_calls or (call.response or "").strip())
         call = call._replace(output_tokens=None if answered else 0)
     if call.input_tokens is not None and (call.scope, call.provider, call.model) in apart:
         return call._replace(input_tokens=call.input_tokens + _cached(call))

@@ -17,9 +17,9 @@ def turn_starts(members: Sequence[Observation], tops: Sequence[Observation], tre
     a run that stands for a message of the user. A prompt that a run made of its message, or of another
     agent's answer, is not one.
     """
-    messages = {o.user_input for o in members if o.user_input}
     if any(o.kind == "turn" for o in members):
         return []
+    messages = {o.user_input for o in members if o.user_input}
     if inside := {o.start_ns for o in members if o.of_user and o.user_input}:
         return sorted(inside)
     replies = _after_replies(members, tree) if len(messages) > 1 else ()
