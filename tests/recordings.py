@@ -66,6 +66,12 @@ def database(name: str) -> Path:
     return made_once(f"recording-{name}", make)
 
 
+def recorded_sessions(name: str) -> list[Session]:
+    """Return the sessions of a recording."""
+    with Store.open(database(name), read_only=True) as store:
+        return list(load(store))
+
+
 def dotted(**attributes: Any) -> dict[str, Any]:
     """Return attributes whose names have dots where the arguments have double underscores."""
     return {key.replace("__", "."): value for key, value in attributes.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -22,15 +23,23 @@ GOLDEN = SAMPLE / "customer_service_golden.json"
 IDS = [f"conversation-{number}" for number in (1, 2, 3, 4)]
 
 
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database with a batch for each session."""
+    folder = tmp_path_factory.mktemp("imported")
+    opened = spangrade.open(folder / "s.duckdb")
+    for number, line in enumerate((SAMPLE / "spans.otlp.jsonl").read_text().splitlines()):
+        (folder / f"{number}.jsonl").write_text(line)
+        opened.import_files([folder / f"{number}.jsonl"])
+    return opened.path
+
+
 @pytest.fixture
-def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
+def db(imported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     """Return a database whose sessions are read one by one."""
     monkeypatch.setattr(pipeline, "SESSIONS_AT_ONCE", 1)
-    opened = spangrade.open(tmp_path / "s.duckdb")
-    for number, line in enumerate((SAMPLE / "spans.otlp.jsonl").read_text().splitlines()):
-        (tmp_path / f"{number}.jsonl").write_text(line)
-        opened.import_files([tmp_path / f"{number}.jsonl"])
-    return opened
+    shutil.copytree(imported.parent, tmp_path, dirs_exist_ok=True)
+    return spangrade.open(tmp_path / "s.duckdb")
 
 
 def late_span(session_id: str) -> Span:

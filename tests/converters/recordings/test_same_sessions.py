@@ -16,7 +16,7 @@ import orjson
 import pyarrow.parquet
 import pytest
 from paths import FIXTURES
-from recordings import records, sessions
+from recordings import recorded_sessions, records, sessions
 
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read
@@ -63,7 +63,7 @@ def read_whole(path: Path) -> list[Span | LogRecord]:
     ],
 )
 def test_an_export_makes_the_session_of_its_original(file: str, original: str, tmp_path: Path) -> None:
-    (expected,) = sessions(records(original), tmp_path / "original.duckdb")
+    (expected,) = recorded_sessions(original)
     (session,) = sessions(read_whole(RECORDINGS / file), tmp_path / "export.duckdb")
     assert facts(session) == facts(expected)
 
@@ -209,7 +209,7 @@ def test_langfuse_s_other_exports_make_the_same_session(
     observations = orjson.loads(gzip.decompress((RECORDINGS / "langfuse_observations.json.gz").read_bytes()))
     path = tmp_path / "export"
     path.write_bytes(form(observations["data"]))
-    (expected,) = sessions(records("langfuse_js"), tmp_path / "original.duckdb")
+    (expected,) = recorded_sessions("langfuse_js")
     (session,) = sessions(read_whole(path), tmp_path / "export.duckdb")
     assert facts(session) == facts(expected)
 

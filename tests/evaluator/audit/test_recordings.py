@@ -9,18 +9,15 @@ import pytest
 import recordings
 
 import spangrade
-from spangrade.evaluator.derive import load
 from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.store import Store
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", recordings.NAMES)
 def test_sessions_of_every_framework_can_be_audited(name: str, tmp_path: Path) -> None:
     db = spangrade.open(recordings.database(name), on_problem=lambda problem: None)
-    with Store.open(db.path, read_only=True) as store:
-        sessions = list(load(store))
+    sessions = recordings.recorded_sessions(name)
     questions, answers = [], {}
     for session in sessions:
         try:

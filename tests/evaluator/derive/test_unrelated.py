@@ -14,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import NAMES, records
 
-from spangrade.evaluator.derive import load
 from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
-from spangrade.tracer.store import Store
 
 _UNRELATED = [
     ("POST", "SERVER", "opentelemetry.instrumentation.asgi", {"http.request.method": "POST"}),
@@ -82,6 +80,5 @@ def test_unrelated_spans_change_no_fact(
         logs = [record for record in records(name) if not isinstance(record, Span)]
         db = tmp_path_factory.mktemp("db") / "s.duckdb"
         found = recordings.sessions([*surrounded(plain(name), seed), *logs], db)
-        with Store.open(recordings.database(name), read_only=True) as store:
-            expected = {session.session_id: facts(session) for session in load(store)}
+        expected = {session.session_id: facts(session) for session in recordings.recorded_sessions(name)}
         assert {session.session_id: facts(session) for session in found} == expected, name

@@ -15,10 +15,9 @@ from hard_sessions import ATTACK, SESSION_ID, golden, large_spans, store_session
 from made_once import copy_of_sample
 from pages import dangers, elements, find, find_all, name, parsed, parsed_part, text
 from paths import SAMPLE
-from recordings import NAMES, database
+from recordings import NAMES, database, recorded_sessions
 
 from spangrade import open as open_database
-from spangrade.evaluator.derive import load
 from spangrade.evaluator.derive.schema import RECORDS
 from spangrade.evaluator.scores.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.view.links import ServerLinks
@@ -128,8 +127,7 @@ def derived_conversation(session: Mapping[str, Any]) -> list[Any]:
 @pytest.mark.parametrize("recording", NAMES)
 def test_a_page_shows_what_show_prints_of_every_recording(recording: str, spangrade: Spangrade) -> None:
     db = database(recording)
-    with Store.open(db, read_only=True) as store:
-        ids = [session.session_id for session in load(store)]
+    ids = [session.session_id for session in recorded_sessions(recording)]
     assert ids
     printed = [spangrade("show", one, "--db", db, "--format", "json").out for one in ids]
     with Store.open(db, read_only=True) as store:
