@@ -74,7 +74,7 @@ def audit(
 ) -> None:
     """Break sessions that pass, and see which defects the golden dataset and its gates notice.
 
-    No agent is run, and nothing is saved. Exit codes: 0, 2 bad input, 4 no session could be audited.
+    No agent is run, and nothing is saved. Exit codes: 0 audited, 2 bad input, 4 no session could be audited.
     """
     with database(db) as opened:
         audited = opened.audit(

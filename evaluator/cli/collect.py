@@ -32,7 +32,7 @@ def collect(
     segment_seconds: Annotated[
         float, typer.Option(min=0.1, help="With --lake: how long records wait for others in one file.")
     ] = 60.0,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     http_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over HTTP; 0: any.")] = 4318,
     grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over gRPC; 0: any.")] = 4317,
     token: Annotated[
@@ -74,7 +74,7 @@ def collect(
         typer.Option(
             envvar="SPANGRADE_REDACT",
             metavar="off|mask|hash[:KEYS]",
-            help="Take e-mail addresses, card and phone numbers, secrets, and the values of KEYS out.",
+            help="Replace e-mail addresses, card and phone numbers, secrets, and the values of KEYS.",
         ),
     ] = None,
 ) -> None:

@@ -57,7 +57,7 @@ def grade(
         bool, typer.Option("--last-import", help="Only sessions of the files that were imported last.")
     ] = False,
     latest_per_question: Annotated[
-        bool, typer.Option("--latest-per-question", help="Of sessions with one question only the last.")
+        bool, typer.Option("--latest-per-question", help="Only the last session of each question.")
     ] = False,
     question: Answers = None,
     where: Annotated[

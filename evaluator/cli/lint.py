@@ -30,7 +30,8 @@ def lint(
 ) -> None:
     """List what recordings lack, which metrics are inconclusive because of it, and how to fix it.
 
-    Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive for a reason that can be fixed.
+    Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive, or would be for a reference that
+    needs it, for a reason that can be fixed.
     """
     with database(db) as opened:
         findings = opened.lint(session, dataset=dataset)

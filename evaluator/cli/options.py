@@ -88,7 +88,9 @@ JudgeMaxCalls = Annotated[
 ]
 JudgeMaxCost = Annotated[
     float | None,
-    typer.Option("--judge-max-cost", metavar="USD", min=0, help="Pay the judge at most USD in all."),
+    typer.Option(
+        "--judge-max-cost", metavar="USD", min=0, help="Spend at most so many USD on the judge in all."
+    ),
 ]
 JudgeVotes = Annotated[
     int,

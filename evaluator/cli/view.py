@@ -18,7 +18,7 @@ def view(
     db: Db = None,
     lake: LakeCatalog = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port to listen at, on this machine only; 0: any.")
+        int, typer.Option(min=0, max=65535, help="The port to listen on, on this machine only; 0: any.")
     ] = 4319,
     export: Annotated[
         Path | None,

@@ -62,7 +62,12 @@ def watch(
     ] = None,
     judge_max_cost: Annotated[
         float | None,
-        typer.Option("--judge-max-cost", metavar="USD", min=0, help="Pay the judge at most USD a day (UTC)."),
+        typer.Option(
+            "--judge-max-cost",
+            metavar="USD",
+            min=0,
+            help="Spend at most so many USD on the judge a day (UTC).",
+        ),
     ] = None,
     judge_votes: JudgeVotes = 1,
     judge_threshold: JudgeThreshold = None,
