@@ -111,7 +111,7 @@ def import_(
     ray_address: RayAddress = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
-    """Take a database file along: its spans and logs, from which sessions are derived, its runs and scores.
+    """Import a database file: its spans and logs, from which sessions are derived, its runs and scores.
 
     What the lake has already stays as it is. A new lake gets the settings of the file.
     """
@@ -202,7 +202,7 @@ def delete(
 ) -> None:
     """Delete sessions for good: their rows, the files that held them, and what landing files have of them.
 
-    Snapshots of before are gone then. An update that runs meanwhile is refused.
+    Earlier snapshots are gone then. An update that runs meanwhile is refused.
     """
     from spangrade.evaluator.lake import api
 
