@@ -22,13 +22,16 @@ def packed(content: Packed) -> bytes | None:
     if isinstance(content, bytes):
         return content
     with suppress(pickle.PicklingError, TypeError, AttributeError):
-        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+        # As plain tuples: a named one is asked for its values by a function of Python.
+        return pickle.dumps(list(map(tuple, content)), pickle.HIGHEST_PROTOCOL)
     return None
 
 
 def unpacked(content: Packed) -> Sequence[Observation]:
     """Return the observations of a trace, packed or not."""
-    return pickle.loads(content) if isinstance(content, bytes) else content  # noqa: S301 (made by `packed`)
+    if not isinstance(content, bytes):
+        return content
+    return [Observation._make(values) for values in pickle.loads(content)]  # noqa: S301 (made by `packed`)
 
 
 class Kept:
