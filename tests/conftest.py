@@ -43,8 +43,12 @@ if "MADE_ONCE_DIR" not in os.environ:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long tests: no worker has one left when the others are done."""
-    items.sort(key=lambda item: item.get_closest_marker("exhaustive") is None)
+    """Begin with the long tests and end with quick ones: no worker has much left when the others are done."""
+
+    def order(item: pytest.Item) -> tuple[bool, bool]:
+        return item.get_closest_marker("exhaustive") is None, "converters/spans/" in item.nodeid
+
+    items.sort(key=order)
 
 
 @pytest.fixture
