@@ -53,20 +53,12 @@ def with_session_attributes(observation: Observation, span: Span) -> Observation
             changes.pop("tags", None)
         if observation.agent_version:
             changes.pop("agent_version", None)
-    if "environment" not in changes:
-        read = observation.environment
-        if observation.kind != "other":
-            environment = read or environment_of(span.resource)
-        else:  # a web server around the agent has an environment too, which is not the session's
-            environment = None if read == environment_of(span.resource) else read
-        if environment != read:
-            changes["environment"] = environment
+    # A web server around the agent has an environment too, and is not the session's.
+    if observation.kind != "other" and "environment" not in changes:
+        of_resource = first_text(map(span.resource.get, ENVIRONMENTS))
+        if of_resource is not None:
+            changes["environment"] = of_resource
     return observation._replace(**changes) if changes else observation
-
-
-def environment_of(resource: Mapping[str, Any]) -> str | None:
-    """Return the environment that a resource records."""
-    return first_text(map(resource.get, ENVIRONMENTS))
 
 
 def _of(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.histories import messages_in
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.session_attributes import environment_of
 from spangrade.converters.spans.values import count, exact_json, json_text, parse_json, text, texts
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -170,7 +169,6 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         scope=span.scope_name,
         state=_state(span, attributes),
         timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
-        environment=None if kind == "other" else environment_of(span.resource),
         **fields,
     )
 
