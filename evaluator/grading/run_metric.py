@@ -78,7 +78,7 @@ def resolve(metric: Metric, started: Started) -> Outcome:
 
 def _judged(metric: Metric, result: Any) -> Outcome:
     """Return what a metric returned as an outcome, with its threshold applied."""
-    outcome = result if isinstance(result, _OUTCOMES) else _converted(result)
+    outcome = _checked(result)
     if isinstance(outcome, Score):
         if not _is_number(outcome.value):
             return Failure(f"returned the value {outcome.value!r:.80}; expected a finite number")
@@ -109,7 +109,7 @@ def _of_incomplete(metric: Metric, result: Any, why: str) -> Any:
     if inspect.iscoroutine(result):
         result.close()
         return Inconclusive(why)
-    result = result if isinstance(result, _OUTCOMES) else _converted(result)
+    result = _checked(result)
     if not isinstance(result, Score) or not _is_number(result.value):
         return result
     reason = f"{why}; of the rest: {result.reason}" if result.reason else why
@@ -117,8 +117,9 @@ def _of_incomplete(metric: Metric, result: Any, why: str) -> Any:
     return Inconclusive(reason, result.value if is_limited else None)
 
 
-def _converted(result: Any) -> Score | Failure:
-    """Return the outcome that a metric meant that returned none: a number is a score."""
+def _checked(result: Any) -> Outcome:
+    if isinstance(result, _OUTCOMES):
+        return result
     if isinstance(result, _NUMBERS):
         return Score(float(result))
     return Failure(f"returned {result!r:.80}; expected a Score, Inconclusive, NotApplicable or a number")
