@@ -18,6 +18,7 @@ from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, met
 from spangrade.evaluator.metrics.pairing import (
     Context,
     Pairing,
+    are_copies,
     compared_calls,
     in_order,
     is_match,
@@ -166,6 +167,8 @@ def _score_of(
     value: Callable[[Pairing], float],
 ) -> Score | Inconclusive:
     actual = compared_calls(session, question)
+    if are_copies(expected, actual):
+        return Score(1.0, None, "as expected")
     context = Context(matcher, values, actual)
     pairing = pairing_of(expected, actual, lambda wanted, call: is_match(wanted, call, context) is True)
     score = value(pairing)
