@@ -52,13 +52,13 @@ def insert_run(
 ) -> None:
     """Write the scores, verdicts and questions of a run, within the caller's transaction."""
     judge, spent = run.judge or (None, Spent())
+    dataset_digest = save_questions(store, run.run_id, questions)
     for table, rows in (("scores", run.score_table), ("verdicts", run.verdict_table)):
         store.query(
             f"INSERT INTO {table} BY NAME SELECT $run_id AS run_id, * FROM incoming",  # noqa: S608 (our names)
             {"run_id": run.run_id},
             incoming=rows,
         )
-    dataset_digest = save_questions(store, run.run_id, questions)
     store.query(
         statement("insert_run", "spangrade.evaluator.grading"),
         {
