@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
@@ -182,7 +182,7 @@ class Run:
         self.sessions: list[SessionVerdict] = []
         self._price_overrides: set[str] = set()
         self._gates = tuple(gates)
-        self._metrics: dict[str, MetricTotals] = {}
+        self._metrics: defaultdict[str, MetricTotals] = defaultdict(MetricTotals)
         self._counts: Counter[Verdict] = Counter()
         self._unanswered: list[str] = []
         self._groups = groups
@@ -201,8 +201,6 @@ class Run:
         else:
             self._counts[grade.verdict] += 1
             for name, outcome in grade.outcomes.items():
-                if name not in self._metrics:
-                    self._metrics[name] = MetricTotals()
                 self._metrics[name].add(outcome)
         self._rows += score_rows(grade)
         if len(self._rows) >= CHUNK:
