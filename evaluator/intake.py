@@ -73,15 +73,16 @@ DEFAULT = Callbacks()
 class Intake:
     """What importing files comes to: the traces in them, the rows added, and what could not be read.
 
-    `settings` are those of the database, `noted` its sessions that are derived again at the end: parts that
-    are read before it is open use none. `kept` is what is known of those sessions. `in_order` gives work to
-    the processes that `workers` ends.
+    `is_new` says that there was no database. `settings` are those of the database, `noted` its sessions that
+    are derived again at the end: parts that are read before it is open use none. `kept` is what is known of
+    those sessions. `in_order` gives work to the processes that `workers` ends.
     """
 
     traces: set[str] = field(default_factory=set)
     added: Added = field(default_factory=lambda: Added(0, 0, 0))
     records_lost: int = 0
     files_lost: int = 0
+    is_new: bool = False
     settings: Settings = NO_SETTINGS
     noted: frozenset[str] = frozenset()
     kept: Kept = field(default_factory=Kept)
@@ -122,9 +123,9 @@ def start_import(
     callbacks.on_progress("importing")
     with ExitStack() as stack:
         pool = workers_in_order(workers or default_workers(_spans_in(paths)))
-        intake = Intake(in_order=stack.enter_context(pool))
+        intake = Intake(is_new=not db.exists(), in_order=stack.enter_context(pool))
         parts = _parts_read(intake, paths, callbacks)
-        skipped = [] if db.exists() else _until_rows(parts)
+        skipped = _until_rows(parts) if intake.is_new else []
         if skipped and not skipped[-1].rows and intake.incomplete:
             raise InputError(f"{db}: not created, because nothing could be imported")
         intake.workers = stack.pop_all()
@@ -190,12 +191,14 @@ def import_parts(
     For `session_from` see `import_files`.
     """
     with intake.workers:
-        with open_store() as store:
-            before = count_sessions(store)
-            if session_from is not None:
-                set_session_from(store, session_from)
-            apply(store, callbacks.configured)
-            intake.settings = settings_of(store)
+        before = 0
+        if not intake.is_new or session_from or any(callbacks.configured):
+            with open_store() as store:
+                before = count_sessions(store)
+                if session_from is not None:
+                    set_session_from(store, session_from)
+                apply(store, callbacks.configured)
+                intake.settings = settings_of(store)
         with few_collections():
             contents = _store_parts(open_store, intake, parts, before, callbacks)
         if contents is not None:  # nearly always
@@ -248,6 +251,7 @@ def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:
         intake.added.logs + added.logs,
         intake.added.duplicates + added.duplicates + repeated,
     )
+    intake.settings = settings_of(store)  # another process may have changed them
     # Of a duplicate, the database keeps the other one.
     portions = [
         part.portion for part in parts if part.portion.settings == intake.settings and not added.duplicates

@@ -11,6 +11,7 @@ from spangrade.evaluator.rows import Rows
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.untrusted import column_types
 
 
 class SessionSort(StrEnum):
@@ -80,6 +81,6 @@ def find_session_id(store: Store, prefix: str) -> str:
 
 def count_sessions(store: Store) -> int:
     """Return the number of derived sessions, 0 in a database in which nothing was derived yet."""
-    if not store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived'"):
+    if column_types(store.connection, "sessions", "derived") is None:
         return 0
     return int(store.query("SELECT count(*) FROM derived.sessions")[0][0])

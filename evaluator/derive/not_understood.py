@@ -14,6 +14,7 @@ from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.session import Latency, Session, Usage
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.untrusted import column_types
 
 _CALLS = frozenset({"llm", "tool"})
 
@@ -86,7 +87,7 @@ def by_session(store: Store, session_id: str | None) -> list[tuple[str, str, int
 
 def ignored_scopes(store: Store) -> frozenset[str]:
     """Return the scopes whose spans are not counted."""
-    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'ignored_scopes'"):
+    if column_types(store.connection, "ignored_scopes") is None:
         return frozenset()
     return frozenset(scope for (scope,) in store.query("SELECT scope FROM ignored_scopes"))
 

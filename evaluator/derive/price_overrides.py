@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from spangrade.converters.spans.observation import Observation
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.untrusted import column_types
 
 _COLUMNS = (
     "position INTEGER NOT NULL, model VARCHAR NOT NULL, input DOUBLE NOT NULL, output DOUBLE NOT NULL, "
@@ -32,7 +33,7 @@ class OwnPrice(NamedTuple):
 
 def own_prices(store: Store) -> tuple[OwnPrice, ...]:
     """Return the prices that a database remembers, in order: the first one of a model counts."""
-    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'own_prices'"):
+    if column_types(store.connection, "own_prices") is None:
         return ()
     rows = store.query("SELECT model, input, output, cached, written FROM own_prices ORDER BY position")
     return tuple(OwnPrice(*row) for row in rows)

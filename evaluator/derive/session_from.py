@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from spangrade.converters.spans.observation import Observation
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.untrusted import column_types
 
 
 def session_from(store: Store) -> tuple[str, ...]:
     """Return the names of the attributes that hold a session's id, the first one first."""
-    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'session_from'"):
+    if column_types(store.connection, "session_from") is None:
         return ()
     return tuple(name for (name,) in store.query("SELECT attribute FROM session_from ORDER BY position"))
 

@@ -41,7 +41,7 @@ from spangrade.evaluator.derive.recorded import (
 )
 from spangrade.evaluator.derive.schema import TABLES, comment_statements, create_statements
 from spangrade.evaluator.derive.session_rows import Row
-from spangrade.evaluator.derive.settings import Settings, settings_of
+from spangrade.evaluator.derive.settings import NO_SETTINGS, Settings, settings_of
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows, joined, sql_types
 from spangrade.tracer.store.sql import statement
@@ -211,6 +211,7 @@ def forget(store: Store) -> None:
         store.query(_sql("state_variables"))
         store.query(";\n".join(comment_statements()))  # 10 ms at once, 50 ms one by one
         store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
+    store.checked.add("derived")
 
 
 def _derived_up_to(store: Store) -> int | None:
@@ -232,10 +233,10 @@ def _newest(store: Store) -> int:
 
 
 def _jobs(
-    store: Store, slices: Iterable[Sequence[PendingTrace]], until_s: float
+    store: Store, slices: Sequence[Sequence[PendingTrace]], until_s: float
 ) -> Iterator[tuple[StoredRows, Settings, frozenset[str]]]:
     """Yield the rows of slices, at least of one, until a time; with the sessions that need not be built."""
-    settings = settings_of(store)
+    settings = settings_of(store) if slices else NO_SETTINGS
     for traces in slices:
         rows = stored_rows(store, [trace.range for trace in traces])
         yield rows._replace(spans=list(rows.spans)), settings, noted(store)  # for another process

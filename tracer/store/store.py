@@ -118,10 +118,11 @@ class Store:
             raise StoreError(f"{path}: no such database: import spans first, or name another with --db")
         try:
             leftover = {} if read_only or confined else spilled(path)
+            is_new = not path.exists()
             connection = connect(path, read_only=read_only, confined=confined)
             try:
                 remove_spilled(path, leftover)
-                _migrate(connection, path, read_only=read_only or confined)
+                _migrate(connection, path, read_only=read_only or confined, is_new=is_new)
                 if problem := table_problem(connection, "main", COLUMNS):
                     raise StoreError(f"{path}: not a spangrade database: {problem}")
             except BaseException:
@@ -247,10 +248,10 @@ def _inode(path: Path) -> int | None:
         return None
 
 
-def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
+def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool, is_new: bool) -> None:
     known = migrations()
     newest = known[-1][0]
-    version = _schema_version(connection, path)
+    version = _schema_version(connection, path, is_new)
     if version > newest:
         raise StoreError(
             f"{path}: written by a newer spangrade (schema {version}, this one knows {newest}): upgrade it"
@@ -264,17 +265,17 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bo
     # In one transaction: each commit waits for the disk.
     connection.execute("BEGIN")
     connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
-    for number, text in known:
-        if number > version:
-            connection.execute(text)
-            connection.execute("INSERT INTO schema_version VALUES ($version)", {"version": number})
+    missing = {number: text for number, text in known if number > version}
+    for text in missing.values():
+        connection.execute(text)
+    connection.execute("INSERT INTO schema_version SELECT unnest($versions)", {"versions": list(missing)})
     connection.execute("COMMIT")
 
 
-def _schema_version(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
-    """Return the version of the schema, 0 for a new file."""
+def _schema_version(connection: duckdb.DuckDBPyConnection, path: Path, is_new: bool) -> int:
+    """Return the version of the schema, 0 for a new file. Another process may have made it since."""
     if column_types(connection, "schema_version") is None:
-        if connection.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchone() is None:
+        if is_new or connection.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchone() is None:
             return 0
         raise StoreError(f"{path}: not a spangrade database: name another file with --db")
     row = connection.execute("SELECT max(version) FROM schema_version").fetchone()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import spangrade
-from paths import RECORDED
+from paths import RECORDED, SAMPLE
 
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.session_from import session_from, session_id_of, set_session_from
+from spangrade.evaluator.intake import import_parts, start_import
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
@@ -65,6 +67,17 @@ def test_later_imports_keep_the_setting(tmp_path: Path) -> None:
         assert session_from(store) == ("app.chat", "app.thread")
         store.add(SPANS)
         assert ids(store) == ["chat-id", "dialect-id"]
+
+
+def test_import_uses_the_setting_that_another_process_makes_while_it_reads(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    intake, parts = start_import(path, [SAMPLE / "spans.otlp.jsonl"])
+    with Store.open(path) as store:
+        set_session_from(store, ["service.name"])
+    contents = import_parts(partial(Store.open, path), intake, parts)
+    with Store.open(path) as store:
+        assert ids(store) == ["customer_service"]
+    assert contents.sessions == 1
 
 
 @pytest.mark.parametrize(("value", "expected"), [("x", "x"), (7, "7"), ("", None), (True, None), ([1], None)])
