@@ -13,7 +13,13 @@ from spangrade.evaluator.lake.database import LakeDatabase
 from spangrade.evaluator.pipeline import RUN_WAIT_S, up_to_date
 from spangrade.evaluator.view.links import element_id, url_part
 from spangrade.evaluator.view.run_summary import SessionRow, run_summary
-from spangrade.evaluator.view.static_files import Opened, file_html, read_session, session_html
+from spangrade.evaluator.view.static_files import (
+    Opened,
+    ReadSession,
+    file_html,
+    read_sessions,
+    session_html,
+)
 from spangrade.evaluator.view.texts import Limits
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -117,23 +123,20 @@ def _write(opened: Opened, folder: Path, run_id: str | None) -> int:
     exported = frozenset(row.session_id for row in rows if row.session_id is not None)
     (folder / "session").mkdir()
     links = SiteLinks("../", exported)
-    for row in rows:
-        _write_session(opened, row, run.run_id, links, folder)
+    sessions = read_sessions(opened, (row.session_id or "" for row in rows), run.run_id)
+    for row, read in zip(rows, sessions, strict=True):
+        if read is not None:  # else it was deleted in between
+            _write_session(read, row, run.run_id, links, folder)
     index = file_html("export_index.html", {**run.page, "summary": run}, SiteLinks("", exported))
     (folder / "index.html").write_text(index, encoding="utf-8")
     return len(rows)
 
 
-def _write_session(opened: Opened, row: SessionRow, run_id: str, links: SiteLinks, folder: Path) -> None:
-    session_id = row.session_id or ""
-    try:
-        read = read_session(opened, session_id, run_id)
-    except InputError:  # deleted in between
-        return
+def _write_session(read: ReadSession, row: SessionRow, run_id: str, links: SiteLinks, folder: Path) -> None:
     for limits in (_LIMITS, _SHORT):
         body = session_html(read, links, limits)
         if len(body) <= _MAX_PAGE_BYTES:
             break
     values = {"row": row, "run_id": run_id, "body": Markup(body)}  # noqa: S704 (rendered)
     page = file_html("export_session.html", values, links)
-    (folder / "session" / file_name(session_id)).write_text(page, encoding="utf-8")
+    (folder / "session" / file_name(row.session_id or "")).write_text(page, encoding="utf-8")

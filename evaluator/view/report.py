@@ -11,7 +11,13 @@ from markupsafe import Markup
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.view.links import element_id
 from spangrade.evaluator.view.run_summary import RunSummary, SessionRow, run_summary
-from spangrade.evaluator.view.static_files import Opened, file_html, read_session, session_html
+from spangrade.evaluator.view.static_files import (
+    Opened,
+    ReadSession,
+    file_html,
+    read_sessions,
+    session_html,
+)
 from spangrade.evaluator.view.texts import Limits
 from spangrade.tracer.errors import InputError
 
@@ -105,12 +111,14 @@ def report_html(
     chosen = _chosen(run, max_whole)
     anchors = {row.session_id or "": f"s{number}" for number, row in enumerate(chosen, 1)}
     links = ReportLinks(anchors)
+    sessions = read_sessions(opened, (row.session_id or "" for row in chosen), run.run_id)
     whole: list[WholeSession] = []
     size = 0
     for row in chosen:
         session_id = row.session_id or ""
-        body = _body(opened, session_id, run.run_id, links) if size <= max_bytes else None
-        if body is None or (whole and size + len(body) > max_bytes):
+        read = next(sessions) if size <= max_bytes else None
+        body = "" if read is None else _body(read, links)
+        if not body or (whole and size + len(body) > max_bytes):
             size = max_bytes + 1
             del anchors[session_id]
             continue
@@ -120,14 +128,11 @@ def report_html(
     return file_html("report.html", values, links)
 
 
-def _body(opened: Opened, session_id: str, run_id: str, links: ReportLinks) -> str | None:
-    """Return the page of a session, a very large one shortened; None if it has been deleted."""
-    try:
-        read = read_session(opened, session_id, run_id)
-    except InputError:
-        return None
+def _body(read: ReadSession, links: ReportLinks) -> str:
+    """Return the page of a session, a very large one shortened."""
+    prefix = f"{links.session(read.source.session.session_id)[1:]}-"
     for limits in (_LIMITS, _SHORT):
-        body = session_html(read, links, limits, f"{links.session(session_id)[1:]}-")
+        body = session_html(read, links, limits, prefix)
         if len(body) <= _MAX_SESSION_BYTES:
             break
     return body

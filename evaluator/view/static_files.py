@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
 from hashlib import sha256
+from itertools import islice
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -23,12 +24,14 @@ from spangrade.evaluator.view.session_source import (
     state_changes,
 )
 from spangrade.evaluator.view.texts import Limits
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
 _STYLES = ("style.css", "session.css", "report.css")
 _SCRIPTS = ("page.js", "session.js", "report.js")
 _RAW_SPANS = 200  # of a session whose spans' attributes are part of its file
 _RAW_LONGEST = 2_000  # characters of an attribute
+_AT_ONCE = 10  # sessions that are read in one window: to open the database takes half as long as to read one
 
 # Opens the database: for one window each, so that others can write in between.
 Opened = Callable[[], AbstractContextManager[Store]]
@@ -68,18 +71,28 @@ class ReadSession(NamedTuple):
     details: Mapping[str, tuple[SpanField, ...]]
 
 
-def read_session(opened: Opened, session_id: str, run_id: str) -> ReadSession:
-    """Return a session with the grade of a run. Raises InputError if there is no such session."""
-    with opened() as store:
+def read_sessions(opened: Opened, session_ids: Iterable[str], run_id: str) -> Iterator[ReadSession | None]:
+    """Yield each session with the grade of a run; None for one that has been deleted."""
+    ids = iter(session_ids)
+    while window := list(islice(ids, _AT_ONCE)):
+        with opened() as store:
+            read = [_read_session(store, session_id, run_id) for session_id in window]
+        yield from read
+
+
+def _read_session(store: Store, session_id: str, run_id: str) -> ReadSession | None:
+    try:
         source = session_source(store, session_id, run_id)
-        if source.state_changes is None:  # nothing is loaded on demand
-            source = source._replace(
-                spans=spans_of_session(store, session_id),
-                state_changes=state_changes(store, session_id),
-                findings=tuple(lint(store, session_id)),
-            )
-        small = source.span_count <= _RAW_SPANS
-        records = list(span_records(store, session_id)) if small else []
+    except InputError:
+        return None
+    if source.state_changes is None:  # nothing is loaded on demand
+        source = source._replace(
+            spans=spans_of_session(store, session_id),
+            state_changes=state_changes(store, session_id),
+            findings=tuple(lint(store, session_id)),
+        )
+    small = source.span_count <= _RAW_SPANS
+    records = span_records(store, session_id) if small else ()
     return ReadSession(source, {record["span_id"]: span_fields(record, _RAW_LONGEST) for record in records})
 
 
