@@ -1,7 +1,8 @@
 """The public way in: a database of spans and sessions, and what can be asked of it.
 
 `spangrade.open()` returns a `Database`. It holds no file: each call opens the database, works and closes it,
-so that agents and other processes can write in between. The command line is a thin skin over it.
+so that agents and other processes can write in between. The command line is a thin skin over it. What one
+method alone needs is imported there: all of it takes 50 ms, which an import or a list of sessions need not.
 """
 
 from __future__ import annotations
@@ -10,18 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from spangrade.converters.datasets.formats import read_dataset
-from spangrade.converters.datasets.golden import append, new_questions
-from spangrade.evaluator import pipeline
 from spangrade.evaluator.arguments import StrPath, paths_of, texts_of
 from spangrade.evaluator.audit_methods import AuditMethods
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.grade_methods import GradeMethods
 from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions
-from spangrade.evaluator.grading.stored_selection import StoredSelection
 from spangrade.evaluator.intake import (
     DEFAULT,
     Callbacks,
@@ -33,36 +30,32 @@ from spangrade.evaluator.intake import (
 from spangrade.evaluator.judge_methods import JudgeMethods
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
-from spangrade.evaluator.maintenance.lint import Finding, lint
-from spangrade.evaluator.maintenance.lint_grade import lint_grade
-from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import Metric
-from spangrade.evaluator.metrics.files import with_files
-from spangrade.evaluator.pipeline import SessionReader, up_to_date
 from spangrade.evaluator.read_methods import ReadMethods
 from spangrade.evaluator.rows import Rows
-from spangrade.evaluator.run import Run
 from spangrade.evaluator.run_methods import RunMethods
 from spangrade.evaluator.score_methods import ScoreMethods
 from spangrade.evaluator.scores.review import ToReview
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.session_list import SessionSort, find_session_id
+from spangrade.evaluator.up_to_date import WAIT_S, derive, up_to_date
 from spangrade.evaluator.watch_methods import WatchMethods
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.settings import load_settings
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 
+if TYPE_CHECKING:
+    from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
+
 __all__ = [
     "Callbacks",
     "Database",
     "Deleted",
-    "Finding",
     "GoldenAddition",
     "Imported",
     "Metric",
     "Rows",
-    "Run",
     "Session",
     "SessionSort",
     "StoredGrade",
@@ -155,7 +148,7 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         files = paths_of(paths)
         if strict:
             check_files(files, callbacks)
-        opened = partial(Store.open, self.path, wait_s=pipeline.WAIT_S)
+        opened = partial(Store.open, self.path, wait_s=WAIT_S)
         return import_files(self.path, opened, files, callbacks, session_from, workers)
 
     def derive(self, *, all: bool = False, workers: int | None = 1) -> int:  # noqa: A002 (`spangrade derive --all`)
@@ -166,16 +159,18 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         if not self.path.exists():
             raise StoreError(f"{self.path}: no such database: import spans first")
         self._callbacks.on_progress("deriving sessions")
-        return pipeline.derive(self.path, again=all, workers=workers, callbacks=self._callbacks)
+        return derive(self.path, again=all, workers=workers, callbacks=self._callbacks)
 
     def sessions(self, *, failed: bool = False) -> Iterator[Session]:
         """Yield the sessions in the order in which they were derived, read in batches.
 
         With `failed` only those that missed a gate in the latest run that graded them.
         """
+        from spangrade.evaluator.pipeline import SessionReader
+
         with up_to_date(self.path, self._callbacks) as store:
             reader = SessionReader(store, failed_sessions(store) if failed else None)
-        yield from reader.read(self._callbacks, wait_s=pipeline.WAIT_S)
+        yield from reader.read(self._callbacks, wait_s=WAIT_S)
 
     def lint(self, session_id: str | None = None, *, dataset: StrPath | None = None) -> list[Finding]:
         """Return what the recordings of the sessions, or of one, lack, and how to fix it.
@@ -183,6 +178,10 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         With a `dataset`, after these come the sessions and golden questions that a grade by the references
         would find inconclusive. Nothing is saved, and no judge is asked.
         """
+        from spangrade.converters.datasets.formats import read_dataset
+        from spangrade.evaluator.maintenance.lint import lint
+        from spangrade.evaluator.maintenance.lint_grade import lint_grade
+
         golden = None if dataset is None else read_dataset(Path(dataset)).questions
         with up_to_date(self.path, self._callbacks) as store:
             chosen = None if session_id is None else find_session_id(store, session_id)
@@ -215,7 +214,7 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
             by_arrival=by_arrival,
             user=user,
             dry_run=dry_run,
-            wait_s=pipeline.WAIT_S,
+            wait_s=WAIT_S,
         )
 
     def add_to_golden(
@@ -227,6 +226,9 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         session's own. With `wildcards` no value is expected that looks generated. Raises InputError if the
         spans do not say what a question must.
         """
+        from spangrade.converters.datasets.golden import append
+        from spangrade.evaluator.maintenance.session_to_golden import question_of
+
         session = self.session(session_id)
         name = question_id or session.question_id or session.session_id
         question, volatile = question_of(session, name, wildcards=wildcards)
@@ -254,7 +256,10 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         left out. Calls that failed are expected only with `failed_calls`. Raises InputError for a condition
         that DuckDB refuses.
         """
-        from spangrade.evaluator.mining.questions import mine  # the search for secrets takes 8 ms to import
+        from spangrade.converters.datasets.golden import append, new_questions
+        from spangrade.evaluator.grading.stored_selection import StoredSelection
+        from spangrade.evaluator.mining.questions import mine
+        from spangrade.evaluator.pipeline import stored_sessions
 
         selection = StoredSelection(
             (),
@@ -266,7 +271,7 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
             None,
             limit,
         )
-        sessions = pipeline.stored_sessions(self.path, selection, self._callbacks)
+        sessions = stored_sessions(self.path, selection, self._callbacks)
         questions, problems = mine(sessions, dedupe=dedupe, failed_calls=failed_calls)
         new, known = new_questions(Path(golden), questions)
         added, mistakes = append(Path(golden), new)
@@ -278,4 +283,6 @@ def list_metrics(metrics_files: StrPath | Iterable[StrPath] = ()) -> list[Metric
 
     Raises InputError for a file that cannot be used.
     """
+    from spangrade.evaluator.metrics.files import with_files
+
     return list(with_files(paths_of(metrics_files))[0].values())

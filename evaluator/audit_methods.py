@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
-from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.intake import Callbacks
-from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.metrics import Metric
 from spangrade.tracer.errors import InputError
 
@@ -61,7 +59,9 @@ class AuditMethods:
         if mutants < 1:
             raise InputError(f"--mutants: expected 1 or more, found {mutants}")
         from spangrade.evaluator.audit.files import write_audit
-        from spangrade.evaluator.audit.run import run_audit  # only an audit needs it
+        from spangrade.evaluator.audit.run import run_audit
+        from spangrade.evaluator.grading.policy import dropped_references
+        from spangrade.evaluator.judge.options import JudgeOptions
 
         audit = run_audit(
             self.path,

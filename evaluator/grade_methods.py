@@ -6,24 +6,20 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spangrade.evaluator import pipeline
 from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
-from spangrade.evaluator.grading.metadata import Where, parse_where
-from spangrade.evaluator.grading.policy import dropped_references
-from spangrade.evaluator.grading.run_details import check_name
-from spangrade.evaluator.grading.selection import ALL, Selection
-from spangrade.evaluator.grading.stored_selection import StoredSelection
 from spangrade.evaluator.intake import Callbacks
-from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.metrics import Metric
-from spangrade.evaluator.regrade import Gates, regrade
-from spangrade.evaluator.regraded import Regraded
-from spangrade.evaluator.run import Run
+from spangrade.evaluator.up_to_date import RUN_WAIT_S
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.settings import share_of
 from spangrade.tracer.store import Store
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.regraded import Regraded
+    from spangrade.evaluator.run import Run
 
 
 class GradeMethods:
@@ -99,6 +95,14 @@ class GradeMethods:
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none.
         """
+        from spangrade.evaluator.grading.metadata import Where, parse_where
+        from spangrade.evaluator.grading.policy import dropped_references
+        from spangrade.evaluator.grading.run_details import check_name
+        from spangrade.evaluator.grading.selection import ALL, Selection
+        from spangrade.evaluator.grading.stored_selection import StoredSelection
+        from spangrade.evaluator.judge.options import JudgeOptions
+        from spangrade.evaluator.pipeline import grade_dataset
+
         ids = tuple(texts_of(sessions))
         since_ns = None if since is None else parse_time(since)
         until_ns = None if until is None else parse_time(until)
@@ -121,7 +125,7 @@ class GradeMethods:
                 raise InputError("agent, model, sample and limit choose sessions only without a dataset")
             conditions = Where() if where is None else parse_where(where)
             selection = Selection(ids, since_ns, until_ns, latest_per_question, conditions)
-        graded = pipeline.grade_dataset(
+        graded = grade_dataset(
             self.path,
             None if dataset is None else Path(dataset),
             spans=paths_of(spans),
@@ -145,7 +149,7 @@ class GradeMethods:
         if out is not None:
             from spangrade.evaluator.view.report import write_report  # jinja2 takes 50 ms to import
 
-            opened = partial(Store.open, self.path, read_only=True, wait_s=pipeline.RUN_WAIT_S)
+            opened = partial(Store.open, self.path, read_only=True, wait_s=RUN_WAIT_S)
             write_report(opened, graded.run_id, Path(out) / "report.html")
         return graded
 
@@ -172,6 +176,8 @@ class GradeMethods:
 
         Raises InputError if there is no such run, or for a metric or dataset that cannot be used.
         """
+        from spangrade.evaluator.regrade import Gates, regrade
+
         gates = Gates(
             metrics_of(metrics),
             paths_of(metrics_files),

@@ -23,10 +23,11 @@ from spangrade.evaluator.judge.run import spent_since
 from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
-from spangrade.evaluator.pipeline import WAIT_S, SessionReader, requested_metrics, try_queries, up_to_date
+from spangrade.evaluator.pipeline import SessionReader, requested_metrics, try_queries
 from spangrade.evaluator.regraded import Changed, Regraded
 from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.scores.as_metric import external_metrics, name_of
+from spangrade.evaluator.up_to_date import WAIT_S, up_to_date
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.terminal import counted
 

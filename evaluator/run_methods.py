@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from spangrade.evaluator.arguments import texts_of
-from spangrade.evaluator.comparison.compare import compare
-from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
-from spangrade.evaluator.comparison.sides import is_file_of_run, samples_of, selects_sessions
 from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.read_methods import ReadMethods
 from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.run_list import list_runs
-from spangrade.evaluator.trends.trend import By, Trend, trend
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.comparison.gate import Compared
+    from spangrade.evaluator.trends.trend import Trend
 
 
 class RunMethods(ReadMethods):
@@ -45,6 +46,10 @@ class RunMethods(ReadMethods):
         session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
         cannot be used, and if scipy is not installed.
         """
+        from spangrade.evaluator.comparison.compare import compare
+        from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
+        from spangrade.evaluator.comparison.sides import is_file_of_run, samples_of, selects_sessions
+
         gates = [parse_gate(text) for text in texts_of(fail_if)]
         names = (first, second)
         if all(map(is_file_of_run, names)) and not self.path.exists():
@@ -60,7 +65,7 @@ class RunMethods(ReadMethods):
         self,
         metric: str,
         *,
-        by: str = By.DAY,
+        by: str = "day",
         since: str | datetime | None = None,
         until: str | datetime | None = None,
     ) -> Trend:
@@ -73,6 +78,8 @@ class RunMethods(ReadMethods):
         Raises InputError for a metric that no session has, and if an interval needs scipy and it is not
         installed.
         """
+        from spangrade.evaluator.trends.trend import trend
+
         times = [None if time is None else parse_time(time) for time in (since, until)]
         with self._reading() as store:
             return trend(store, metric, by, since_ns=times[0], until_ns=times[1])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
 from spangrade.evaluator.intake import Callbacks
-from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
 from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.metrics import Metric
 from spangrade.tracer.errors import InputError
@@ -68,6 +67,7 @@ class WatchMethods:
         Raises InputError for a value that cannot be used and, with `once`, StoreError if the database cannot
         be used.
         """
+        from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
         from spangrade.evaluator.watch.gates import read_gates
         from spangrade.evaluator.watch.telemetry import Telemetry
         from spangrade.evaluator.watch.watch import Settings, Watch

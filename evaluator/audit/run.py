@@ -25,9 +25,10 @@ from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
 from spangrade.evaluator.metrics import Metric, load_metrics
-from spangrade.evaluator.pipeline import WAIT_S, requested_metrics, sessions_to_grade, try_queries
+from spangrade.evaluator.pipeline import requested_metrics, sessions_to_grade, try_queries
 from spangrade.evaluator.run import JudgeUsage
 from spangrade.evaluator.scores.as_metric import external_metrics
+from spangrade.evaluator.up_to_date import WAIT_S
 from spangrade.evaluator.workers import few_collections
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import parse_exact

@@ -26,9 +26,10 @@ from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import judge_of_run
 from spangrade.evaluator.judge.run import Spent, spent_since
 from spangrade.evaluator.metrics import Inconclusive
-from spangrade.evaluator.pipeline import RUN_WAIT_S, try_queries
+from spangrade.evaluator.pipeline import try_queries
 from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.session import Session
+from spangrade.evaluator.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.watch import deliveries
 from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, Counts
 from spangrade.evaluator.watch.gates import Gates
