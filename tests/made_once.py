@@ -11,6 +11,9 @@ from pathlib import Path
 from paths import SAMPLE
 
 import spangrade
+from spangrade.evaluator.derive import update
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.untrusted import remember_checked
 
 
 def made_once(name: str, make: Callable[[Path], object]) -> Path:
@@ -25,7 +28,30 @@ def made_once(name: str, make: Callable[[Path], object]) -> Path:
             path = Path(own) / made.name
             make(path)
             path.replace(made)
+    remember_checked(made)  # it is ours
     return made
+
+
+def copy_of(made: Path, db: Path) -> Path:
+    """Copy a database to a path."""
+    shutil.copyfile(made, db)
+    remember_checked(db)
+    return db
+
+
+def new_database(db: Path) -> Path:
+    """Copy an empty database to a path: to make one takes four times as long."""
+
+    def make(path: Path) -> None:
+        with Store.open(path) as store:
+            update(store)
+
+    return copy_of(made_once("empty", make), db)
+
+
+def new_store(db: Path) -> Store:
+    """Return a new database, open."""
+    return Store.open(new_database(db))
 
 
 def copy_of_sample(db: Path) -> Path:
@@ -34,5 +60,4 @@ def copy_of_sample(db: Path) -> Path:
     def make(path: Path) -> None:
         spangrade.open(path).import_files(SAMPLE / "spans.otlp.jsonl")
 
-    shutil.copyfile(made_once("sample", make), db)
-    return db
+    return copy_of(made_once("sample", make), db)

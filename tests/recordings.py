@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from made_once import made_once
+from made_once import made_once, new_store
 from paths import RECORDED, RECORDED_MORE
 
 from spangrade.converters.spans.observation import Observation
@@ -49,8 +49,8 @@ def records(name: str) -> list[Span | LogRecord]:
 
 
 def sessions(records: Iterable[Span | LogRecord], db: Path) -> list[Session]:
-    """Return the sessions that records make when they are stored in a database."""
-    with Store.open(db) as store:
+    """Return the sessions that records make when they are stored in a new database."""
+    with new_store(db) as store:
         store.add(records)
         update(store)
         return list(load(store))
@@ -60,7 +60,7 @@ def database(name: str) -> Path:
     """Return a database into which a recording was imported; open it to read only."""
 
     def make(db: Path) -> None:
-        with Store.open(db) as store:
+        with new_store(db) as store:
             import_files(store, paths(name))
 
     return made_once(f"recording-{name}", make)

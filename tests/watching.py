@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from made_once import new_store
 from otlp_sessions import START_NS, Call, Said, write_sessions
 
 from spangrade.tracer.files import read
@@ -35,7 +36,7 @@ def add(
 ) -> None:
     """Store the spans of sessions from the `first` on, as a receiver does; nothing is derived."""
     file = write_sessions(db.with_suffix(".jsonl"), sessions, start_ns=start_ns)
-    with Store.open(db) as store:
+    with Store.open(db) if db.exists() else new_store(db) as store:
         store.add([one for one in read(file) if not isinstance(one, Problem)][first:])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from command_line import Done, Spangrade
+from made_once import new_database
 from otlp_sessions import START_NS, Call, Said, write_golden, write_sessions
 
 FIND = {"tool_name": "find", "input_arguments": {"q": "shears"}}
@@ -34,7 +35,7 @@ def graded(spangrade: Spangrade) -> Any:
     """Grade one session, the turn given, against the question "Hi" with the references given."""
 
     def grade(turn: Said, *options: str, **references: Any) -> Done:
-        Path("spangrade.duckdb").unlink(missing_ok=True)  # a span that is there already is not imported again
+        new_database(Path("spangrade.duckdb"))  # a span that is there already is not imported again
         write_golden(Path("golden.json"), {"id": "q1", "user_inputs": ["Hi"], **references})
         write_sessions(Path("spans.jsonl"), [("s1", [turn])])
         return spangrade("grade", "golden.json", "--spans", "spans.jsonl", *options)

@@ -11,12 +11,12 @@ import pytest
 import recordings
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from made_once import new_store
 from recordings import NAMES
 
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store import Store
 
 Records = list[Span | LogRecord]
 
@@ -44,7 +44,7 @@ def in_written_order(delivered: Records, whole: Records) -> Records:
 
 def derived(portions: list[Records], db: Path) -> list[Session]:
     """What is derived when each portion is followed by an update, as a live system has it."""
-    with Store.open(db) as store:
+    with new_store(db) as store:
         for portion in portions:
             store.add(portion)
             update(store)

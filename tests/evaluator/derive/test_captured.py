@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_once import new_store
 from paths import CAPTURED
 from recordings import import_files
 
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.reports.json import session_json
-from spangrade.tracer.store import Store
 
 pytestmark = pytest.mark.skipif(
     not CAPTURED.is_dir(), reason="the captured recordings are not in this checkout"
@@ -28,7 +28,7 @@ def expected() -> list[tuple[Path, dict[str, Any]]]:
 
 
 def shown(db: Path, *paths: Path) -> dict[str, Any]:
-    with Store.open(db) as store:
+    with new_store(db) as store:
         import_files(store, paths)
         (session,) = load(store)
     return json.loads(json.dumps(session_json(session)))
@@ -67,7 +67,7 @@ def test_the_session_log_may_come_before_or_after_the_spans(tmp_path: Path) -> N
     trace = next(CAPTURED.glob("customer_service/trace_cs_simple*.json"))
     log = trace.with_name(trace.name.replace("trace_", "session_"))
     before = shown(tmp_path / "before.duckdb", log, trace)
-    with Store.open(tmp_path / "after.duckdb") as store:
+    with new_store(tmp_path / "after.duckdb") as store:
         import_files(store, [trace])
         import_files(store, [log])
         (session,) = load(store)
@@ -78,7 +78,7 @@ def test_grounding_and_code_runs_are_those_of_the_models_answers(tmp_path: Path)
     peer = json.loads((CAPTURED / "retail" / "eval_summary.json").read_bytes())
     found, runs = {}, {}
     for trace in sorted(CAPTURED.glob("retail/trace_*.json")):
-        with Store.open(tmp_path / f"{trace.stem}.duckdb") as store:
+        with new_store(tmp_path / f"{trace.stem}.duckdb") as store:
             import_files(store, [trace])
             (made,) = load(store)
         question_id = trace.stem.split("_")[1]

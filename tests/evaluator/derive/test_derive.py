@@ -11,13 +11,13 @@ import builders
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_once import new_store
 from paths import SAMPLE
 
 from spangrade.evaluator.derive import load, rebuild, stale, update
 from spangrade.evaluator.session import Session, Usage
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store import Store
 
 SECOND = 10**9
 
@@ -57,7 +57,7 @@ def chat(trace: str, number: int, parent: int | None, start: float, end: float, 
 
 
 def derived(records: list[Span | LogRecord], db: Path) -> list[Session]:
-    with Store.open(db) as store:
+    with new_store(db) as store:
         store.add(records)
         update(store)
         return list(load(store))
@@ -235,11 +235,11 @@ def test_the_last_write_of_a_state_variable_wins_over_a_span_that_ends_later(tmp
 def test_a_span_that_arrives_late_changes_only_its_session(tmp_path: Path) -> None:
     spans = recorded()
     late = next(s for s in spans if isinstance(s, Span) and s.name.startswith("execute_tool"))
-    with Store.open(tmp_path / "s.duckdb") as store:
+    with new_store(tmp_path / "s.duckdb") as store:
         store.add(spans)
         update(store)
         whole = list(load(store))
-    with Store.open(tmp_path / "t.duckdb") as store:
+    with new_store(tmp_path / "t.duckdb") as store:
         store.add(s for s in spans if s is not late)
         update(store)
         assert sorted(load(store), key=lambda s: s.session_id) != sorted(whole, key=lambda s: s.session_id)
@@ -253,7 +253,7 @@ def test_a_span_that_arrives_late_changes_only_its_session(tmp_path: Path) -> No
 
 def test_a_root_that_arrives_late_moves_its_trace_to_the_conversation(tmp_path: Path) -> None:
     root = agent("a", 1, None, "x", 0, 9, **{"gen_ai.conversation.id": "c"})
-    with Store.open(tmp_path / "s.duckdb") as store:
+    with new_store(tmp_path / "s.duckdb") as store:
         store.add([tool("a", 2, 1, "t", 1, 2)])
         update(store)
         assert [s.session_id for s in load(store)] == ["a".ljust(32, "0")]
@@ -263,7 +263,7 @@ def test_a_root_that_arrives_late_moves_its_trace_to_the_conversation(tmp_path: 
 
 
 def test_what_was_derived_in_another_way_is_derived_again(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store:
+    with new_store(tmp_path / "s.duckdb") as store:
         store.add(recorded())
         update(store)
         before = list(load(store))
@@ -284,7 +284,7 @@ def test_order_portions_and_repeats_make_no_difference(
     expected = derived_recording()
     shuffled = [*spans, *order.sample(spans, len(spans) // 3)]
     order.shuffle(shuffled)
-    with Store.open(tmp_path_factory.mktemp("parts") / "s.duckdb") as store:
+    with new_store(tmp_path_factory.mktemp("parts") / "s.duckdb") as store:
         for part in range(portions):
             store.add(shuffled[part::portions])
             update(store)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_once import new_store
 
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.observation import Digests
 from spangrade.evaluator.derive import load, update
 from spangrade.tracer.span import Span
-from spangrade.tracer.store import Store
 
 SECOND = 10**9
 
@@ -60,7 +60,7 @@ def call(
 
 def sessions(portions: Sequence[Sequence[Span]], db: Path) -> dict[str, list[str]]:
     """Derive after each portion; return each session's traces, both by the letters that they begin with."""
-    with Store.open(db) as store:
+    with new_store(db) as store:
         for portion in portions:
             store.add(portion)
             update(store)
@@ -78,7 +78,7 @@ THIRD = call("c", 3, "hi", "hello", "a coat?", "which size?", "M", answer="done"
 
 
 def test_a_conversation_of_one_trace_a_call_is_one_session_named_after_its_first(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store:
+    with new_store(tmp_path / "s.duckdb") as store:
         store.add([FIRST, SECOND_CALL, THIRD])
         update(store)
         (session,) = load(store)
@@ -175,7 +175,7 @@ def test_calls_that_two_instrumentations_recorded_in_traces_apart_are_one_sessio
     tmp_path: Path,
 ) -> None:
     orders = list(enumerate(permutations((ONE, TWO, ONE_AGAIN, TWO_AGAIN)), 10))
-    with Store.open(tmp_path / "s.duckdb") as store:
+    with new_store(tmp_path / "s.duckdb") as store:
         for arriving in range(4):
             store.add([of_conversation(order[arriving], number) for number, order in orders])
             update(store)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_once import new_store
 
 import spangrade
 from spangrade.evaluator.derive import update
@@ -47,7 +48,7 @@ def log(**changes: Any) -> LogRecord:
 
 
 def scores_of(db: Path, *records: Span | LogRecord) -> tuple[RecordedScore, ...]:
-    with Store.open(db) as store:
+    with Store.open(db) if db.exists() else new_store(db) as store:
         store.add(records)
     (session,) = spangrade.open(db).sessions()
     assert (session.not_understood, session.missing_spans) == (0, 0)
@@ -211,7 +212,7 @@ def test_the_order_and_the_portions_of_arrival_make_no_difference(tmp_path: Path
     assert len(expected) == 4
     for seed in range(3):
         db = tmp_path / f"{seed}.duckdb"
-        with Store.open(db) as store:
+        with new_store(db) as store:
             for record in random.Random(seed).sample(records, len(records)):
                 store.add([record])
                 update(store)
