@@ -9,7 +9,7 @@ import pytest
 from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import LogRecord
 
-SMALL, LARGE = 4_000, 64_000  # characters: 16 times the work if linear, 256 times if quadratic
+SMALL, LARGE = 2_000, 32_000  # characters: 16 times the work if linear, 256 times if quadratic
 MOST = 64
 NOISE_S = 0.1
 

@@ -28,7 +28,7 @@ if __name__ == "__main__":
     else:  # fewer: each imports everything
         pool = context.Pool(2, configure, (None, sys.argv[1]))
     with pool:
-        assert sorted(pool.imap_unordered(work, range(200))) == list(range(200))
+        assert sorted(pool.imap_unordered(work, range(80))) == list(range(80))
         if sys.argv[3] == "close":
             pool.close()
             pool.join()
@@ -46,7 +46,7 @@ def work(number):
 
 configure(db=sys.argv[1])
 with ProcessPoolExecutor(4, get_context("fork")) as executor:
-    assert list(executor.map(work, range(200))) == list(range(200))
+    assert list(executor.map(work, range(80))) == list(range(80))
 """
 
 # The spans of a worker may be in a trace that its parent has begun, and are then never a trace's root.
@@ -56,7 +56,7 @@ from spangrade.tracer import configure, turn
 from opentelemetry import trace
 
 def work(ready):
-    for number in range(200):
+    for number in range(80):
         with turn(str(number)):
             pass
     ready.set()
@@ -115,7 +115,7 @@ for worker in range(4):
         continue
     if sys.argv[2] == "handler":
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    for number in range(50 * worker, 50 * worker + 50):
+    for number in range(20 * worker, 20 * worker + 20):
         with turn(str(number)):
             pass
     os.write(writer, b"1")
@@ -149,16 +149,16 @@ def stored(tmp_path: Path, script: str, *arguments: str) -> list[int]:
 @pytest.mark.parametrize("end", ["close", "terminate"])
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_a_pools_workers_store_their_spans(tmp_path: Path, method: str, end: str) -> None:
-    assert stored(tmp_path, POOL, method, end) == list(range(200))
+    assert stored(tmp_path, POOL, method, end) == list(range(80))
 
 
 def test_an_executors_workers_store_their_spans(tmp_path: Path) -> None:
-    assert stored(tmp_path, EXECUTOR) == list(range(200))
+    assert stored(tmp_path, EXECUTOR) == list(range(80))
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_worker_has_stored_its_finished_turns(tmp_path: Path, by: signal.Signals) -> None:
-    assert stored(tmp_path, KILLED, str(int(by))) == list(range(200))
+    assert stored(tmp_path, KILLED, str(int(by))) == list(range(80))
 
 
 def test_a_worker_redacts_what_it_keeps_and_removes_it_when_it_is_stored(tmp_path: Path) -> None:
@@ -171,4 +171,4 @@ def test_a_worker_redacts_what_it_keeps_and_removes_it_when_it_is_stored(tmp_pat
 
 @pytest.mark.parametrize("end", ["exit", "handler"])
 def test_workers_of_a_pre_fork_server_store_their_spans(tmp_path: Path, end: str) -> None:
-    assert stored(tmp_path, PRE_FORK, end) == list(range(200))
+    assert stored(tmp_path, PRE_FORK, end) == list(range(80))
