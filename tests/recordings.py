@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,11 @@ def database(name: str) -> Path:
     return made_once(f"recording-{name}", make)
 
 
-def recorded_sessions(name: str) -> list[Session]:
+@cache
+def recorded_sessions(name: str) -> tuple[Session, ...]:
     """Return the sessions of a recording."""
     with Store.open(database(name), read_only=True) as store:
-        return list(load(store))
+        return tuple(load(store))
 
 
 def dotted(**attributes: Any) -> dict[str, Any]:
