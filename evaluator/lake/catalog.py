@@ -22,7 +22,7 @@ from spangrade.evaluator.derive.sync import forget
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import first_line, is_inside, make_folder, storage_connection
-from spangrade.tracer.store.sql import migrations, statement, text_literal
+from spangrade.tracer.store.sql import statement, text_literal
 
 NAME = "store"  # of the attached lake, as `Store` names its file
 PREFIX = "postgres:"
@@ -165,8 +165,7 @@ def new_scratch(connection: duckdb.DuckDBPyConnection, name: str, file: Path | N
     """Attach an empty database with the tables of a file, in memory or as a file, and use it."""
     connection.execute(f"ATTACH {text_literal(':memory:' if file is None else str(file))} AS {name}")
     connection.execute(f"USE {name}")
-    for _, text in migrations():
-        connection.execute(text)
+    connection.execute(statement("schema"))
     store = Store(connection, file or Path(name))
     store.query(statement("arrivals"))
     forget(store)

@@ -262,13 +262,14 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bo
         )
     if version == newest:
         return
+    steps = [text for number, text in known if number > version] if version else [statement("schema")]
     # In one transaction: each commit waits for the disk.
     connection.execute("BEGIN")
     connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
-    missing = {number: text for number, text in known if number > version}
-    for text in missing.values():
+    for text in steps:
         connection.execute(text)
-    connection.execute("INSERT INTO schema_version SELECT unnest($versions)", {"versions": list(missing)})
+    versions = list(range(version + 1, newest + 1))
+    connection.execute("INSERT INTO schema_version SELECT unnest($versions)", {"versions": versions})
     connection.execute("COMMIT")
 
 
