@@ -13,6 +13,7 @@ import duckdb
 import pytest
 import requests
 from command_line import spangrade
+from made_once import new_store
 from receiving import receiver, request
 
 from spangrade.evaluator.derive import update
@@ -51,7 +52,7 @@ def state(session: str, day: int) -> LogRecord:
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     path = tmp_path / "s.duckdb"
-    with Store.open(path) as store:
+    with new_store(path) as store:
         store.add(
             [
                 *(turn("old", 10), state("old", 11), turn("long", 10), turn("long", 40)),

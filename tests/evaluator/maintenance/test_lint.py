@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import recordings
 from command_line import spangrade
+from made_once import new_store
 from paths import RECORDED
 
 from spangrade.converters.spans.registry import ORDER
@@ -59,7 +60,7 @@ def chat(number: int, parent: int | None, start: int, end: int, **changes: Any) 
 
 
 def found(db: Path, *spans: Span) -> dict[str, Finding]:
-    with Store.open(db / "s.duckdb") as store:
+    with new_store(db / "s.duckdb") as store:
         store.add(spans)
         update(store)
         return {finding.code: finding for finding in lint(store)}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from made_once import copy_of, made_once
 
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.span import Span
@@ -19,11 +20,12 @@ SPAN = Span("a" * 32, "b" * 16, None, "chat", "CLIENT", 1, 2)
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    path = tmp_path / "s.duckdb"
-    with Store.open(path) as store:
-        store.add([SPAN])
+    def make(path: Path) -> None:
+        with Store.open(path) as store:
+            store.add([SPAN])
+
     (tmp_path / "secret.csv").write_text(f"a\n{SECRET}\n")
-    return path
+    return copy_of(made_once("one-span", make), tmp_path / "s.duckdb")
 
 
 def altered(db: Path, *statements: str) -> None:
