@@ -8,13 +8,13 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spangrade.tracer.errors import SpangradeError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 MOST_WORKERS = 4  # the one process that writes the database is the limit then
 FEW_SPANS = 20_000  # below them, starting processes takes longer than they save
@@ -39,6 +39,10 @@ def workers_in_order(workers: int) -> Iterator[InOrder]:
     if workers <= 1:
         yield map
         return
+    # Here, because most commands need no other process.
+    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+    from multiprocessing import get_context
+
     # A process that is forked could inherit locks of the threads of DuckDB.
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
 
@@ -82,6 +86,8 @@ def _start_worker() -> None:
 
 def _end_with_parent() -> None:
     """End this process when the one that started it has ended: it would wait for work forever."""
+    from multiprocessing import parent_process
+
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
-from spangrade.evaluator.repeats.repeats import Repeats
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
     RATE_COLUMNS,
@@ -19,9 +18,12 @@ from spangrade.evaluator.reports.repeats import (
     rate_rows,
     repeats_line,
 )
-from spangrade.evaluator.run import Run, SessionVerdict
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import counted, printable
+
+if TYPE_CHECKING:  # grading takes 30 ms to import, and most tables are of rows
+    from spangrade.evaluator.repeats.repeats import Repeats
+    from spangrade.evaluator.run import Run, SessionVerdict
 
 MAX_LISTED = 20  # sessions of one verdict; sessions.jsonl has all of them
 WIDE = 120  # columns from which the list of sessions has all of its own
