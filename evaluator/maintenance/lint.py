@@ -56,9 +56,12 @@ class _SpanCounts(NamedTuple):
     with_losses: int = 0
 
 
-def lint(store: Store, session_id: str | None = None) -> Iterator[Finding]:
-    """Yield what the recordings of all derived sessions, or of one, lack, session by session."""
-    sessions = load(store, session_id)
+def lint(store: Store, session_id: str | None = None, session: Session | None = None) -> Iterator[Finding]:
+    """Yield what the recordings of all derived sessions, or of one, lack, session by session.
+
+    `session` is the one of that id if it has been loaded already.
+    """
+    sessions = load(store, session_id) if session is None else iter([session])
     metrics, span_counts = load_metrics(), _span_counts(store, session_id)
     while batch := list(islice(sessions, _BATCH)):
         gaps = {

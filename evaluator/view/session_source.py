@@ -132,7 +132,7 @@ def session_source(store: Store, session_id: str, run_id: str | None = None) -> 
         return SessionSource(session, (), count, None, grade, question, None, given, runs)
     spans = spans_of_session(store, session_id)
     changes = state_changes(store, session_id)
-    findings = tuple(lint(store, session_id))
+    findings = tuple(lint(store, session_id, session))
     return SessionSource(session, spans, len(spans), changes, grade, question, findings, given, runs)
 
 

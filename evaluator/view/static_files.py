@@ -89,7 +89,7 @@ def _read_session(store: Store, session_id: str, run_id: str) -> ReadSession | N
         source = source._replace(
             spans=spans_of_session(store, session_id),
             state_changes=state_changes(store, session_id),
-            findings=tuple(lint(store, session_id)),
+            findings=tuple(lint(store, session_id, source.session)),
         )
     small = source.span_count <= _RAW_SPANS
     records = span_records(store, session_id) if small else ()
