@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import anthropic
 import openai
 import pytest
 from google import genai
@@ -279,6 +278,8 @@ def test_events_of_openais_responses(server: str, recorded: Any) -> None:
 
 
 def test_events_of_anthropics_messages_and_its_final_message(server: str, recorded: Any) -> None:
+    import anthropic  # it takes 1.2 s, in each worker that collects this file
+
     client = anthropic.Anthropic(base_url=server, api_key="k")
     request: Any = {"model": "m", "max_tokens": 9, "messages": MESSAGES}
     with llm_call("m") as llm:
@@ -304,6 +305,8 @@ def test_chunks_of_the_async_clients(server: str, recorded: Any) -> None:
                 llm.record([chunk async for chunk in stream])
 
     async def ask_anthropic() -> None:
+        import anthropic
+
         async with anthropic.AsyncAnthropic(base_url=server, api_key="k") as client:
             with llm_call("m") as llm:
                 request: Any = {"model": "m", "max_tokens": 9, "messages": MESSAGES}
