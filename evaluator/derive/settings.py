@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from spangrade.evaluator.derive.not_understood import ignored_scopes, set_ignored_scopes
 from spangrade.evaluator.derive.price_overrides import OwnPrice, own_prices, set_own_prices
 from spangrade.evaluator.derive.session_from import session_from
-from spangrade.tracer import settings as project
 from spangrade.tracer.store import Store
+
+if TYPE_CHECKING:  # to import it takes a process that reads spans 15 ms
+    from spangrade.tracer import settings as project
 
 
 class Settings(NamedTuple):
