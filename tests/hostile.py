@@ -28,8 +28,7 @@ from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.span import LogRecord, Span
 
-LONG = settings.get_current_profile_name() == "long"
-EXAMPLES = 20_000 if LONG else 100
+EXAMPLES = 20_000 if settings.get_current_profile_name() == "long" else 100
 
 TRACE_IDS = ("a" * 32, "b" * 32)
 SPAN_IDS = tuple(f"{number:016x}" for number in range(1, 9))
