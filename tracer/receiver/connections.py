@@ -1,4 +1,4 @@
-"""Connections over HTTP: how many there may be, and how long one may take to send a request's headers."""
+"""Connections over HTTP: how many there may be, how long a request's headers may take, and their end."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ def limited_protocol(limits: Limits) -> type[H11Protocol]:
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_waiting()
             super().connection_lost(exc)
+
+        def shutdown(self) -> None:
+            is_idle = self.cycle is None or self.cycle.response_complete
+            super().shutdown()
+            if is_idle and not self.transport.get_write_buffer_size():
+                self.transport.abort()  # over TLS, closing waits for the answer of the client, which is idle
 
         def _wait_for_headers(self) -> None:
             if self._deadline is None:

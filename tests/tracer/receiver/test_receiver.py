@@ -408,17 +408,21 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_tls_is_spoken_over_both_protocols(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     cert, key = certificate
-    with receiver(tmp_path / "s.duckdb", "--tls-cert", str(cert), "--tls-key", str(key)) as secure:
+    with (
+        receiver(tmp_path / "s.duckdb", "--tls-cert", str(cert), "--tls-key", str(key)) as secure,
+        requests.Session() as client,
+    ):
         assert secure.http.startswith("https://")
         body = request(0, 1).SerializeToString()
-        answer = requests.post(
+        answer = client.post(
             secure.http + "/v1/traces", data=body, headers=PROTOBUF, verify=str(cert), timeout=20
         )
         assert answer.status_code == 200
         credentials = grpc.ssl_channel_credentials(cert.read_bytes())
         with grpc.secure_channel(secure.grpc, credentials) as channel:
             TraceServiceStub(channel).Export(request(1, 1))
-        secure.stop()
+        assert secure.stop() == 0  # without waiting for the connection that the client keeps
+        assert secure.process.stderr.read() == ""
     assert stored(tmp_path / "s.duckdb") == 2
 
 
