@@ -1,8 +1,8 @@
--- The tables of a new database: what `migrations/` make of an older one. A change is made in both.
+-- All tables of a database. An older one gets those that it lacks; `migrations/` change those that it has.
 -- What came in is stored as it came and never rewritten. Everything in the schema `derived` comes from it.
-CREATE SEQUENCE arrival;
+CREATE SEQUENCE IF NOT EXISTS arrival;
 
-CREATE TABLE spans (
+CREATE TABLE IF NOT EXISTS spans (
     seq             BIGINT NOT NULL DEFAULT nextval('arrival'),  -- order of arrival: how far derivation has come
     trace_id        VARCHAR NOT NULL,                            -- lower-case hex, as every tool prints it
     span_id         VARCHAR NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE spans (
     -- No PRIMARY KEY: it costs 9% to 40% of the insert rate; insert_spans.sql leaves out what is here already.
 );
 
-CREATE TABLE logs (
+CREATE TABLE IF NOT EXISTS logs (
     seq             BIGINT NOT NULL DEFAULT nextval('arrival'),
     trace_id        VARCHAR,
     span_id         VARCHAR,
@@ -38,10 +38,10 @@ CREATE TABLE logs (
 );
 
 -- The traces of the files that were imported last, for `grade --last-import`.
-CREATE TABLE last_import (trace_id VARCHAR NOT NULL);
+CREATE TABLE IF NOT EXISTS last_import (trace_id VARCHAR NOT NULL);
 
 -- What grading came to is kept when sessions are derived again. One row a run; NULL where it is not recorded.
-CREATE TABLE runs (
+CREATE TABLE IF NOT EXISTS runs (
     run_id               VARCHAR NOT NULL,
     graded_at            TIMESTAMP NOT NULL DEFAULT current_timestamp::TIMESTAMP,
     dataset              VARCHAR NOT NULL,
@@ -71,7 +71,7 @@ CREATE TABLE runs (
 );
 
 -- The metrics of a run, as they were then.
-CREATE TABLE run_metrics (
+CREATE TABLE IF NOT EXISTS run_metrics (
     run_id            VARCHAR NOT NULL,
     metric            VARCHAR NOT NULL,
     version           VARCHAR,            -- "spangrade 0.2.0" or of what brings it; the SHA-256 of a file of one's own
@@ -84,19 +84,19 @@ CREATE TABLE run_metrics (
 
 -- What a run compared its sessions with, as it was then: the dataset's file may change, or be on another machine.
 -- A question that did not change since an earlier run is stored once.
-CREATE TABLE golden_questions (
+CREATE TABLE IF NOT EXISTS golden_questions (
     digest       VARCHAR NOT NULL,                           -- of the question's canonical JSON text
     question     JSON NOT NULL USING COMPRESSION zstd
 );
 
-CREATE TABLE run_questions (
+CREATE TABLE IF NOT EXISTS run_questions (
     run_id       VARCHAR NOT NULL,
     question_id  VARCHAR NOT NULL,
     digest       VARCHAR NOT NULL
 );
 
 -- The verdict of each run on each session, and (session_id NULL) on each golden question that none answers.
-CREATE TABLE verdicts (
+CREATE TABLE IF NOT EXISTS verdicts (
     run_id       VARCHAR NOT NULL,
     session_id   VARCHAR,
     question_id  VARCHAR,
@@ -106,7 +106,7 @@ CREATE TABLE verdicts (
 
 -- One row a run, session and metric. Scores that no run of `grade` made have no run: they are from people, incoming
 -- traces and programs; their note or explanation is the `reason`, the spans that they are about are the `evidence`.
-CREATE TABLE scores (
+CREATE TABLE IF NOT EXISTS scores (
     run_id       VARCHAR,
     session_id   VARCHAR,                -- NULL: no session answered the question
     question_id  VARCHAR,

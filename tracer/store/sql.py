@@ -16,7 +16,7 @@ def statement(name: str, package: str = _PACKAGE) -> str:
 
 @cache
 def migrations() -> tuple[tuple[int, str], ...]:
-    """Return the store's migrations as (version, SQL text), oldest first: from version 1 on."""
+    """Return the changes of older tables as (version, SQL text), oldest first. `schema.sql` has all."""
     folder = files(_PACKAGE) / "migrations"
     found = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
     return tuple((int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in found)

@@ -262,11 +262,11 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bo
         )
     if version == newest:
         return
-    steps = [text for number, text in known if number > version] if version else [statement("schema")]
+    changes = [text for number, text in known if number > version] if version else []
     # In one transaction: each commit waits for the disk.
     connection.execute("BEGIN")
     connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
-    for text in steps:
+    for text in (statement("schema"), *changes):
         connection.execute(text)
     versions = list(range(version + 1, newest + 1))
     connection.execute("INSERT INTO schema_version SELECT unnest($versions)", {"versions": versions})

@@ -6,15 +6,3 @@ ALTER TABLE runs ADD COLUMN IF NOT EXISTS git_dirty BOOLEAN;         -- whether 
 ALTER TABLE runs ADD COLUMN IF NOT EXISTS git_branch VARCHAR;        -- NULL: no branch was checked out
 ALTER TABLE runs ADD COLUMN IF NOT EXISTS dataset_digest VARCHAR;    -- SHA-256 of the questions' canonical JSON
 ALTER TABLE runs ADD COLUMN IF NOT EXISTS prices_version VARCHAR;    -- of the library genai-prices
-
--- The metrics of a run, as they were then.
-CREATE TABLE IF NOT EXISTS run_metrics (
-    run_id            VARCHAR NOT NULL,
-    metric            VARCHAR NOT NULL,
-    version           VARCHAR,            -- "spangrade 0.2.0" or of what brings it; the SHA-256 of a file of one's own
-    threshold         DOUBLE,             -- NULL: not a gate
-    higher_is_better  BOOLEAN,            -- NULL: neither is
-    unit              VARCHAR NOT NULL,
-    lowest            DOUBLE NOT NULL,    -- possible value
-    highest           DOUBLE NOT NULL
-);
