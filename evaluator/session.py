@@ -134,6 +134,9 @@ class LLMCall(NamedTuple):
         bool, Column("whether the price is that of the model's name without its date or revision")
     ] = False
     cost_configured: Annotated[bool, Column("whether the price is one of the project's settings")] = False
+    context_window: Annotated[
+        int | None, Column("the most tokens that the model takes, by genai-prices", "tokens")
+    ] = None
 
 
 class Error(NamedTuple):

@@ -94,6 +94,7 @@ def llm(
         latency_s=1.0,
         trace_id="t1",
         span_id="llm",
+        context_window=128_000,
     )
     return call._replace(**changes)
 

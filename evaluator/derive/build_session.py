@@ -9,6 +9,7 @@ from spangrade.converters.spans.evaluations import Evaluation
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import error_line
 from spangrade.evaluator.derive.completeness import missing_spans
+from spangrade.evaluator.derive.context_window import context_window
 from spangrade.evaluator.derive.cost import estimated_models, own_priced_models, price, total_cost
 from spangrade.evaluator.derive.declared import system_instruction, tool_declarations
 from spangrade.evaluator.derive.duplicates import merge_duplicates
@@ -223,6 +224,7 @@ def _llm_call(
         unanswered=_is_unanswered(observation),
         cost_estimated=priced is not None and priced.estimated,
         cost_configured=priced is not None and priced.own,
+        context_window=context_window(observation.model, observation.provider),
     )
 
 

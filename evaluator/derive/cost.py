@@ -155,7 +155,7 @@ def _find(
         cache_read_tokens=cached or None,
         cache_write_tokens=written or None,
     )
-    for provider_id in _providers(model, provider):
+    for provider_id in providers_of(model, provider):
         try:
             return genai_prices.calc_price(usage, model, provider_id=provider_id, genai_request_timestamp=at)
         except (LookupError, ValueError):  # no such model, or counts that contradict each other
@@ -163,7 +163,7 @@ def _find(
     return None
 
 
-def _providers(model: str, provider: str | None) -> Iterator[str | None]:
+def providers_of(model: str, provider: str | None) -> Iterator[str | None]:
     """Yield the providers to look for a model with: the recorded one, then those that its name gives.
 
     A router's name begins with the provider (`bedrock/us.anthropic.claude-…`), in the form that LiteLLM uses.

@@ -25,6 +25,7 @@ _FIXES = {
     'the logger "spangrade" gives the reason',
     "sampled": "sample whole conversations, by configure(sample=RATIO), instead of traces",
     "unknown_price": "record gen_ai.response.model as the provider names it, or update genai-prices",
+    "unknown_context_window": "record gen_ai.response.model as the provider names it, or update genai-prices",
     "no_duration": "record the end of the span that stands for a turn",
 }
 # What a stack's setting records, by the code of a finding.

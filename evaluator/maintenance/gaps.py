@@ -160,8 +160,15 @@ _CHECKS = (
     _Check(
         "unknown_price",
         "model calls without a known price: {models}",
-        ("cost", "cost_limit", "context_saturation"),
+        ("cost", "cost_limit"),
         lambda s: [call for call in _answered(s) if _counted(call) and call.cost_usd is None],
+        of_calls=True,
+    ),
+    _Check(
+        "unknown_context_window",
+        "model calls without a known context window: {models}",
+        ("context_saturation",),
+        lambda s: [call for call in _answered(s) if call.context_window is None],
         of_calls=True,
     ),
     _Check(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from operator import itemgetter
 
 from spangrade.converters.datasets.golden import GoldenQuestion
@@ -121,7 +120,7 @@ def context_saturation(session: Session) -> Outcome:
     for call in session.llm_calls:
         if call.unanswered:
             continue
-        window = None if call.model is None else _context_window(call.model, call.provider)
+        window = call.context_window
         if window is None:
             what = f"the context window of {call.model or 'an unnamed model'} is not known"
             unknown = f"{what}; it takes a model that genai-prices has"
@@ -162,14 +161,3 @@ def _no_price(session: Session) -> str:
         f"no price is known for {session.cost_unknown}" if session.cost_unknown else "the cost is not known"
     )
     return f"{what}; it takes the tokens, and a model that genai-prices has"
-
-
-@lru_cache(maxsize=1024)
-def _context_window(model: str, provider: str | None) -> int | None:
-    """Return the context window of a model in tokens, by the genai-prices library; None if it has none."""
-    from genai_prices.data_snapshot import get_snapshot
-
-    try:
-        return get_snapshot().find_provider_model(model, None, provider, None)[1].context_window
-    except LookupError:
-        return None

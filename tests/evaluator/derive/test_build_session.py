@@ -136,7 +136,7 @@ CASES: dict[str, tuple[list[Observation], Session]] = {
         [SHOP, ASK, LOOK, UNPRICED],
         replace(
             WHOLE,
-            llm_calls=(WHOLE.llm_calls[0], recorded_call(UNPRICED, position=2)),
+            llm_calls=(WHOLE.llm_calls[0], recorded_call(UNPRICED, position=2, context_window=None)),
             models=("gpt-4o", "ours"),
             cost_usd=None,
             cost_unknown="ours",

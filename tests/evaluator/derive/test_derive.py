@@ -125,6 +125,7 @@ def test_a_small_session_whole(tmp_path: Path) -> None:
             cached_input_tokens=None,
             reasoning_tokens=None,
             cost_usd=None,
+            context_window=None,
             start_ns=1 * SECOND,
             end_ns=3 * SECOND,
             latency_s=2.0,

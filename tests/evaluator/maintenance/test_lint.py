@@ -145,13 +145,14 @@ def test_a_call_that_is_unfinished_leaves_its_turns_length_known(tmp_path: Path)
     assert finding.metrics == ()
 
 
-def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
+def test_a_model_without_a_price_or_a_context_window_is_named(tmp_path: Path) -> None:
     ours = chat(2, 1, 1, 2, attributes={"gen_ai.request.model": "ours", "gen_ai.provider.name": "us"})
-    finding = found(tmp_path, agent(1, None, 0, 9), ours)["unknown_price"]
-    assert (finding.what, finding.metrics) == (
-        "model calls without a known price: ours",
-        ("cost", "cost_limit", "context_saturation"),
-    )
+    findings = found(tmp_path, agent(1, None, 0, 9), ours)
+    codes = ("unknown_price", "unknown_context_window")
+    assert [(findings[code].what, findings[code].metrics) for code in codes] == [
+        ("model calls without a known price: ours", ("cost", "cost_limit")),
+        ("model calls without a known context window: ours", ("context_saturation",)),
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

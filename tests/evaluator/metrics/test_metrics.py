@@ -404,7 +404,8 @@ def test_cost_is_known_or_says_why_not() -> None:
 
 def test_context_saturation_is_that_of_the_fullest_call() -> None:
     half, quarter = llm(tokens=(64_000, 1), span_id="half"), llm(tokens=(32_000, 1))
-    calls = [(quarter, half), (quarter, llm("model-x")), (quarter, llm(tokens=(None, None))), ()]
+    unknown, uncounted = llm("model-x", context_window=None), llm(tokens=(None, None))
+    calls = [(quarter, half), (quarter, unknown), (quarter, uncounted), ()]
     assert [measured("context_saturation", session(llm_calls=made)) for made in calls] == [
         Score(0.5, None, "64000 of 128000 tokens of gpt-4o", ("half",)),
         Inconclusive(
