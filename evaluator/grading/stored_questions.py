@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.arrow import arrow_rows
+from spangrade.tracer.store.arrow import BATCH, arrow_rows
 
 _COLUMNS = {"question_id": na.string(), "digest": na.string(), "question": na.string()}
-_AT_ONCE = 4_096  # questions: the rows of 20,000 take 95 MB
+_AT_ONCE = BATCH  # questions: whole row groups, whose memory DuckDB frees; the rows of 20,000 take 95 MB
 
 
 def save_questions(store: Store, run_id: str, questions: Iterable[GoldenQuestion]) -> str | None:
