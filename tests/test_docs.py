@@ -193,18 +193,21 @@ def test_the_architecture_page_lists_every_module() -> None:
     assert listed == modules | {"src/spangrade/__init__.py", "src/spangrade/__main__.py"}
 
 
-def test_the_functions_on_the_path_of_a_span_exist() -> None:
+def test_the_functions_on_the_path_of_a_span_exist_in_the_modules_that_it_names() -> None:
     path = ARCHITECTURE.read_text(encoding="utf-8").partition("\n## Follow a span\n")[2]
     path = path.partition("\n## ")[0]
     named = {name.rpartition(".")[2] for name in re.findall(r"`([A-Za-z_.]+)`", path)}
-    source = [
-        (file, file.read_text(encoding="utf-8"))
+    definitions = {
+        file.relative_to(ROOT): set(re.findall(r"(?:def|class) (\w+)", file.read_text(encoding="utf-8")))
         for folder in FOLDERS
         for file in (ROOT / folder).rglob("*.py")
-    ]
-    known = {file.stem for file, _ in source} | {"py", "sql", "BatchSpanProcessor"}
-    known |= {name for _, text in source for name in re.findall(r"(?:def|class) (\w+)", text)}
-    assert named - known == set()
+    }
+    known = {file.stem for file in definitions} | {"py", "sql", "BatchSpanProcessor"}
+    assert named - known.union(*definitions.values()) == set()
+    for module, functions in re.findall(r"`([\w/]+\.py)`((?:,? `[\w.]+`)+)", path):
+        of_it = set().union(*(names for file, names in definitions.items() if file.match(module)))
+        for name in re.findall(r"`([\w.]+)`", functions):
+            assert name.endswith(".py") or name.rpartition(".")[2] in of_it, (module, name)
 
 
 PAGES_OF_THE_CODE = runpy.run_path(str(ROOT / "docs" / "write_pages.py"))["PAGES"]
