@@ -180,7 +180,7 @@ def _grid(rows: list[tuple[str, str, Text]]) -> Table:
 
 
 def _offset(at_ns: int, origin_ns: int) -> str:
-    return f"{(at_ns - origin_ns) / 1e9:+.2f} s"
+    return f"{(at_ns - origin_ns) / 1e9:+z.2f} s"
 
 
 def _tokens(call: LLMCall) -> str:

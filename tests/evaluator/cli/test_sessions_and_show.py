@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import llm
+from builders import llm, session
 from command_line import Spangrade
 from paths import SAMPLE
 from rich.cells import cell_len
@@ -252,3 +253,9 @@ def test_errors_are_where_they_happened_and_no_text_is_wider_than_the_terminal()
     assert at == sorted(at)
     assert at[0] == agent_line + 1
     assert [line.split()[0] for line in (shown[n] for n in at[:3])] == ["error"] * 3
+
+
+def test_an_agent_that_starts_just_before_its_turn_starts_with_it() -> None:
+    early = session([("hi", ())], steps=["shop"])
+    early = replace(early, trajectory=(early.trajectory[0]._replace(start_ns=-1_000),))
+    assert "  agent       +0.00 s shop" in lines_of(*session_text(early, None))
