@@ -19,6 +19,27 @@ def test_the_ai_sdk_counts_tokens_on_model_calls(operation: str, tokens: int | N
     assert read("ai", operation, ai__usage__inputTokens=5).input_tokens == tokens
 
 
+def test_the_input_of_bedrock_is_without_what_was_read_from_a_cache_and_written_to_one() -> None:
+    scope = "opentelemetry.instrumentation.botocore.bedrock-runtime"
+    tokens = {"input_tokens": 5, "cache_read.input_tokens": 3, "cache_creation.input_tokens": 1}
+    given = {f"gen_ai.usage.{name}": number for name, number in tokens.items()}
+    assert read(scope, "chat", **given).input_tokens == 9
+
+
+@pytest.mark.parametrize(("cached", "tokens"), [((3, 1), 9), ((3, 0), 8), ((0, 1), 6)])
+def test_anthropics_input_in_the_ai_sdk_5_is_without_the_cached_tokens(
+    cached: tuple[int, int], tokens: int
+) -> None:
+    usage = {"cacheReadInputTokens": cached[0], "cacheCreationInputTokens": cached[1]}
+    found = read(
+        "ai",
+        "chat",
+        ai__usage__inputTokens=5,
+        ai__response__providerMetadata=json.dumps({"anthropic": {"usage": usage, **usage}}),
+    )
+    assert (found.input_tokens, found.cached_input_tokens, found.cache_write_tokens) == (tokens, *cached)
+
+
 @pytest.mark.parametrize(
     ("operation", "name"), [("execute_tool", "find"), ("chat", None), ("unheard_of", None)]
 )

@@ -429,9 +429,15 @@ def test_openai_agents_write_the_repr_of_parts_that_are_not_text() -> None:
     asked = observation(**named, gen_ai__output__messages=part(call))
     answered = observation(**named, gen_ai__output__messages=part("{'text': 'hi', 'type': 'output_text'}"))
     odd = observation(**named, gen_ai__output__messages=part("Response to you (as asked)"))
+    said = observation(**named, gen_ai__output__messages=part("refund(call_id='1', name='pay')"))
     hidden = observation(**named, gen_ai__output__messages=part("readacted"))
     assert (asked.agent, asked.response, asked.tool_calls) == (None, None, (LOOK,))
-    assert [o.response for o in (answered, odd, hidden)] == ["hi", "Response to you (as asked)", None]
+    assert [o.response for o in (answered, odd, said, hidden)] == [
+        "hi",
+        "Response to you (as asked)",
+        "refund(call_id='1', name='pay')",
+        None,
+    ]
 
 
 def test_a_handoff_span_of_openai_agents_names_both_sides() -> None:
@@ -501,8 +507,9 @@ def test_a_stream_that_logfire_records_twice_is_one_call() -> None:
 
 
 def test_a_log_of_logfire_that_would_begin_before_1970_keeps_its_time() -> None:
-    found = logfire(request_data={"messages": []}, duration=1.0, **{"logfire.span_type": "log"})
-    assert (found.start_ns, found.end_ns) == (1, 2)
+    for duration in (1.0, -1e-10):  # or end before it began
+        found = logfire(request_data={"messages": []}, duration=duration, **{"logfire.span_type": "log"})
+        assert (found.start_ns, found.end_ns) == (1, 2)
 
 
 def test_logfire_keeps_what_the_agents_sdk_asked_the_provider_and_got() -> None:

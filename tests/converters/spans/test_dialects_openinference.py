@@ -166,6 +166,11 @@ def test_members_come_in_the_order_of_their_numbers() -> None:
     assert numbered(spelled, "m.") == [{"role": "0"}, {"role": "2"}, {"role": "10"}]
 
 
+def test_a_number_of_more_than_nine_digits_is_no_place_in_a_list() -> None:
+    spelled = {f"m.{'1' * digits}.role": str(digits) for digits in (9, 10)}
+    assert numbered(spelled, "m.") == [{"role": "9"}]
+
+
 def test_a_run_is_an_agent_only_where_something_names_one() -> None:
     assert [
         (o.kind, o.name)
@@ -325,6 +330,7 @@ def test_an_ordinary_answer_stays_as_it_is() -> None:
     plain = Observation("tool", "a", "b", None, 1, 2)
     assert langchain_values.tool_output(plain, {"type": "percentage", "content": "x"}) == {}
     assert langchain_values.tool_output(plain, {"graph": 1, "update": {}}) == {}
+    assert langchain_values.tool_output(plain, ["tool", "axe", "saw"]) == {}
     assert langchain_values.tool_output(
         plain, {"output": """content='{"a": "it\\'s"}' tool_call_id='c1' status='error'"""}
     ) == {

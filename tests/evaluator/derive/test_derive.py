@@ -334,6 +334,12 @@ def test_the_version_of_the_first_agent_is_the_sessions(
     assert session.agent_version == version
 
 
+def test_the_version_that_only_a_model_call_records_is_the_sessions(tmp_path: Path) -> None:
+    call = chat("a", 2, 1, 1, 2, **{"gen_ai.agent.version": "7"})
+    (session,) = derived([agent("a", 1, None, "x", 0, 3), call], tmp_path / "s.duckdb")
+    assert session.agent_version == "7"
+
+
 def test_a_session_has_the_user_and_the_tags_that_its_spans_record(tmp_path: Path) -> None:
     spans = [
         agent("a", 1, None, "shop", 0, 1, **{"user.id": "u-1", "spangrade.tags": ["beta", "vip"]}),

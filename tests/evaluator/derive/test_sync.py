@@ -91,3 +91,17 @@ def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
         store.add([late])
         update(store)
         assert sorted(load(store), key=lambda s: s.session_id) == small_slices
+
+
+def test_what_is_left_is_new_spans_which_may_be_read_twice_and_those_of_sessions_to_be_read_again(
+    tmp_path: Path,
+) -> None:
+    spans = interleaved()
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(spans[:16])  # two turns of each session
+        update(store)
+        store.add(spans[16:18])  # the third turn of one
+        (derived,) = sync.derive_new(store)
+        assert derived == set()
+        store.add(spans[18:20])  # and of another
+        assert sync.records_left(store) == 6 + 2 * 2

@@ -147,6 +147,24 @@ def test_spans_in_another_trace_during_a_turn_belong_to_it() -> None:
     assert turns(run, after) == [("hi", "done"), ("more", "done")]
 
 
+def test_a_run_with_a_message_of_its_own_that_ends_during_a_turn_of_its_trace_belongs_to_it() -> None:
+    aside = call("1", None, 2, "summarize the order", response="one item")
+    assert turns(SHOP, aside) == [("hi", "one item")]
+
+
+def test_an_agent_that_starts_after_the_answer_does_not_make_it_missing() -> None:
+    answered = call("1", None, 1, "hi", response="ho")
+    audit = observation("agent", "audit", "1", (1.5, 2), name="audit")
+    again = call("2", None, 3, "hi", response="ho again")._replace(trace_id="t2")
+    assert turns(answered, audit, again) == [("hi", "ho"), ("hi", "ho again")]
+
+
+def test_runs_under_one_caller_that_is_not_recorded_are_one_turn() -> None:
+    first = observation("workflow", "first", "caller", (0, 1), user_input="hi", response="ha")
+    second = observation("workflow", "second", "caller", (2, 3), response="ho")
+    assert turns(first, second) == [("hi", "ho")]
+
+
 def test_a_message_that_is_asked_again_because_it_got_no_answer_is_one_turn() -> None:
     refused = call("1", None, 1, "hi", failed=True)
     again = call("2", None, 3, "hi", response="ho")._replace(trace_id="t2")

@@ -168,6 +168,10 @@ def test_a_template_says_its_scale_in_a_key_or_in_words(
             'metrics.m: template: no scale; add a score_range, or "Score: [1-5]" to its text',
         ),
         (
+            {"dataset_mapping": {"response": {"source_column": ""}}},
+            "metrics.m.dataset_mapping.response.source_column: String should have at least 1 character",
+        ),
+        (
             {"instruction": None},
             "metrics.m: no rubric; expected a template, an instruction, or is_managed",
         ),

@@ -14,7 +14,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.metrics.registry import parse_metrics
-from spangrade.evaluator.session import Latency, Usage
+from spangrade.evaluator.session import Latency, RequestedCall, Usage
 from spangrade.tracer.errors import InputError
 
 TRAJECTORY = (
@@ -141,6 +141,13 @@ def test_a_single_tool_is_looked_for_by_name() -> None:
     made = session([("hi", [tool("get_cart"), tool("get_cart")])])
     assert [measured(f"trajectory_single_tool_use:{name}", made) for name in ("get_cart", "pay")] == [
         Score(1.0, None, "get_cart was called", ("get_cart", "get_cart")),
+        Score(0.0, None, "pay was not called"),
+    ]
+    asked = RequestedCall(1, 1, "find", None, False, None, "shop", 0, "t1", "llm")
+    made = session(requested_calls=(asked, asked._replace(tool_name="sell")))
+    whether = "whether find was executed is not recorded, only that it was requested"
+    assert [measured(f"trajectory_single_tool_use:{name}", made) for name in ("find", "pay")] == [
+        Inconclusive(whether),
         Score(0.0, None, "pay was not called"),
     ]
 
