@@ -61,3 +61,36 @@ def test_openllmetry_gives_the_id_of_a_call_beside_its_input() -> None:
     assert (found.kind, found.name, found.call_id) == ("tool", "find", "c1")
     named = observed({**attributes, "gen_ai.operation.name": "execute_tool"}, "execute_tool look")
     assert (named.kind, named.name) == ("tool", "look")
+
+
+def test_claude_code_gives_the_id_of_a_call_under_a_name_of_its_own() -> None:
+    found = observed({"tool_name": "Bash", "tool_use_id": "c1"}, "claude_code.tool")
+    assert (found.kind, found.name, found.call_id) == ("tool", "Bash", "c1")
+
+
+@pytest.mark.parametrize(("is_error", "status"), [(True, "UNSET"), (False, "ERROR")])
+def test_a_tool_of_livekit_failed_by_its_mark_or_its_status(is_error: bool, status: str) -> None:
+    given = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
+    marked = {**given, "lk.function_tool.is_error": is_error}
+    assert observed(marked, "function_tool", scope_name="livekit-agents", status=status).failed
+
+
+@pytest.mark.parametrize(("name", "kind"), [("shop", "agent"), ("model", "workflow"), ("tools", "workflow")])
+def test_the_run_of_langsmith_that_has_its_agents_name_is_the_agent(name: str, kind: str) -> None:
+    given = {"langsmith.span.kind": "chain", "langsmith.metadata.lc_agent_name": "shop"}
+    assert observed(given, name).kind == kind
+
+
+def test_haystacks_agent_answers_with_its_last_message() -> None:
+    def message(text: str) -> dict[str, Any]:
+        return {"role": "assistant", "content": [{"text": text}]}
+
+    output = json.dumps({"messages": [message("One moment."), message("Done.")]})
+    found = observed({"haystack.agent.output": output}, "haystack.agent.run")
+    assert (found.kind, found.response) == ("workflow", "Done.")
+
+
+def test_an_event_in_an_attribute_needs_a_name() -> None:
+    events = [{"content": "hi"}, {"event.name": "gen_ai.user.message", "content": "hello"}]
+    found = observed({"gen_ai.operation.name": "chat", "events": json.dumps(events)})
+    assert (found.unreadable, found.user_input) == (None, "hello")

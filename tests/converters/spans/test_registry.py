@@ -153,6 +153,7 @@ def read(span, logs):
         (RETURNS.format(returned="read._replace(name=['a'])"), "TypeError: name is of type list"),
         (RETURNS.format(returned="read._replace(input_tokens=True)"), "TypeError: input_tokens is of type"),
         (RETURNS.format(returned="read._replace(input_tokens=-1)"), "ValueError: input_tokens is out of"),
+        (RETURNS.format(returned="read._replace(input_tokens=2**63)"), "ValueError: input_tokens is out of"),
         (RETURNS.format(returned="read._replace(end_ns=2**63)"), "ValueError: end_ns is out of range"),
         (RETURNS.format(returned="read._replace(arguments='{')"), "JSONDecodeError: "),
         (RETURNS.format(returned="read._replace(tool_calls=(ToolCall('a', 1, None),))"), "TypeError: "),

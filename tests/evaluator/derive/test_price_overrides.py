@@ -30,7 +30,7 @@ def test_the_first_price_of_the_model_counts_each_kind_of_token() -> None:
     session = build_session("s", "conversation", [CALL], prices=[OwnPrice("other", 9, 9, 9, 9), ACME, ACME])
     assert session.cost_usd == pytest.approx(0.5 * 2 + 0.4 * 0.5 + 0.1 * 3 + 0.2 * 10)
     assert (session.cost_unknown, session.cost_configured) == (None, "Acme-Large")
-    assert [call.cost_configured for call in session.llm_calls] == [True]
+    assert [(call.cost_configured, call.cost_estimated) for call in session.llm_calls] == [(True, False)]
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,11 @@ def test_an_agent_that_starts_after_the_answer_does_not_make_it_missing() -> Non
     assert turns(answered, audit, again) == [("hi", "ho"), ("hi", "ho again")]
 
 
+def test_what_ran_in_another_trace_before_a_turns_last_call_does_not_end_it() -> None:
+    client = observation("llm", "1", None, (2, 3), user_input="hi", response="early", trace_id="t2")
+    assert turns(SHOP, ask("2", 10, response="late"), client) == [("hi", "late")]
+
+
 def test_runs_under_one_caller_that_is_not_recorded_are_one_turn() -> None:
     first = observation("workflow", "first", "caller", (0, 1), user_input="hi", response="ha")
     second = observation("workflow", "second", "caller", (2, 3), response="ho")

@@ -34,6 +34,8 @@ json_values = st.recursive(
         ({"caf\u00e9": 1}, {"cafe\u0301": 1}, True),
         ("K", "\u212a", True),  # the Kelvin sign: ASCII in NFC
         ("1", 1, False),
+        (2**64, "18446744073709551616", True),  # as which it is recorded
+        (2**64 - 1, "18446744073709551615", False),
         (None, False, False),
         ({"a": None}, {}, False),
         ({"a": 1, "b": [2]}, {"b": [2.0], "a": 1}, True),

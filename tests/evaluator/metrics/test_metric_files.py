@@ -86,7 +86,7 @@ def refusal(path: Path, store: Store | None = None) -> str:
 
 
 def test_a_query_gives_each_session_its_value_and_its_reason(file: Any, store: Store) -> None:
-    metric = load_query(file("words.sql", HEADER + WORDS))
+    metric = load_query(file("words.sql", f"{HEADER}{WORDS}-- threshold: 5\n"))  # below the query: a remark
     assert (metric.name, metric.threshold, metric.higher_is_better, metric.unit, metric.description) == (
         "words",
         100,

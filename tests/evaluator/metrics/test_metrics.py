@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.latency import nearest_rank
-from spangrade.evaluator.metrics.registry import parse_metrics
+from spangrade.evaluator.metrics.registry import parse_metrics, version_of
 from spangrade.evaluator.session import Latency, RequestedCall, Usage
 from spangrade.tracer.errors import InputError
 
@@ -150,6 +150,12 @@ def test_a_single_tool_is_looked_for_by_name() -> None:
         Inconclusive(whether),
         Score(0.0, None, "pay was not called"),
     ]
+
+
+def test_the_version_of_a_metric_with_a_parameter_is_that_of_its_package() -> None:
+    named = parse_metric("trajectory_single_tool_use:pay")
+    assert version_of(named) == version_of(load_metrics()["trajectory_single_tool_use"])
+    assert (version_of(named) or "").startswith("spangrade ")
 
 
 def test_matching_calls_is_not_greedy() -> None:
@@ -347,6 +353,7 @@ def test_token_metrics() -> None:
         Score(0.25, None, "10 of 40 output tokens"),
         Score(20.0, None, "40 tokens in 2 model calls"),
     ]
+    assert value(measured("output_density", session(usage=replace(used(), output_tokens=41)))) == 20.5
 
 
 @pytest.mark.parametrize(
