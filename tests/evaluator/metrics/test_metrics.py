@@ -85,6 +85,12 @@ def test_a_trajectory_reference_without_tools_is_compared_with_the_agents_alone(
     )
 
 
+def test_of_agents_that_are_expected_more_than_once_those_that_are_missing_are_named() -> None:
+    made = session(steps=["shop", "cashier", "shop"], agents=["shop", "cashier"])
+    asked = question(trajectory=["shop", "cashier", "shop", "cashier", "shop"])
+    assert measured("trajectory_exact_match", made, asked) == Score(0.0, None, "missing: shop, cashier")
+
+
 def test_an_agent_is_not_named_again_after_the_tools_between_are_left_out() -> None:
     made = session([("hi", [tool("get_cart")])], steps=["shop", "get_cart", "shop"])
     assert value(measured("trajectory_exact_match", made, question(trajectory=["shop"]))) == 1
