@@ -17,7 +17,7 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import BATCH, arrow_rows
 
 _COLUMNS = {"question_id": na.string(), "digest": na.string(), "question": na.string()}
-_AT_ONCE = BATCH  # questions: whole row groups, whose memory DuckDB frees; the rows of 20,000 take 95 MB
+_AT_ONCE = BATCH  # questions: DuckDB takes less memory for whole row groups; the rows of 20,000 take 95 MB
 
 
 def save_questions(store: Store, run_id: str, questions: Iterable[GoldenQuestion]) -> str | None:
