@@ -9,6 +9,7 @@ _EXPORT = (
     "export all spans of a trace to one place, wait for them (flush at the end of the process), "
     "and sample whole traces"
 )
+_NAME_MODEL = "record gen_ai.response.model as the provider names it, or update genai-prices"
 # By the code of a finding.
 _FIXES = {
     "not_loaded": "they were damaged on disk: import the spans again from their source; delete the files, "
@@ -24,8 +25,8 @@ _FIXES = {
     "not_recorded": "correct the call that the spans' attribute spangrade.not_recorded names; "
     'the logger "spangrade" gives the reason',
     "sampled": "sample whole conversations, by configure(sample=RATIO), instead of traces",
-    "unknown_price": "record gen_ai.response.model as the provider names it, or update genai-prices",
-    "unknown_context_window": "record gen_ai.response.model as the provider names it, or update genai-prices",
+    "unknown_price": _NAME_MODEL,
+    "unknown_context_window": _NAME_MODEL,
     "no_duration": "record the end of the span that stands for a turn",
 }
 # What a stack's setting records, by the code of a finding.

@@ -35,7 +35,7 @@ def test_anthropics_input_in_the_ai_sdk_5_is_without_the_cached_tokens(
         "ai",
         "chat",
         ai__usage__inputTokens=5,
-        ai__response__providerMetadata=json.dumps({"anthropic": {"usage": usage, **usage}}),
+        ai__response__providerMetadata=json.dumps({"anthropic": usage}),
     )
     assert (found.input_tokens, found.cached_input_tokens, found.cache_write_tokens) == (tokens, *cached)
 

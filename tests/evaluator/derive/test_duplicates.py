@@ -46,7 +46,7 @@ AGAIN = BESIDE._replace(
 
 
 def test_two_spans_beside_each_other_with_other_texts_are_two_calls() -> None:
-    for response in ("hello", "hi"):  # whichever comes first in the alphabet
+    for response in ("hello", "hut"):  # before "ho" in the alphabet, and after it
         assert len(session(BESIDE, AGAIN._replace(response=response)).llm_calls) == 2
 
 

@@ -147,7 +147,7 @@ def test_spans_in_another_trace_during_a_turn_belong_to_it() -> None:
     assert turns(run, after) == [("hi", "done"), ("more", "done")]
 
 
-def test_a_run_with_a_message_of_its_own_that_ends_during_a_turn_of_its_trace_belongs_to_it() -> None:
+def test_a_model_call_with_a_message_of_its_own_during_a_turn_of_its_trace_belongs_to_it() -> None:
     aside = call("1", None, 2, "summarize the order", response="one item")
     assert turns(SHOP, aside) == [("hi", "one item")]
 
