@@ -12,6 +12,7 @@ import functools
 import logging
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar, cast
@@ -27,7 +28,7 @@ from spangrade.tracer._wrap import wrapped
 from spangrade.tracer.canonical_json import dumps, json_value, plain_text
 
 _log = logging.getLogger("spangrade")
-_tracer = trace.get_tracer("spangrade.tracer")  # a proxy: it uses a provider that is set later
+_tracer = trace.get_tracer(semconv.SCOPE)  # a proxy: it uses a provider that is set later
 _SESSION = otel.create_key("spangrade-session")
 _OPERATION = otel.create_key("spangrade-operation")
 _OUR_MODULES = ("spangrade.tracer.", "contextlib")
@@ -101,14 +102,15 @@ class Session:
 
     def __init__(
         self,
-        conversation_id: str,
+        conversation_id: str | None,
         *,
         question_id: str | None = None,
         user_id: str | None = None,
         tags: tuple[str, ...] = (),
         version: str | None = None,
     ) -> None:
-        self.conversation_id = conversation_id
+        self.is_named = bool(conversation_id)
+        self.conversation_id = conversation_id or uuid.uuid4().hex
         self.question_id = question_id
         self.user_id = user_id
         self.tags = tags
@@ -135,11 +137,8 @@ def current_session(context: Context | None = None) -> Session | None:
     return session if isinstance(session, Session) else None
 
 
-def session_attributes(context: Context | None = None, *, root: bool) -> dict[str, str | tuple[str, ...]]:
-    """Return a span's attributes from the session in `context`: id and version; for roots, all of them."""
-    session = current_session(context)
-    if session is None:
-        return {}
+def session_attributes(session: Session, *, root: bool) -> dict[str, str | tuple[str, ...]]:
+    """Return what the spans inside a session have of it: id and version; for roots, all of it."""
     attributes = {
         semconv.CONVERSATION_ID: session.conversation_id,
         semconv.AGENT_VERSION: session.version,
@@ -167,7 +166,8 @@ class Operation:
         self.span: trace.Span = trace.INVALID_SPAN
         self.enclosing: Operation | None = None
         self._span_name = span_name
-        self._attributes = {
+        self._session: Session | None = None
+        self._attributes: dict[str, Any] = {
             key: value if value is True else plain_text(value)
             for key, value in attributes.items()
             if value is not None
@@ -198,12 +198,12 @@ class Operation:
     def start(self) -> None:
         """Open the span without making it current."""
         self.enclosing = current(Operation)
-        root = self.opens_turn or self.enclosing is None
-        self.span = _tracer.start_span(
-            self._span_name,
-            kind=self.span_kind,
-            attributes={**self._attributes, **session_attributes(root=root)},
-        )
+        session = self._session = current_session()
+        attributes = self._attributes
+        if session is not None:
+            outermost = self.enclosing is None or self.enclosing._session is not session
+            attributes = attributes | session_attributes(session, root=self.opens_turn or outermost)
+        self.span = _tracer.start_span(self._span_name, kind=self.span_kind, attributes=attributes)
         self._context = otel.set_value(_OPERATION, self, trace.set_span_in_context(self.span))
 
     @never_raising

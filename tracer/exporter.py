@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanContext, get_current_span
 
 from spangrade.tracer import semconv
-from spangrade.tracer._operation import session_attributes
+from spangrade.tracer._operation import current_session, session_attributes
 from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.errors import StoreError, StoreLockedError
 from spangrade.tracer.redaction import Redaction, redaction
@@ -162,17 +162,28 @@ class DuckDBSpanExporter(SpanExporter):
 class SessionSpanProcessor(SpanProcessor):
     """Adds the session's attributes to every span that starts inside a `session()`, also to a library's own.
 
-    Raw model clients make one trace per call: nothing else links the call to its conversation.
+    Raw model clients make one trace per call: nothing else links the call to its conversation. What the
+    application gave to `session()` takes precedence over what a library has on its spans; an id that was
+    made up does not.
     """
 
     def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:
-        """Add the conversation id if there is none, and to outermost spans what else the session has."""
-        present = span.attributes or {}
+        """Add the conversation's id and version, and to outermost spans what else the session has."""
+        session = current_session(parent_context)
+        if session is None:
+            return
+        scope = span.instrumentation_scope
+        if scope is not None and scope.name == semconv.SCOPE:
+            return  # it started with them
         enclosing = getattr(get_current_span(parent_context), "attributes", None) or {}
         outermost = semconv.CONVERSATION_ID not in enclosing  # a web server's span may enclose them
-        for key, value in session_attributes(parent_context, root=outermost).items():
-            if key not in present:
-                span.set_attribute(key, value)
+        attributes = session_attributes(session, root=outermost)
+        if session.is_named:
+            # A library may set its own id later, or have it under another name.
+            attributes[semconv.SESSION_ID] = session.conversation_id
+        elif semconv.CONVERSATION_ID in (span.attributes or {}):
+            del attributes[semconv.CONVERSATION_ID]
+        span.set_attributes(attributes)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Do nothing: attributes are added when a span starts."""

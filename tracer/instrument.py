@@ -8,7 +8,6 @@ provider (see `configure`) nothing is recorded. Nothing here raises into the age
 from __future__ import annotations
 
 import dataclasses
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
@@ -242,7 +241,7 @@ def session(
     users = [plain_text(each) for each in (user, user_id) if each is not None]
     listed = tags if isinstance(tags, list | tuple | set | frozenset) else [tags]
     return Session(
-        ids[0] or uuid.uuid4().hex,
+        ids[0],
         question_id=ids[1],
         user_id=users[0] if users else None,
         tags=tuple(plain_text(tag) for tag in listed),

@@ -48,6 +48,7 @@ CHAT = "chat"
 
 # Ours: the conventions have no name for these.
 STATE = "spangrade.state"  # an event and its attribute: a JSON object of the variables that were set
+SESSION_ID = "spangrade.session.id"  # the id given to `session()`, on other libraries' spans
 QUESTION_ID = "spangrade.question_id"  # the golden question that a session answers
 TAGS = "spangrade.tags"  # a session's tags, a list of texts
 TURN = "spangrade.turn"  # true on a span that stands for one user message and all that follows
@@ -55,6 +56,7 @@ TURN_INPUT = "spangrade.turn.input"  # the user's text
 TURN_OUTPUT = "spangrade.turn.output"  # the agent's text
 DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end time or later
 NOT_RECORDED = "spangrade.not_recorded"  # the last call of ours that failed, and where the agent made it
+SCOPE = "spangrade.tracer"  # the instrumentation scope of the tracer's own spans
 SCOPE_OF_WATCH = "spangrade.watch"  # the instrumentation scope of what `spangrade watch` sends
 
 CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

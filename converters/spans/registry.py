@@ -14,6 +14,7 @@ from spangrade.converters.spans.histories import forget_messages
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.session_attributes import with_session_attributes
 from spangrade.converters.spans.signs import Signs
+from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.plugins import plugins
 from spangrade.tracer.span import LogRecord, Span
@@ -50,8 +51,6 @@ ORDER = (
     "spring-ai",
 )
 FALLBACK = "genai"
-# The scope of the tracer's own spans, which follow the conventions whatever attributes a user adds to them.
-_TRACER = "spangrade.tracer"
 _OURS = frozenset({*ORDER, FALLBACK})
 _MAX_SIGNS = 1024  # combinations of signs whose candidates are remembered
 
@@ -135,7 +134,8 @@ class _Candidates:
             each
             for each in self._all
             if (each.signs is None or each.signs.are_on(signs))
-            and not (scope == _TRACER and each.is_ours and each.name != FALLBACK)
+            # The tracer's own spans follow the conventions whatever attributes a user adds to them.
+            and not (scope == semconv.SCOPE and each.is_ours and each.name != FALLBACK)
         ]
 
 

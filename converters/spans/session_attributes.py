@@ -1,7 +1,8 @@
 """The users, tags, versions and environments of sessions, wherever instrumentations put them.
 
 The conventions of OpenTelemetry come first, then those of OpenInference, Langfuse, Traceloop and LangSmith.
-They are read alike in the spans of every dialect.
+They are read alike in the spans of every dialect. What the application gave to `session()` comes before all
+of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import orjson
 
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import first_text, texts
+from spangrade.converters.spans.values import first_text, text, texts
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -45,6 +46,8 @@ _NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS})
 def with_session_attributes(observation: Observation, span: Span) -> Observation:
     """Return an observation with what its span records of the session, where the dialect read nothing."""
     changes: dict[str, Any] = {}
+    if semconv.SESSION_ID in span.attributes:
+        observation = observation._replace(**_given(span.attributes))
     if not _NAMES.isdisjoint(span.attributes):
         changes = _of(span.attributes)
         if observation.user_id:
@@ -59,6 +62,16 @@ def with_session_attributes(observation: Observation, span: Span) -> Observation
         if of_resource is not None:
             changes["environment"] = of_resource
     return observation._replace(**changes) if changes else observation
+
+
+def _given(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the application gave to `session()`: before it, a library's own ids do not count."""
+    found = {
+        "conversation_id": text(attributes[semconv.SESSION_ID]),
+        "user_id": text(attributes.get(semconv.USER_ID)),
+        "agent_version": text(attributes.get(semconv.AGENT_VERSION)),
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _of(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,9 @@ import asyncio
 import json
 
 import pytest
-from weather import FAILURES, HELD, OPENING, expected, get_weather, script
+from weather import FAILURES, HELD, OPENING, QUESTION, expected, get_weather, script
 
+from spangrade import configure, session
 from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.judge import Verdict
@@ -208,6 +209,35 @@ async def test_a_kept_run_is_the_session_that_the_frameworks_spans_tell_of(
         for turn, answer in enumerate((now, tomorrow), 1)
         for call in answer.tool_calls
     ]
+
+
+async def ask_adk(question):
+    from google.genai import types
+
+    runner = adk_runner([])
+    runner.auto_create_session = True
+    message = types.Content(role="user", parts=[types.Part(text=question)])
+    async for _ in runner.run_async(user_id="someone", session_id="adk-1", new_message=message):
+        pass
+
+
+async def ask_pydantic_ai(question):
+    await pydantic_ai_agent([], instrument=True).run(question)
+
+
+@pytest.mark.parametrize("ask", [ask_adk, ask_pydantic_ai])
+async def test_an_id_that_the_application_gave_comes_before_the_frameworks(ask, tmp_path):
+    db = tmp_path / "spans.duckdb"
+    provider = configure(db=db)
+    with session("MY-CHAT", user="u-1"):
+        await ask(QUESTION)
+    with session("MY-CHAT"):
+        await ask(QUESTION)
+    provider.force_flush()
+    with Store.open(db) as store:
+        update(store)
+        [kept] = load(store)
+    assert (kept.session_id, kept.user_id, len(kept.turns)) == ("MY-CHAT", "u-1", 2)
 
 
 @pytest.mark.parametrize("instrument", [True, False])

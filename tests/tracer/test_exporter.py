@@ -24,6 +24,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+import spangrade
 from spangrade import tracer
 from spangrade.tracer.exporter import DuckDBSpanExporter, SessionSpanProcessor, stored_spans
 from spangrade.tracer.span import Span
@@ -306,10 +307,35 @@ def test_a_librarys_own_spans_belong_to_the_session_they_start_in(provider):
             pass
         library.start_span("named", attributes={"gen_ai.conversation.id": "own"}).end()
     library.start_span("outside").end()
+    with tracer.session() as made_up:
+        library.start_span("first").end()
+        library.start_span("its own", attributes={"gen_ai.conversation.id": "own"}).end()
+    session = {"gen_ai.conversation.id": "c", "spangrade.session.id": "c"}
     assert {span.name: dict(span.attributes) for span in memory.get_finished_spans()} == {
-        "child": {"gen_ai.conversation.id": "c"},
-        "root": {"gen_ai.conversation.id": "c", "spangrade.question_id": "q"},
-        "named": {"gen_ai.conversation.id": "own", "spangrade.question_id": "q"},
+        "child": session,
+        "root": {**session, "spangrade.question_id": "q"},
+        "named": {**session, "spangrade.question_id": "q"},
         "request": {},
         "outside": {},
+        "first": {"gen_ai.conversation.id": made_up.conversation_id},
+        "its own": {"gen_ai.conversation.id": "own"},
     }
+
+
+@pytest.mark.parametrize("when", ["with the span", "after its start"])
+def test_what_the_application_gives_its_session_comes_before_what_a_library_records(tmp_path, provider, when):
+    db = tmp_path / "spans.duckdb"
+    provider.add_span_processor(SessionSpanProcessor())
+    provider.add_span_processor(SimpleSpanProcessor(DuckDBSpanExporter(db)))
+    ids = {"gen_ai.conversation.id": "library", "session.id": "library", "openinference.span.kind": "AGENT"}
+    others = {"gen_ai.agent.version": "0", "user.id": "nobody", "enduser.id": "nobody"}
+    for number in (1, 2):
+        with tracer.session("MY-CHAT", user="u-1", tags=["beta"], version="2"):
+            first = ids | others if when == "with the span" else others
+            span = provider.get_tracer("library").start_span(f"run {number}", attributes=first)
+            span.set_attributes(ids)
+            span.end()
+    sessions = spangrade.open(db).sessions()
+    assert [(s.session_id, s.user_id, s.tags, s.agent_version) for s in sessions] == [
+        ("MY-CHAT", "u-1", ("beta",), "2")
+    ]
