@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
-from spangrade.tracer.errors import ExitCode, SpangradeError
+from spangrade.tracer.command_exit import leave, open_outputs
+from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.span import Problem
 from spangrade.tracer.terminal import print_line, warn
 
@@ -27,11 +29,22 @@ def report(summary: str, problems: Sequence[Problem] = ()) -> None:
 
 
 def run_script(command: Callable[..., Any]) -> None:
-    """Run one command as a script; an error of spangrade's is a line on standard error and an exit code."""
+    """Run one command as a script; whatever goes wrong is a line on standard error and an exit code."""
     app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    app.command()(command)
+    app.command(cls=_Script)(command)
+    open_outputs()
     try:
-        app()
-    except SpangradeError as error:
-        warn(str(error))
-        sys.exit(error.exit_code)
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (any other end is Python's traceback)
+        leave(error)
+
+
+class _Script(TyperCommand):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (EOFError, KeyboardInterrupt, OSError) as error:  # typer would end some of them with 1
+            leave(error)

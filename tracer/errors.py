@@ -13,6 +13,8 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     BROKEN = 3
     INCONCLUSIVE = 4
+    DEFECT = 70
+    INTERRUPTED = 130
 
 
 class SpangradeError(Exception):

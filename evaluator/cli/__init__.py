@@ -7,41 +7,41 @@ import gc
 import os
 import sys
 import threading
-from contextlib import suppress
 
-from spangrade.tracer.errors import SpangradeError
-from spangrade.tracer.terminal import log_to_terminal, warn
+from spangrade.tracer.command_exit import leave, open_outputs
+from spangrade.tracer.terminal import log_to_terminal
 
 
 def main() -> None:
-    """Run the command line; an error is one line on standard error and an exit code."""
+    """Run the command line; whatever goes wrong is one line on standard error and an exit code."""
     # Hundreds of thousands of small values are made and kept, hardly any in a cycle: looking for cycles after
     # every 700 of them takes a third of the time of an import or a grade.
     gc.set_threshold(200_000, 20, 20)
-    from spangrade.evaluator.cli.app import app
-
-    log_to_terminal()
     try:
-        app()
-    except SpangradeError as error:
-        warn(str(error))
-        sys.exit(error.exit_code)
+        from spangrade.evaluator.cli.app import app
+
+        log_to_terminal()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (any other end is Python's traceback)
+        leave(error)
 
 
 def run() -> None:
     """Run the command line as a process of its own, which ends at once: to take modules apart takes 0.1 s.
 
-    What others registered with `atexit` is called. While other threads run, or if what was printed cannot be
-    written, the process ends as any other.
+    What others registered with `atexit` is called. While other threads run, the process ends as any other.
     """
+    open_outputs()
     try:
         main()
     except SystemExit as end:
         code = end.code or 0
         if isinstance(code, int) and threading.active_count() == 1:
             atexit._run_exitfuncs()
-            with suppress(OSError):
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
         raise

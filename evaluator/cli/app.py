@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from spangrade.evaluator.cli.not_on_a_lake import INSTEAD, without_lake
 from spangrade.evaluator.cli.settings import with_config
+from spangrade.tracer.command_exit import leave
 from spangrade.tracer.file_modes import set_umask
 
 # In the order of `spangrade --help`, each as MODULE:NAME: only the module of the called command is imported.
@@ -56,6 +57,12 @@ class _Commands(TyperGroup):
             if name not in self.commands:
                 self.add_command(_built(name), name)
         return super().get_command(ctx, cmd_name)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (EOFError, KeyboardInterrupt, OSError) as error:  # typer would end some of them with 1
+            leave(error)
 
 
 def load(name: str) -> Any:
