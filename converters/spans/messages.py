@@ -39,6 +39,7 @@ class Exchange(NamedTuple):
     `continues` tells whether the newest input is the result of a tool and not the user's; None without input.
     `repeated_calls` are those of the model's last message, which its results follow, and before them those
     with an id that follow the user's message; `previous_reply` is the model's text before that.
+    `user_messages` is the number of the user's messages in the request, up to the newest; None without one.
     """
 
     user_input: str | None = None
@@ -48,6 +49,7 @@ class Exchange(NamedTuple):
     tool_calls: tuple[ToolCall, ...] = ()
     repeated_calls: tuple[ToolCall, ...] = ()
     previous_reply: str | None = None
+    user_messages: int | None = None
 
 
 def message_of(message: Any) -> Message | None:
@@ -198,21 +200,19 @@ def read_exchange(inputs: Any, outputs: Any) -> Exchange:
     message is the last of role user with a text of its own (several providers give tool results that role)
     that no framework wrote.
     """
-    user_input, continues, results, repeated, reply = _newest_input(inputs)
     response, calls = _response(outputs if isinstance(outputs, list) else [outputs])
-    return Exchange(user_input, continues, results, response, calls, repeated, reply)
+    return _newest_input(inputs)._replace(response=response, tool_calls=calls)
 
 
-def _newest_input(
-    inputs: Any,
-) -> tuple[str | None, bool | None, tuple[ToolResult, ...], tuple[ToolCall, ...], str | None]:
+def _newest_input(inputs: Any) -> Exchange:
     user_input: str | None = None
+    user_messages: int | None = None
     results: list[ToolResult] = []
     repeated: list[ToolCall] = []
     new, has_results, own, earlier = True, False, True, _MOST_EARLIER
     messages = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()
     older = map(message_of, reversed(messages))
-    for message in older:
+    for newer, message in enumerate(older):
         if message is None or message.role == "system":
             continue
         new = new and message.role != "assistant"
@@ -224,14 +224,36 @@ def _newest_input(
             repeated[:0] = [call for call in message.tool_calls if call.call_id]
         if message.tool_results and (new or earlier):
             results[:0] = [r for r in message.tool_results if new or r.call_id]
-        if message.role == "user" and message.text and not message.text.startswith(_INJECTED):
+        if _is_of_user(message):
             user_input = message.text
+            user_messages = 1 + sum(map(_is_of_user, messages[: -newer - 1]))
             break
         has_results = has_results or bool(message.tool_results)
     continues = has_results or (None if user_input is None else False)
     before = next(older, None)
-    reply = before.text if before is not None and before.role == "assistant" else None
-    return user_input, continues, tuple(results), tuple(repeated), reply
+    return Exchange(
+        user_input=user_input,
+        continues=continues,
+        tool_results=tuple(results),
+        repeated_calls=tuple(repeated),
+        previous_reply=before.text if before is not None and before.role == "assistant" else None,
+        user_messages=user_messages,
+    )
+
+
+def _is_of_user(message: Any) -> bool:
+    """Return whether a message, read or not, is the user's own text."""
+    if isinstance(message, dict):
+        role = text(message.get("role"))
+        if role is None or _ROLES.get(role, role) != "user":
+            return False  # most messages: not read a second time
+    read = message_of(message)
+    return (
+        read is not None
+        and read.role == "user"
+        and bool(read.text)
+        and not (read.text or "").startswith(_INJECTED)
+    )
 
 
 def _response(outputs: Iterable[Any]) -> tuple[str | None, tuple[ToolCall, ...]]:

@@ -109,6 +109,7 @@ class _Fields(NamedTuple):
     evaluations: tuple[Evaluation, ...] = ()
     sums_up: str | None = None
     of_user: bool = False
+    user_messages: int | None = None
 
 
 _POSITIONS = {name: position for position, name in enumerate(_Fields._fields)}
@@ -137,7 +138,8 @@ class Observation(_Fields):
     - `of_protocol`: whether the protocol between an agent and its tools records this (MCP).
     - `only_topmost`: whether this is a run only if no agent's work is around it (any function, else).
     - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request,
-      and those with an id before it; `previous_reply`: the model's text before the user's message there.
+      and those with an id before it; `previous_reply`: the model's text before the user's message there;
+      `user_messages`: how many messages of the user the request has, the newest included.
     - `run_input`, `run_output`: texts that are the user's message and the reply if this is a topmost run.
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.

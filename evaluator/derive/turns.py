@@ -12,7 +12,7 @@ from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.handoffs import handoff_target, is_handoff, normalized_name
 from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 from spangrade.evaluator.derive.timing import Interval, length_s
-from spangrade.evaluator.derive.user_messages import parts, topmost, turn_starts
+from spangrade.evaluator.derive.user_messages import parts, times_asked, topmost, turn_starts
 from spangrade.evaluator.session import Turn
 
 # What frameworks record in place of a message: an identifier (a UUID, digits of a hash), an empty value.
@@ -81,8 +81,9 @@ def turn_groups(tree: Tree) -> list[Group]:
 
 
 def _starts_a_turn(group: Group) -> bool:
-    spans = group.tops if group.around_turns else group.members
-    return any(o.kind in _STARTS_A_TURN and not o.of_protocol for o in spans)
+    if not group.around_turns:
+        return any(o.kind in _STARTS_A_TURN and not o.of_protocol for o in group.members)
+    return bool(group.calls) or any(o.user_input or o.response for o in group.tops)
 
 
 def _divided(group: Group, inside: Mapping[Node, Sequence[int]], tree: Tree) -> list[Group]:
@@ -133,22 +134,41 @@ def _continues(turn: Group, group: Group) -> bool:
         return True
     if any(o.kind == "turn" for o in group.members):
         return False
-    if _is_during(turn, group, same_trace=same_trace) or _is_handed_over(turn, group):
+    if same_trace and _is_within(turn, group):
         return True
-    continues = next((o.continues for o in group.members if o.continues is not None), None)
+    if _asks_again(turn, group):
+        return False
+    if _is_during(turn, group) or _is_handed_over(turn, group):
+        return True
+    # A run's own input may be its final history, which ends with what its tools returned.
+    continues = next((o.continues for o in (*group.calls, *group.members) if o.continues is not None), None)
     if continues is not None:
         return continues or _is_unanswered(turn, group)
     return same_trace and all(o.kind == "llm" for o in group.tops)
 
 
-def _is_during(turn: Group, group: Group, *, same_trace: bool) -> bool:
-    """Return whether a group runs during a turn: in its trace, or with its message or none of its own."""
+def _is_within(turn: Group, group: Group) -> bool:
+    return group.members[0].start_ns < turn.end_ns and group.end_ns <= turn.end_ns
+
+
+def _is_during(turn: Group, group: Group) -> bool:
+    """Return whether a group begins during a turn, with its message or none of its own."""
     if not group.members[0].start_ns < turn.end_ns:
         return False
-    if same_trace and group.end_ns <= turn.end_ns:
-        return True
     message = _user_input(group)
     return message is None or message == _user_input(turn)
+
+
+def _asks_again(turn: Group, group: Group) -> bool:
+    """Return whether a group has the message of a turn once more, after it in its history.
+
+    A call that is made again has the history of the call before.
+    """
+    message = _user_input(group)
+    if message is None or message != _user_input(turn):
+        return False
+    before, now = times_asked(turn.members, message), times_asked(group.members, message)
+    return before is not None and now is not None and now > before
 
 
 def _is_handed_over(turn: Group, group: Group) -> bool:

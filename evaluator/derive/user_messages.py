@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from spangrade.converters.spans.observation import Observation
@@ -13,9 +13,9 @@ def turn_starts(members: Sequence[Observation], tops: Sequence[Observation], tre
     """Return when the second and later turns of a group begin, in nanoseconds; none for one turn.
 
     A turn begins with a model call whose new message follows, in its history, the reply that the call before
-    it gave, with another run of the same topmost agent, unless it has the same message, or with a span inside
-    a run that stands for a message of the user. A prompt that a run made of its message, or of another
-    agent's answer, is not one.
+    it gave, with another run of the same topmost agent, unless it has the same message and no more of them in
+    its history, or with a span inside a run that stands for a message of the user. A prompt that a run made
+    of its message, or of another agent's answer, is not one.
     """
     if any(o.kind == "turn" for o in members):
         return []
@@ -23,7 +23,13 @@ def turn_starts(members: Sequence[Observation], tops: Sequence[Observation], tre
     if inside := {o.start_ns for o in members if o.of_user and o.user_input}:
         return sorted(inside)
     replies = _after_replies(members, tree) if len(messages) > 1 else ()
-    return sorted({*replies, *_further_runs(tops)})
+    return sorted({*replies, *_further_runs(members, tops)})
+
+
+def times_asked(members: Sequence[Observation], message: str) -> int | None:
+    """Return how many messages of the user the histories that end with a message have; None if unknown."""
+    numbers = [o.user_messages for o in members if o.user_messages and o.user_input == message]
+    return max(numbers, default=None)
 
 
 def _after_replies(members: Sequence[Observation], tree: Tree) -> Iterator[int]:
@@ -44,17 +50,34 @@ def _after_replies(members: Sequence[Observation], tree: Tree) -> Iterator[int]:
         before = call
 
 
-def _further_runs(tops: Sequence[Observation]) -> Iterator[int]:
+def _further_runs(members: Sequence[Observation], tops: Sequence[Observation]) -> Iterator[int]:
     last: dict[str, Observation] = {}
     for top in tops:
         if top.kind != "agent" or top.name is None:
             continue
         before = last.get(top.name)
-        if before is not None and before.end_ns <= top.start_ns:
-            messages = (before.user_input, top.user_input)
-            if messages == (None, None) or (None not in messages and messages[0] != messages[1]):
-                yield top.start_ns
+        if before is not None and before.end_ns <= top.start_ns and _is_further(members, before, top):
+            yield top.start_ns
         last[top.name] = top
+
+
+def _is_further(members: Sequence[Observation], before: Observation, run: Observation) -> bool:
+    """Return whether a run has another message than the one before, or the same message once more."""
+    if before.user_input is None or run.user_input is None:
+        return before.user_input is run.user_input
+    if before.user_input != run.user_input:
+        return True
+    asked, again = (times_asked(_during(members, one), run.user_input) for one in (before, run))
+    return asked is not None and again is not None and again > asked
+
+
+def _during(members: Sequence[Observation], run: Observation) -> Sequence[Observation]:
+    first = bisect_left(members, run.start_ns, key=_start)
+    return members[first : bisect_right(members, run.end_ns, first, key=_start)]
+
+
+def _start(observation: Observation) -> int:
+    return observation.start_ns
 
 
 def _begin(call: Observation, after_ns: int, tree: Tree) -> int:

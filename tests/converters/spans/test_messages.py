@@ -52,6 +52,7 @@ def test_a_system_message_after_the_users_says_nothing_of_the_exchange(place: in
         continues=True,
         tool_results=(ToolResult(None, "1", "1"), ToolResult(None, "2", "2")),
         repeated_calls=(ToolCall("find", "1", "{}"), ToolCall("find", "2", "{}")),
+        user_messages=1,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,92 @@ def test_a_message_that_is_asked_again_because_it_got_no_answer_is_one_turn() ->
     assert turns(refused._replace(response="hey"), again) == [("hi", "hey"), ("hi", "ho")]
 
 
+def adk_run(number: int, texts: list[str], answer: str | None) -> list[Span]:
+    """Return the spans of one run of ADK, whose request ends with a user's message; None is no answer."""
+    contents = [
+        {"role": ("user", "model")[text.startswith("A ")], "parts": [{"text": text}]} for text in texts
+    ]
+    response = (
+        {"content": {"role": "model", "parts": [{"text": answer}]}} if answer else {"error_code": "STOP"}
+    )
+    llm = {
+        "gen_ai.operation.name": "generate_content",
+        "gcp.vertex.agent.session_id": "s1",
+        "gcp.vertex.agent.llm_request": json.dumps({"contents": contents}),
+        "gcp.vertex.agent.llm_response": json.dumps(response),
+    }
+    trace_id, root, at = f"{number:032x}", f"{number:016x}", number * 10**9
+    times: dict[str, Any] = {"start_ns": at, "end_ns": at + 10**8, "scope_name": "gcp.vertex.agent"}
+    return [
+        Span(trace_id, root, None, "invocation", "INTERNAL", **times),
+        Span(trace_id, "c" * 16, root, "call_llm", "INTERNAL", attributes=llm, **times),
+    ]
+
+
+def test_a_question_that_a_user_repeats_because_no_answer_came_is_a_turn_of_its_own(tmp_path: Path) -> None:
+    spans = [
+        *adk_run(1, ["hi"], "A hello"),
+        *adk_run(2, ["hi", "A hello", "my cart?"], None),
+        *adk_run(3, ["hi", "A hello", "my cart?", "my cart?"], "A 2 items"),
+    ]
+    for name, arrived in {"forth": spans, "back": spans[::-1]}.items():
+        (made,) = recordings.sessions(arrived, tmp_path / f"{name}.duckdb")
+        assert [(turn.user_input, turn.final_response) for turn in made.turns] == [
+            ("hi", "A hello"),
+            ("my cart?", None),
+            ("my cart?", "A 2 items"),
+        ]
+    again = [*spans[:4], *adk_run(3, ["hi", "A hello", "my cart?"], "A 2 items")]
+    (made,) = recordings.sessions(again, tmp_path / "again.duckdb")
+    assert [(turn.user_input, turn.final_response) for turn in made.turns] == [
+        ("hi", "A hello"),
+        ("my cart?", "A 2 items"),
+    ]
+
+
+def test_a_question_that_a_user_repeats_while_it_is_answered_is_a_turn_of_its_own() -> None:
+    first = call("1", "shop", 1, "hi", response="one", user_messages=1)
+    second = call("2", None, 3, "hi", response="two", user_messages=2)._replace(trace_id="t2")
+    assert turns(SHOP, first, second) == [("hi", "one"), ("hi", "two")]
+    assert turns(SHOP, first, second._replace(user_messages=1)) == [("hi", "two")]
+
+
+def test_two_runs_with_one_message_under_one_request_are_two_turns_if_the_second_has_it_twice() -> None:
+    request = observation("other", "POST", None, (0, 20))
+    runs = [
+        observation("agent", f"a{at}", "POST", (at, at + 2), name="shop", user_input="hi") for at in (1, 5)
+    ]
+    calls = [
+        call(f"m{at}", f"a{at}", at, "hi", response=reply, user_messages=number)
+        for at, reply, number in ((1, None, 3), (5, "ho", 4))
+    ]
+    assert turns(request, *runs, *calls) == [("hi", None), ("hi", "ho")]
+    assert turns(request, *runs, calls[0], calls[1]._replace(user_messages=3)) == [("hi", "ho")]
+
+
+def test_a_run_whose_own_input_is_its_final_history_does_not_continue_the_turn_before_it() -> None:
+    """Its last message is a tool's result, but its first model call got the user's message."""
+    first = observation("agent", "a1", None, (0, 2), name="shop", user_input="one")
+    second = observation("agent", "a2", None, (5, 9), name="shop", user_input="two", continues=True)
+    second = second._replace(trace_id="t2")
+    inside = [
+        call("m2", "a2", 5, "two"),
+        observation("tool", "find", "a2", (6, 7), name="find"),
+        call("m3", "a2", 8, "two", continues=True, response="second"),
+    ]
+    made = session(
+        first,
+        call("m1", "a1", 1, "one", response="first"),
+        second,
+        *(o._replace(trace_id="t2") for o in inside),
+    )
+    assert [(turn.user_input, turn.final_response) for turn in made.turns] == [
+        ("one", "first"),
+        ("two", "second"),
+    ]
+    assert [tool.turn for tool in made.tool_interactions] == [2]
+
+
 def test_the_agent_to_which_a_turn_hands_over_in_another_trace_continues_it() -> None:
     transfer = observation("tool", "go", "shop", (3, 4), name="transfer_to_returns_agent")
     returns = observation("agent", "r", None, (30, 31), name="Returns Agent", trace_id="t2")
@@ -305,6 +392,14 @@ def test_a_greeting_before_the_turns_inside_an_agents_run_is_a_turn() -> None:
     made = talk_of_two_turns("agent", observation("llm", "greets", "talk", (0.25, 0.5), response="Hello!"))
     found = [(turn.user_input, turn.final_response, turn.latency_s) for turn in made.turns]
     assert found == [(None, "Hello!", 0.25), ("hi 1", None, 3.0), ("hi 5", None, 3.0)]
+
+
+def test_an_agent_that_prepares_before_the_turns_inside_an_agents_run_adds_no_turn() -> None:
+    planner = observation("agent", "planner", "talk", (0.25, 0.75), name="planner")
+    opened = observation("tool", "open", "planner", (0.5, 0.6), name="open")
+    made = talk_of_two_turns("agent", planner, opened)
+    assert [turn.user_input for turn in made.turns] == ["hi 1", "hi 5"]
+    assert [tool.turn for tool in made.tool_interactions] == [1]
 
 
 @pytest.mark.parametrize(
