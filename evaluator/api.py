@@ -17,9 +17,7 @@ from spangrade.evaluator.arguments import StrPath, paths_of, texts_of
 from spangrade.evaluator.audit_methods import AuditMethods
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.derive.settings import Configured
-from spangrade.evaluator.grade_methods import GradeMethods
-from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions
-from spangrade.evaluator.intake import (
+from spangrade.evaluator.derive.sync.intake import (
     DEFAULT,
     Callbacks,
     Imported,
@@ -27,23 +25,25 @@ from spangrade.evaluator.intake import (
     import_files,
     log_problem,
 )
+from spangrade.evaluator.derive.sync.up_to_date import WAIT_S, derive, up_to_date
+from spangrade.evaluator.grade_methods import GradeMethods
+from spangrade.evaluator.grading.session_list import SessionSort, find_session_id
+from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions
 from spangrade.evaluator.judge_methods import JudgeMethods
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted, check_age
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.read_methods import ReadMethods
-from spangrade.evaluator.rows import Rows
+from spangrade.evaluator.review.scores.review import ToReview
 from spangrade.evaluator.run_methods import RunMethods
 from spangrade.evaluator.score_methods import ScoreMethods
-from spangrade.evaluator.scores.review import ToReview
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.session_list import SessionSort, find_session_id
-from spangrade.evaluator.up_to_date import WAIT_S, derive, up_to_date
 from spangrade.evaluator.watch_methods import WatchMethods
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.settings import load_settings
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.query_rows import Rows
 
 if TYPE_CHECKING:
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
@@ -227,7 +227,7 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         spans do not say what a question must.
         """
         from spangrade.converters.datasets.golden import append
-        from spangrade.evaluator.maintenance.session_to_golden import question_of
+        from spangrade.evaluator.review.session_to_golden import question_of
 
         session = self.session(session_id)
         name = question_id or session.question_id or session.session_id
@@ -258,8 +258,8 @@ class Database(AuditMethods, GradeMethods, JudgeMethods, RunMethods, ScoreMethod
         """
         from spangrade.converters.datasets.golden import append, new_questions
         from spangrade.evaluator.grading.stored_selection import StoredSelection
-        from spangrade.evaluator.mining.questions import mine
         from spangrade.evaluator.pipeline import stored_sessions
+        from spangrade.evaluator.review.mining.questions import mine
 
         selection = StoredSelection(
             (),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
-from spangrade.evaluator.intake import Callbacks
+from spangrade.evaluator.derive.sync.intake import Callbacks
 from spangrade.evaluator.metrics import Metric
 from spangrade.tracer.errors import InputError
 

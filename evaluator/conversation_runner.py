@@ -14,13 +14,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.conversation.agents import Answer, converse
-from spangrade.evaluator.conversation.capture import captured_turn, keep, record_calls
-from spangrade.evaluator.conversation.current_test import Run, current_test
-from spangrade.evaluator.conversation.observed import ObservedCall, ObservedTurn, observed_turn
-from spangrade.evaluator.conversation.turn_similarity import is_similar_turn
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity, is_pattern
+from spangrade.evaluator.testing.agents import Answer, converse
+from spangrade.evaluator.testing.capture import captured_turn, keep, record_calls
+from spangrade.evaluator.testing.current_test import Run, current_test
+from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn, observed_turn
+from spangrade.evaluator.testing.turn_similarity import is_similar_turn
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spangrade.evaluator.arguments import StrPath, metrics_of, paths_of, texts_of
-from spangrade.evaluator.intake import Callbacks
+from spangrade.evaluator.derive.sync.intake import Callbacks
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.metrics import Metric
-from spangrade.evaluator.up_to_date import RUN_WAIT_S
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.settings import share_of
 from spangrade.tracer.store import Store

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spangrade.evaluator.intake import Callbacks
-from spangrade.evaluator.up_to_date import up_to_date
+from spangrade.evaluator.derive.sync.intake import Callbacks
+from spangrade.evaluator.derive.sync.up_to_date import up_to_date
 
 if TYPE_CHECKING:
-    from spangrade.evaluator.agreement.agreement import Agreement
+    from spangrade.evaluator.statistics.agreement.agreement import Agreement
 
 
 class JudgeMethods:
@@ -25,8 +25,8 @@ class JudgeMethods:
         that meets it passes, whatever its run required. Raises InputError if no run measured the metric or
         scipy is not installed, and TooFewLabelsError if fewer than 20 sessions have a verdict and a label.
         """
-        from spangrade.evaluator.agreement.agreement import agreement
-        from spangrade.evaluator.agreement.stored import stored_labels, stored_verdicts
+        from spangrade.evaluator.statistics.agreement.agreement import agreement
+        from spangrade.evaluator.statistics.agreement.stored import stored_labels, stored_verdicts
 
         with up_to_date(self.path, self._callbacks) as store:
             judged = stored_verdicts(store, metric, threshold)

@@ -17,6 +17,9 @@ from types import MappingProxyType
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
 from spangrade.converters.datasets.golden import NO_QUESTIONS
 from spangrade.evaluator.derive import load_batches, load_sessions
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks, import_parts, start_import
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, up_to_date
+from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
@@ -27,7 +30,6 @@ from spangrade.evaluator.grading.run_details import NO_TAGS, GradedBy, RunDetail
 from spangrade.evaluator.grading.selection import ALL, Selection
 from spangrade.evaluator.grading.stored_questions import question_digests
 from spangrade.evaluator.grading.stored_selection import StoredSelection, select_sessions
-from spangrade.evaluator.intake import DEFAULT, Callbacks, import_parts, start_import
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
@@ -37,12 +39,10 @@ from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.json import write_results, written
+from spangrade.evaluator.review.scores.as_metric import external_metrics
 from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.save_run import save
-from spangrade.evaluator.scores.as_metric import external_metrics
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.up_to_date import RUN_WAIT_S, WAIT_S, up_to_date
-from spangrade.evaluator.workers import few_collections
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store import Store

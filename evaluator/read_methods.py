@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.evaluator.derive import load, not_understood
+from spangrade.evaluator.derive.sync.intake import Callbacks
+from spangrade.evaluator.derive.sync.up_to_date import up_to_date
+from spangrade.evaluator.grading.session_list import SessionSort, find_session_id, list_sessions
 from spangrade.evaluator.grading.stored_grades import StoredGrade, latest_grade
-from spangrade.evaluator.intake import Callbacks
-from spangrade.evaluator.query import MAX_ROWS, TIMEOUT_S, select
-from spangrade.evaluator.rows import Rows
-from spangrade.evaluator.scores.external import ExternalScore, external_scores
+from spangrade.evaluator.review.scores.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.session_list import SessionSort, find_session_id, list_sessions
-from spangrade.evaluator.up_to_date import up_to_date
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.query import MAX_ROWS, TIMEOUT_S, select
+from spangrade.tracer.store.query_rows import Rows
 
 
 class GradedSession(NamedTuple):

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
 from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, GoldenQuestion
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.derive.sync.up_to_date import WAIT_S, up_to_date
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.policy import MetricPlan, dropped_references
 from spangrade.evaluator.grading.stored_questions import digest_of, stored_questions
 from spangrade.evaluator.grading.stored_run import StoredRun, read_run
-from spangrade.evaluator.intake import DEFAULT, Callbacks
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
 from spangrade.evaluator.judge.run import spent_since
@@ -25,9 +26,8 @@ from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.evaluator.pipeline import SessionReader, requested_metrics, try_queries
 from spangrade.evaluator.regraded import Changed, Regraded
+from spangrade.evaluator.review.scores.as_metric import external_metrics, name_of
 from spangrade.evaluator.run import JudgeUsage, Run
-from spangrade.evaluator.scores.as_metric import external_metrics, name_of
-from spangrade.evaluator.up_to_date import WAIT_S, up_to_date
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.terminal import counted
 

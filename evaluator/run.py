@@ -18,12 +18,12 @@ from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
-from spangrade.evaluator.repeats.repeats import Repeats
-from spangrade.evaluator.rows import Rows
 from spangrade.evaluator.session import Session
+from spangrade.evaluator.statistics.repeats.repeats import Repeats
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.store.arrow import arrow_rows
+from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.terminal import counted
 
 if TYPE_CHECKING:

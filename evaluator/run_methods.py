@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from spangrade.evaluator.arguments import texts_of
+from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.read_methods import ReadMethods
-from spangrade.evaluator.rows import Rows
-from spangrade.evaluator.run_list import list_runs
+from spangrade.tracer.store.query_rows import Rows
 
 if TYPE_CHECKING:
-    from spangrade.evaluator.comparison.gate import Compared
-    from spangrade.evaluator.trends.trend import Trend
+    from spangrade.evaluator.statistics.comparison.gate import Compared
+    from spangrade.evaluator.statistics.trends.trend import Trend
 
 
 class RunMethods(ReadMethods):
@@ -46,9 +46,13 @@ class RunMethods(ReadMethods):
         session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
         cannot be used, and if scipy is not installed.
         """
-        from spangrade.evaluator.comparison.compare import compare
-        from spangrade.evaluator.comparison.gate import Compared, judge, parse_gate
-        from spangrade.evaluator.comparison.sides import is_file_of_run, samples_of, selects_sessions
+        from spangrade.evaluator.statistics.comparison.compare import compare
+        from spangrade.evaluator.statistics.comparison.gate import Compared, judge, parse_gate
+        from spangrade.evaluator.statistics.comparison.sides import (
+            is_file_of_run,
+            samples_of,
+            selects_sessions,
+        )
 
         gates = [parse_gate(text) for text in texts_of(fail_if)]
         names = (first, second)
@@ -78,7 +82,7 @@ class RunMethods(ReadMethods):
         Raises InputError for a metric that no session has, and if an interval needs scipy and it is not
         installed.
         """
-        from spangrade.evaluator.trends.trend import trend
+        from spangrade.evaluator.statistics.trends.trend import trend
 
         times = [None if time is None else parse_time(time) for time in (since, until)]
         with self._reading() as store:

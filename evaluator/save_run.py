@@ -12,8 +12,8 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.run_details import RunDetails, save_metrics
 from spangrade.evaluator.grading.stored_questions import save_questions
 from spangrade.evaluator.judge.run import Spent
-from spangrade.evaluator.repeats.repeats import repeats_of_run
 from spangrade.evaluator.run import Run
+from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store

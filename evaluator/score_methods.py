@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
+from spangrade.evaluator.grading.session_list import find_session_id
 from spangrade.evaluator.read_methods import ReadMethods
-from spangrade.evaluator.scores.external import ExternalScore, Source, save_external_scores
-from spangrade.evaluator.scores.review import ToReview, review_order
-from spangrade.evaluator.session_list import find_session_id
-from spangrade.evaluator.up_to_date import RUN_WAIT_S
+from spangrade.evaluator.review.scores.external import ExternalScore, Source, save_external_scores
+from spangrade.evaluator.review.scores.review import ToReview, review_order
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spangrade.evaluator.agreement.agreement import Judged, Label
-from spangrade.evaluator.agreement.statistics import Confusion
+from spangrade.evaluator.statistics.agreement.agreement import Judged, Label
+from spangrade.evaluator.statistics.agreement.statistics import Confusion
 
 # Of 50 labelled sessions people passed 30 and the judge 25; of 50 others the judge passed 40.
 MADE = Confusion(pass_pass=20, pass_fail=5, fail_pass=10, fail_fail=15)

@@ -15,8 +15,8 @@ from statistics import fmean
 
 import numpy as np
 
-from spangrade.evaluator.agreement.corrected_rate import CorrectedRate, corrected_rate
-from spangrade.evaluator.agreement.statistics import Confusion, Kappa, cohens_kappa
+from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate, corrected_rate
+from spangrade.evaluator.statistics.agreement.statistics import Confusion, Kappa, cohens_kappa
 
 LOWEST = 0.93
 LABELS = (20, 30, 50, 100)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special, stats
 
-from spangrade.evaluator.comparison.differences import (
+from spangrade.evaluator.statistics.comparison.differences import (
     Difference,
     TooLittle,
     paired_difference,

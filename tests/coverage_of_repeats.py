@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from spangrade.evaluator.repeats.rates import Rate, Tries, pass_at_k, pass_hat_k, rate
+from spangrade.evaluator.statistics.repeats.rates import Rate, Tries, pass_at_k, pass_hat_k, rate
 
 LOWEST = 0.93
 

@@ -19,8 +19,8 @@ import numpy as np
 from coverage_of_intervals import binary, rating, recall
 from scipy import special
 
-from spangrade.evaluator.comparison.compare import Change, compare
-from spangrade.evaluator.comparison.sample import PASSED, Measured, Sample
+from spangrade.evaluator.statistics.comparison.compare import Change, compare
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, Sample
 
 QUESTIONS = 400
 SHIFT = 0.15

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spangrade.evaluator.derive.schema import SESSIONS
-from spangrade.evaluator.derive.sync import forget
+from spangrade.evaluator.derive.sync.update import forget
 from spangrade.tracer.store import Store
 
 _TOOL_NAME = (

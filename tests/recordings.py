@@ -14,7 +14,7 @@ from paths import RECORDED, RECORDED_MORE
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, update
-from spangrade.evaluator.intake import import_parts, start_import
+from spangrade.evaluator.derive.sync.intake import import_parts, start_import
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span

@@ -16,11 +16,11 @@ from spangrade.evaluator.audit.right import complete
 from spangrade.evaluator.audit.turns import REPLY
 from spangrade.evaluator.audit.usage import COST, LATENCY
 from spangrade.evaluator.grading.policy import MetricPlan
-from spangrade.evaluator.maintenance.session_to_golden import looks_generated
 from spangrade.evaluator.metrics import Score, parse_metric
 from spangrade.evaluator.metrics.matching import ANY_TEXT, expects_null, is_subsequence
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
 from spangrade.evaluator.metrics.user_values import user_values
+from spangrade.evaluator.review.session_to_golden import looks_generated
 from spangrade.evaluator.session import Session
 
 _EXAMPLES = 3  # survivors of one kind and target for which an edit is looked for

@@ -16,20 +16,20 @@ from spangrade.evaluator.audit.golden_edits import Edit, edited, edited_text
 from spangrade.evaluator.audit.mutant import load_kinds
 from spangrade.evaluator.audit.proposals import Proposal, proposals
 from spangrade.evaluator.audit.report import Audit
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.derive.sync.up_to_date import WAIT_S
+from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
 from spangrade.evaluator.grading.policy import MetricPlan
-from spangrade.evaluator.intake import DEFAULT, Callbacks
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
 from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
 from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.pipeline import requested_metrics, sessions_to_grade, try_queries
+from spangrade.evaluator.review.scores.as_metric import external_metrics
 from spangrade.evaluator.run import JudgeUsage
-from spangrade.evaluator.scores.as_metric import external_metrics
-from spangrade.evaluator.up_to_date import WAIT_S
-from spangrade.evaluator.workers import few_collections
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import parse_exact
 

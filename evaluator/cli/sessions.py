@@ -14,7 +14,7 @@ from spangrade.evaluator.cli.output import (
     print_json,
     warn_not_understood,
 )
-from spangrade.evaluator.session_list import SessionSort
+from spangrade.evaluator.grading.session_list import SessionSort
 
 
 def sessions(

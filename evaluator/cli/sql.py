@@ -34,7 +34,7 @@ def sql(
         warn(f"SQL: stopped after {timeout:g} s: select less, or raise the limit (--timeout)")
         os._exit(ExitCode.BAD_INPUT)  # nothing was written, and the function that runs cannot be interrupted
 
-    from spangrade.evaluator.query import bounded_memory
+    from spangrade.tracer.store.query import bounded_memory
 
     with database_or_lake(db, lake) as opened, bounded_memory():
         rows = opened.sql(query, timeout_s=timeout, on_overrun=give_up)

@@ -65,7 +65,7 @@ def _recorded(one: Evaluation, turn: int | None, trace_id: str | None, span_id: 
 def session_evaluations(store: Store, session_ids: Iterable[str]) -> Mapping[str, list[Evaluation]]:
     """Return the scores in session logs, which have no trace, by session."""
     rows = store.query(
-        f"SELECT * FROM ({statement('session_evaluations', 'spangrade.evaluator.derive.sql')}) "  # noqa: S608 (our own text)
+        f"SELECT * FROM ({statement('session_evaluations', 'spangrade.evaluator.derive.sync.sql')}) "  # noqa: S608 (our own text)
         "SEMI JOIN wanted USING (session_id)",
         wanted=arrow_column("session_id", list(session_ids)),
     )
@@ -84,7 +84,7 @@ def save_scores(store: Store, session_ids: Iterable[str]) -> None:
     ids = list(session_ids)
     delete_scores(store, ids)
     wanted = arrow_column("session_id", ids)
-    store.query(statement("save_scores", "spangrade.evaluator.derive.sql"), wanted=wanted)
+    store.query(statement("save_scores", "spangrade.evaluator.derive.sync.sql"), wanted=wanted)
 
 
 def delete_scores(store: Store, session_ids: Iterable[str] | None = None) -> None:

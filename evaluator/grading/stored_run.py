@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.run_details import GradedBy
-from spangrade.evaluator.run_list import find_run_id
+from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.tracer.store import Store
 
 

@@ -9,9 +9,9 @@ import duckdb
 
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
-from spangrade.evaluator.query import select
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.query import select
 from spangrade.tracer.store.sql import statement, text_literal
 
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.evaluator.derive.affected import affected_by
-from spangrade.evaluator.derive.batches import batches
-from spangrade.evaluator.derive.link_traces import Position
-from spangrade.evaluator.derive.portion import Place
 from spangrade.evaluator.derive.same_calls import KeyedCall
-from spangrade.evaluator.derive.sync import PendingTrace, write_traces
+from spangrade.evaluator.derive.sync.affected import affected_by
+from spangrade.evaluator.derive.sync.batches import batches
+from spangrade.evaluator.derive.sync.link_traces import Position
+from spangrade.evaluator.derive.sync.portion import Place
+from spangrade.evaluator.derive.sync.update import PendingTrace, write_traces
 from spangrade.evaluator.lake.tasks import ScanJob, Scanned, Update, lake_sql, plan_file, sessions_file
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import duckdb
 
-from spangrade.evaluator.derive.fingerprint import fingerprint
 from spangrade.evaluator.derive.schema import comment_statements, create_statements
-from spangrade.evaluator.derive.sync import forget
+from spangrade.evaluator.derive.sync.fingerprint import fingerprint
+from spangrade.evaluator.derive.sync.update import forget
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import first_line, is_inside, make_folder, storage_connection
@@ -210,7 +210,7 @@ def create_views(store: Store) -> None:
     for text in create_statements():
         if text.startswith("CREATE OR REPLACE VIEW"):
             store.query(text)
-    store.query(statement("state_variables", "spangrade.evaluator.derive.sql"))
+    store.query(statement("state_variables", "spangrade.evaluator.derive.sync.sql"))
     for text in comment_statements():
         if text.startswith("COMMENT ON VIEW"):
             store.query(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.catalog import NAME, Lake, attached, data_path
 from spangrade.evaluator.lake.rewrite import (
     Table,
@@ -13,7 +14,6 @@ from spangrade.evaluator.lake.rewrite import (
     rewrite_files,
     tables_of,
 )
-from spangrade.evaluator.workers import InOrder
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import remove_empty_folders, stored_files
 

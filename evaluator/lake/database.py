@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from spangrade.evaluator.intake import DEFAULT, Callbacks
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.lake.catalog import NAME, Lake, attach, data_path
 from spangrade.evaluator.run_methods import RunMethods
 from spangrade.tracer.errors import StoreError

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.catalog import NAME, Lake, attached, check_landing, data_path, state_of
 from spangrade.evaluator.lake.commit import advance, commit
 from spangrade.evaluator.lake.compact import remove_old, remove_orphans
@@ -28,7 +29,6 @@ from spangrade.evaluator.maintenance.delete import (
     select_sessions,
     session_tables,
 )
-from spangrade.evaluator.workers import InOrder
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.landing import SPANS, write_whole

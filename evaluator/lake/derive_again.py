@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spangrade.evaluator.derive.evaluations import delete_scores
-from spangrade.evaluator.derive.fingerprint import fingerprint
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured, apply, settings_of
+from spangrade.evaluator.derive.sync.fingerprint import fingerprint
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.assign import Parts, assign, plan, read_scanned
 from spangrade.evaluator.lake.catalog import (
     NAME,
@@ -37,7 +38,6 @@ from spangrade.evaluator.lake.job import (
     remove_stage,
 )
 from spangrade.evaluator.lake.tasks import ScanJob, Update, lake_sql, scan
-from spangrade.evaluator.workers import InOrder
 from spangrade.tracer.store import Store
 
 

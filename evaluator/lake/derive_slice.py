@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from spangrade.evaluator.derive.affected import Affected
 from spangrade.evaluator.derive.evaluations import session_evaluations
-from spangrade.evaluator.derive.portion import Complete, observed, places_of, portion_of_sessions, session_id
-from spangrade.evaluator.derive.recorded import TraceRange, logged_state, logs_of, spans_of, stored_rows
 from spangrade.evaluator.derive.schema import TABLES
-from spangrade.evaluator.derive.sync import PendingTrace, insert_sessions, write_traces
+from spangrade.evaluator.derive.sync.affected import Affected
+from spangrade.evaluator.derive.sync.portion import (
+    Complete,
+    observed,
+    places_of,
+    portion_of_sessions,
+    session_id,
+)
+from spangrade.evaluator.derive.sync.recorded import TraceRange, logged_state, logs_of, spans_of, stored_rows
+from spangrade.evaluator.derive.sync.update import PendingTrace, insert_sessions, write_traces
+from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.lake.grading import NOT_GRADED, Graded, Grading, grade_slice
 from spangrade.evaluator.lake.tasks import (
     Update,
@@ -25,7 +32,6 @@ from spangrade.evaluator.lake.tasks import (
     sessions_file,
     task_connection,
 )
-from spangrade.evaluator.workers import few_collections
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import copy_to, list_literal
 from spangrade.tracer.store.sql import text_literal

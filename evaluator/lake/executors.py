@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from spangrade.evaluator.derive.sync.workers import InOrder, workers_in_order
 from spangrade.evaluator.lake.engine import Engine
-from spangrade.evaluator.workers import InOrder, workers_in_order
 from spangrade.tracer.errors import InputError, SpangradeError
 
 _RETRIES = 3  # of a task whose process was killed

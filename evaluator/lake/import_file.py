@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.evaluator.derive.settings import Configured, Settings, settings_of
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.catalog import Lake, State, attached, data_path, state_of, writable
 from spangrade.evaluator.lake.commit import add_runs, advance, commit
 from spangrade.evaluator.lake.job import Prepared, Sizes, configure, new_stage, parts_of, run_update
 from spangrade.evaluator.lake.tasks import Update, lake_sql
-from spangrade.evaluator.workers import InOrder
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.landing import LOGS, SPANS
@@ -23,7 +23,7 @@ from spangrade.tracer.store.spool import drain
 from spangrade.tracer.store.sql import statement, text_literal
 
 _AT_ONCE = 122_880  # rows of a file
-_SCORES = "spangrade.evaluator.scores"
+_SCORES = "spangrade.evaluator.review.scores"
 
 
 class ImportedFile(NamedTuple):

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from spangrade.evaluator.derive.fingerprint import fingerprint
 from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.derive.settings import (
     NOT_CONFIGURED,
@@ -24,6 +23,9 @@ from spangrade.evaluator.derive.settings import (
     differs,
     settings_of,
 )
+from spangrade.evaluator.derive.sync.fingerprint import fingerprint
+from spangrade.evaluator.derive.sync.parts import grouped
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.assign import Parts, assign, gather_jobs, plan, read_gathered, read_scanned
 from spangrade.evaluator.lake.catalog import (
     DERIVE_AGAIN,
@@ -49,8 +51,6 @@ from spangrade.evaluator.lake.tasks import (
     scan,
     split,
 )
-from spangrade.evaluator.parts import grouped
-from spangrade.evaluator.workers import InOrder
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import duckdb
 
 from spangrade.evaluator.derive.settings import NO_SETTINGS
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.catalog import NAME, Lake, data_path, lake_tables, state_of
 from spangrade.evaluator.lake.commit import add_files
 from spangrade.evaluator.lake.tasks import Update, attempt_name, between, lake_sql, task_connection
-from spangrade.evaluator.workers import InOrder
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import copy_to, list_literal, make_folder
 

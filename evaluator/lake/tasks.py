@@ -16,11 +16,11 @@ import nanoarrow as na
 import orjson
 
 from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.portion import observed, places_of, session_id
-from spangrade.evaluator.derive.recorded import Row, logs_of, spans_of
 from spangrade.evaluator.derive.settings import Settings
+from spangrade.evaluator.derive.sync.portion import observed, places_of, session_id
+from spangrade.evaluator.derive.sync.recorded import Row, logs_of, spans_of
+from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.lake.catalog import Lake, attach, new_scratch
-from spangrade.evaluator.workers import few_collections
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from spangrade.converters.spans.session_attributes import USERS
 from spangrade.evaluator.derive import update
-from spangrade.evaluator.windows import derive_in_windows
+from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.tracer.errors import InputError, StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column

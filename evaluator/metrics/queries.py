@@ -12,10 +12,10 @@ import duckdb
 
 from spangrade.evaluator.metrics.definitions import NAME
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score
-from spangrade.evaluator.query import check_one_select, select
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.query import check_one_select, select
 
 _HEADER = re.compile(r"--\s*(\w+)\s*:\s*(.*?)\s*")
 _KEYS = ("name", "threshold", "direction", "unit", "description")
@@ -40,7 +40,7 @@ class Query:
             self._error = str(error)
 
     def run(self, store: Store) -> None:
-        """Run the query on a store that is open with `confined`: see `evaluator.query`.
+        """Run the query on a store that is open with `confined`: see `tracer.store.query`.
 
         Raises InputError unless it is one SELECT, within its limits, with the expected columns, a number or
         NULL as each value, and each session once.

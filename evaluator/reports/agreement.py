@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from spangrade.evaluator.agreement.agreement import Agreement
-from spangrade.evaluator.agreement.corrected_rate import CorrectedRate
-from spangrade.evaluator.agreement.statistics import Kappa, Rate
 from spangrade.evaluator.reports.tables import cell
+from spangrade.evaluator.statistics.agreement.agreement import Agreement
+from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate
+from spangrade.evaluator.statistics.agreement.statistics import Kappa, Rate
 
 MAX_LISTED = 20  # sessions; the JSON has all of them
 

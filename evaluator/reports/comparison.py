@@ -9,12 +9,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spangrade.evaluator.comparison.compare import Change, Comparison, Flip, MetricChange
-from spangrade.evaluator.comparison.differences import TooLittle
-from spangrade.evaluator.comparison.gate import GateResult, Outcome
-from spangrade.evaluator.comparison.sample import Graded
 from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code
 from spangrade.evaluator.reports.tables import cell
+from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
+from spangrade.evaluator.statistics.comparison.differences import TooLittle
+from spangrade.evaluator.statistics.comparison.gate import GateResult, Outcome
+from spangrade.evaluator.statistics.comparison.sample import Graded
 from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spangrade.evaluator.comparison.gate import Compared
 from spangrade.evaluator.reports.comparison import comparison_json, comparison_markdown
 from spangrade.evaluator.reports.junit import write_gates
+from spangrade.evaluator.statistics.comparison.gate import Compared
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
 

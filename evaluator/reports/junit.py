@@ -15,10 +15,10 @@ from typing import Any
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
-from spangrade.evaluator.comparison.gate import GateResult, Outcome
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.reports.repeats import repeats_properties
 from spangrade.evaluator.run import Run
+from spangrade.evaluator.statistics.comparison.gate import GateResult, Outcome
 from spangrade.tracer.terminal import printable
 
 MAX_MESSAGE = 300  # characters

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
-from spangrade.evaluator.repeats.repeats import Repeats
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
     RATE_COLUMNS,
@@ -19,6 +18,7 @@ from spangrade.evaluator.reports.repeats import (
     repeats_line,
 )
 from spangrade.evaluator.run import Run, SessionVerdict
+from spangrade.evaluator.statistics.repeats.repeats import Repeats
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import printable
 

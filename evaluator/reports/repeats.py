@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from spangrade.evaluator.repeats.rates import MIN_QUESTIONS
+from spangrade.evaluator.statistics.repeats.rates import MIN_QUESTIONS
 from spangrade.tracer.terminal import counted
 
 if TYPE_CHECKING:
-    from spangrade.evaluator.repeats.repeats import Repeats
+    from spangrade.evaluator.statistics.repeats.repeats import Repeats
 
 MAX_FLAKY = 20  # questions; the JSON has all of them
 

@@ -22,8 +22,8 @@ from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import counted, printable
 
 if TYPE_CHECKING:  # grading takes 30 ms to import, and most tables are of rows
-    from spangrade.evaluator.repeats.repeats import Repeats
     from spangrade.evaluator.run import Run, SessionVerdict
+    from spangrade.evaluator.statistics.repeats.repeats import Repeats
 
 MAX_LISTED = 20  # sessions of one verdict; sessions.jsonl has all of them
 WIDE = 120  # columns from which the list of sessions has all of its own

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spangrade.evaluator.reports.tables import cell
-from spangrade.evaluator.trends.trend import Point, Trend
+from spangrade.evaluator.statistics.trends.trend import Point, Trend
 
 WIDTH = 40  # columns of the chart
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.comparison.compare import Change, Comparison, Flip, MetricChange, compare
-from spangrade.evaluator.comparison.differences import TooLittle
-from spangrade.evaluator.comparison.sample import Graded
-from spangrade.evaluator.comparison.stored_sample import sample_of_run
 from spangrade.evaluator.grading.policy import Verdict
-from spangrade.evaluator.run_list import find_run_id
+from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
+from spangrade.evaluator.statistics.comparison.differences import TooLittle
+from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
 from spangrade.evaluator.view.alignment import MOST, aligned
 from spangrade.evaluator.view.charts import Interval, interval
 from spangrade.evaluator.view.links import SideLinks

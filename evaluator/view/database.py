@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from spangrade.evaluator.derive import stale
+from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.evaluator.lake.database import LakeDatabase
-from spangrade.evaluator.windows import derive_in_windows
 from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, waiting

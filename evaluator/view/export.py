@@ -9,8 +9,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, up_to_date
 from spangrade.evaluator.lake.database import LakeDatabase
-from spangrade.evaluator.up_to_date import RUN_WAIT_S, up_to_date
 from spangrade.evaluator.view.links import element_id, url_part
 from spangrade.evaluator.view.run_summary import SessionRow, run_summary
 from spangrade.evaluator.view.static_files import (

@@ -10,8 +10,6 @@ from typing import Any
 import orjson
 
 from spangrade.evaluator.grading.policy import Verdict
-from spangrade.evaluator.intervals import wilson_interval
-from spangrade.evaluator.repeats.repeats import repeats_of_run
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
     RATE_COLUMNS,
@@ -20,6 +18,8 @@ from spangrade.evaluator.reports.repeats import (
     rate_rows,
     repeats_line,
 )
+from spangrade.evaluator.statistics.intervals import wilson_interval
+from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 from spangrade.evaluator.view.charts import distribution
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.store import Store

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from spangrade.evaluator.maintenance.lint import Finding, lint
-from spangrade.evaluator.maintenance.session_to_golden import question_of
 from spangrade.evaluator.metrics import load_metrics
-from spangrade.evaluator.scores.external import ExternalScore
+from spangrade.evaluator.review.scores.external import ExternalScore
+from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.alignment import Alignment, alignment
 from spangrade.evaluator.view.conversation import Conversation, conversation

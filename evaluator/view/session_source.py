@@ -11,7 +11,7 @@ import orjson
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load
-from spangrade.evaluator.derive.recorded import (
+from spangrade.evaluator.derive.sync.recorded import (
     TraceRange,
     logged_state,
     logs_of,
@@ -20,7 +20,7 @@ from spangrade.evaluator.derive.recorded import (
 )
 from spangrade.evaluator.grading.stored_questions import stored_question
 from spangrade.evaluator.maintenance.lint import Finding, lint
-from spangrade.evaluator.scores.external import ExternalScore, external_scores
+from spangrade.evaluator.review.scores.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span

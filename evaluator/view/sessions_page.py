@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from spangrade.evaluator.grading.session_list import GRAVEST_FIRST, SessionSort
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
-from spangrade.evaluator.session_list import GRAVEST_FIRST, SessionSort
 from spangrade.evaluator.view.filters import ERRORS, NOT_GRADED, VERDICTS, SessionFilter, session_filter
 from spangrade.evaluator.view.queries import page_query, query_rows
 from spangrade.tracer.errors import InputError

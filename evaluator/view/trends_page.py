@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.maintenance.delete import parse_time
-from spangrade.evaluator.trends.trend import By, Trend, trend
+from spangrade.evaluator.statistics.trends.trend import By, Trend, trend
 from spangrade.evaluator.view.charts import Means, busiest, lines, means
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.store import Store

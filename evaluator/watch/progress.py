@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-from spangrade.evaluator.derive.sync import noted
+from spangrade.evaluator.derive.sync.update import noted
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.tables import sql
 from spangrade.tracer.store import Store

@@ -20,6 +20,8 @@ from typing import NamedTuple
 import duckdb
 
 from spangrade.evaluator.derive import load_sessions, stale
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
+from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.stored_selection import is_sampled
 from spangrade.evaluator.judge.choice import use_judge_of_run
@@ -29,7 +31,6 @@ from spangrade.evaluator.metrics import Inconclusive
 from spangrade.evaluator.pipeline import try_queries
 from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.watch import deliveries
 from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, Counts
 from spangrade.evaluator.watch.gates import Gates
@@ -39,7 +40,6 @@ from spangrade.evaluator.watch.tables import create_tables
 from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.totals import read_totals
 from spangrade.evaluator.watch.webhook import Webhook
-from spangrade.evaluator.windows import derive_in_windows
 from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         Score,
         metric,
     )
-    from spangrade.evaluator.rows import Rows
     from spangrade.evaluator.run import Run
     from spangrade.evaluator.session import Session
     from spangrade.tracer.configure import configure
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
         tool,
         turn,
     )
+    from spangrade.tracer.store.query_rows import Rows
 
 _HOMES = {
     "evaluator.api": ("Database", "list_metrics", "open"),
@@ -62,7 +62,7 @@ _HOMES = {
         "Score",
         "metric",
     ),
-    "evaluator.rows": ("Rows",),
+    "tracer.store.query_rows": ("Rows",),
     "evaluator.run": ("Run",),
     "evaluator.session": ("Session",),
     "tracer.configure": ("configure",),

@@ -14,7 +14,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from spangrade.evaluator.comparison.differences import (
+from spangrade.evaluator.statistics.comparison.differences import (
     Difference,
     holm,
     paired_difference,

@@ -11,7 +11,7 @@ from paths import SAMPLE
 
 import spangrade
 from spangrade.evaluator import parts, windows
-from spangrade.evaluator.derive import sync
+from spangrade.evaluator.derive.sync import update as sync
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store

@@ -16,8 +16,8 @@ from paths import SAMPLE
 import spangrade
 from spangrade import SpangradeError
 from spangrade.evaluator import intake, parts
-from spangrade.evaluator.derive import sync
-from spangrade.evaluator.workers import default_workers, workers_in_order
+from spangrade.evaluator.derive.sync import update as sync
+from spangrade.evaluator.derive.sync.workers import default_workers, workers_in_order
 from spangrade.tracer.store import Store
 
 SPANS = SAMPLE / "spans.otlp.jsonl"
@@ -139,7 +139,7 @@ def test_an_import_that_is_interrupted_leaves_whole_steps_and_is_completed_by_th
 
 KILLED = """
 import os, signal
-from spangrade.evaluator.workers import workers_in_order
+from spangrade.evaluator.derive.sync.workers import workers_in_order
 
 if __name__ == "__main__":
     with workers_in_order(2) as in_order:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spangrade.evaluator.workers import InOrder
+from spangrade.evaluator.derive.sync.workers import InOrder
 
 
 def killing(in_order: InOrder, name: str, marker: Path) -> InOrder:

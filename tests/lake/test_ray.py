@@ -14,6 +14,7 @@ from same_tables import differences
 from servers import Postgres, s3
 from spans_of_many import deliveries, land, single_machine
 
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.catalog import lake_at
 from spangrade.evaluator.lake.compact import compact
 from spangrade.evaluator.lake.delete import delete_from_lake
@@ -21,7 +22,6 @@ from spangrade.evaluator.lake.engine import Engine
 from spangrade.evaluator.lake.executors import executor, local, on_ray
 from spangrade.evaluator.lake.job import Sizes, Updated, update_lake
 from spangrade.evaluator.maintenance.delete import delete
-from spangrade.evaluator.workers import InOrder
 from spangrade.tracer.errors import InputError, SpangradeError
 from spangrade.tracer.store.object_storage import files_in, storage_connection
 

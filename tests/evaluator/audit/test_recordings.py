@@ -9,7 +9,7 @@ import pytest
 import recordings
 
 import spangrade
-from spangrade.evaluator.maintenance.session_to_golden import question_of
+from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.tracer.errors import InputError
 
 

@@ -20,7 +20,7 @@ from paths import CAPTURED, ROOT, SAMPLE
 import spangrade as package
 from spangrade.converters.datasets.golden import load_golden
 from spangrade.evaluator.audit.mutant import mutants_of
-from spangrade.evaluator.maintenance.session_to_golden import question_of
+from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.tracer.errors import InputError
 
 QUESTIONS = 3

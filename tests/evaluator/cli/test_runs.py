@@ -10,7 +10,7 @@ import pytest
 from command_line import Done, Spangrade
 from otlp_sessions import Said, write_golden, write_sessions
 
-from spangrade.evaluator.run_list import find_run_id
+from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 

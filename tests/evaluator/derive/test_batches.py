@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spangrade.evaluator.derive.batches import batches
+from spangrade.evaluator.derive.sync.batches import batches
 
 
 @pytest.mark.parametrize(

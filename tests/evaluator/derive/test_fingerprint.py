@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from spangrade.evaluator.derive.fingerprint import fingerprint
+from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 
-PRINT = "from spangrade.evaluator.derive.fingerprint import fingerprint; print(fingerprint())"
+PRINT = "from spangrade.evaluator.derive.sync.fingerprint import fingerprint; print(fingerprint())"
 
 
 @pytest.fixture

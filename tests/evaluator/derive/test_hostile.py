@@ -13,9 +13,9 @@ from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import dialects
 from spangrade.evaluator.derive.build_session import build_session
-from spangrade.evaluator.derive.link_traces import position_of
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
+from spangrade.evaluator.derive.sync.link_traces import position_of
 from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps

@@ -11,8 +11,8 @@ from builders import observation
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
-from spangrade.evaluator.derive.kept import Kept, packed, unpacked
-from spangrade.evaluator.derive.recorded import TraceRange
+from spangrade.evaluator.derive.sync.kept import Kept, packed, unpacked
+from spangrade.evaluator.derive.sync.recorded import TraceRange
 from spangrade.tracer.span import Span
 
 ONE, OTHER = TraceRange("one", 1, 5), TraceRange("other", 6, 9)

@@ -13,7 +13,7 @@ from paths import RECORDED, SAMPLE
 
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.session_from import session_from, session_id_of, set_session_from
-from spangrade.evaluator.intake import import_parts, start_import
+from spangrade.evaluator.derive.sync.intake import import_parts, start_import
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 

@@ -12,7 +12,7 @@ from builders import question, session
 from recordings import sessions
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.derive.fingerprint import fingerprint
+from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.session import UnreadableSpan

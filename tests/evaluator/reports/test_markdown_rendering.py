@@ -8,9 +8,6 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from spangrade.evaluator.comparison.compare import compare
-from spangrade.evaluator.comparison.gate import judge, parse_gate
-from spangrade.evaluator.comparison.sample import PASSED, Graded, Measured, Sample, passed
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.metadata import Groups
 from spangrade.evaluator.grading.policy import Verdict
@@ -18,6 +15,9 @@ from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.reports.comparison import comparison_markdown
 from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.run import Run
+from spangrade.evaluator.statistics.comparison.compare import compare
+from spangrade.evaluator.statistics.comparison.gate import judge, parse_gate
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False, "html": True})
 # What each text is shown as: one line, in which nothing ends the code span or the cell.

@@ -10,9 +10,9 @@ from many_sessions import write_sessions
 from paths import SAMPLE
 
 import spangrade
-from spangrade.evaluator.intervals import wilson_interval
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.run import Run
+from spangrade.evaluator.statistics.intervals import wilson_interval
 from spangrade.evaluator.view.charts import distribution, lines
 from spangrade.evaluator.view.run_page import BARS, run_page, runs_page
 from spangrade.evaluator.view.trends_page import trends_page

@@ -19,7 +19,7 @@ from recordings import NAMES, database, recorded_sessions
 
 from spangrade import open as open_database
 from spangrade.evaluator.derive.schema import RECORDS
-from spangrade.evaluator.scores.external import ExternalScore, Source, save_external_scores
+from spangrade.evaluator.review.scores.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.view.links import ServerLinks
 from spangrade.evaluator.view.rendering import render
 from spangrade.evaluator.view.session_page import session_page, session_part

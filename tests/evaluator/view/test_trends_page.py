@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from many_sessions import write_sessions
 
-from spangrade.evaluator.trends.trend import By, trend
+from spangrade.evaluator.statistics.trends.trend import By, trend
 from spangrade.evaluator.view.charts import Mean, means
 from spangrade.evaluator.view.trends_page import trends_page
 from spangrade.tracer.store import Store

@@ -1,0 +1,1 @@
+"""What is stored brought to what is derived: each session once, from all its spans."""

@@ -1,0 +1,323 @@
+"""Reading recorded files into a database, and the callbacks for problems and progress."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import nanoarrow as na
+
+from spangrade.evaluator.derive.not_understood import by_scope
+from spangrade.evaluator.derive.session_from import set_session_from
+from spangrade.evaluator.derive.settings import (
+    NO_SETTINGS,
+    NOT_CONFIGURED,
+    Configured,
+    Settings,
+    apply,
+    settings_of,
+)
+from spangrade.evaluator.derive.sync.kept import Kept
+from spangrade.evaluator.derive.sync.parts import (
+    Job,
+    ReadPart,
+    grouped,
+    part_groups,
+    read_parts,
+    read_parts_at_once,
+)
+from spangrade.evaluator.derive.sync.update import derive_new, noted, stale
+from spangrade.evaluator.derive.sync.windows import OpenStore, derive_in_windows
+from spangrade.evaluator.derive.sync.workers import (
+    InOrder,
+    default_workers,
+    few_collections,
+    workers_in_order,
+)
+from spangrade.evaluator.grading.session_list import count_sessions
+from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Added, Store
+from spangrade.tracer.store.arrow import Table, arrow_column
+
+WRITE = 32_768  # rows that are written at once, and derived then: in about a second, of 60 MB
+_SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
+
+_log = logging.getLogger("spangrade")
+
+
+def log_problem(problem: Problem) -> None:
+    """Log a problem as a warning of the logger `spangrade`."""
+    _log.warning("%s: %s", problem.where, problem.message)
+
+
+def _ignore(step: str) -> None:
+    pass
+
+
+def _ignore_share(share: float) -> None:
+    pass
+
+
+class Callbacks(NamedTuple):
+    """What is called with input that cannot be used, and with the name of a step that begins.
+
+    `on_share` is called with the share of the step that is done, from 0 to 1, where it is known. `configured`
+    are the project's settings, which are applied before sessions are derived.
+    """
+
+    on_problem: Callable[[Problem], None] = log_problem
+    on_progress: Callable[[str], None] = _ignore
+    configured: Configured = NOT_CONFIGURED
+    on_share: Callable[[float], None] = _ignore_share
+
+
+DEFAULT = Callbacks()
+
+
+@dataclass(slots=True)
+class Intake:
+    """What importing files comes to: the traces in them, the rows added, and what could not be read.
+
+    `is_new` says that there was no database. `settings` are those of the database, `noted` its sessions that
+    are derived again at the end: parts that are read before it is open use none. `kept` is what is known of
+    those sessions. `in_order` gives work to the processes that `workers` ends.
+    """
+
+    traces: set[str] = field(default_factory=set)
+    added: Added = field(default_factory=lambda: Added(0, 0, 0))
+    records_lost: int = 0
+    files_lost: int = 0
+    is_new: bool = False
+    settings: Settings = NO_SETTINGS
+    noted: frozenset[str] = frozenset()
+    kept: Kept = field(default_factory=Kept)
+    in_order: InOrder = map
+    workers: ExitStack = field(default_factory=ExitStack)
+
+    def count(self, part: ReadPart, on_problem: Callable[[Problem], None]) -> None:
+        """Count what a part comes to, and report its problems."""
+        self.traces |= part.traces
+        self.records_lost += sum(problem.dropped for problem in part.problems) - part.files_lost
+        self.files_lost += part.files_lost
+        for problem in part.problems:
+            on_problem(problem)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether anything could not be read."""
+        return bool(self.records_lost or self.files_lost)
+
+
+def check_files(paths: Sequence[Path], callbacks: Callbacks = DEFAULT) -> None:
+    """Read files and keep nothing. Raises InputError if anything in them cannot be read."""
+    intake = Intake()
+    for _ in _parts_read(intake, paths, callbacks):
+        pass
+    if intake.incomplete:
+        raise InputError("nothing imported: --strict, and not everything could be read")
+
+
+def start_import(
+    db: Path, paths: Sequence[Path], callbacks: Callbacks = DEFAULT, workers: int | None = 1
+) -> tuple[Intake, Iterator[ReadPart]]:
+    """Return the intake of files, and what is read of them for `import_parts`.
+
+    So many processes read them; None is as many as are worth it. Raises InputError if nothing in them can be
+    read and the database does not exist: it is not created then.
+    """
+    callbacks.on_progress("importing")
+    with ExitStack() as stack:
+        pool = workers_in_order(workers or default_workers(_spans_in(paths)))
+        intake = Intake(is_new=not db.exists(), in_order=stack.enter_context(pool))
+        parts = _parts_read(intake, paths, callbacks)
+        skipped = _until_rows(parts) if intake.is_new else []
+        if skipped and not skipped[-1].rows and intake.incomplete:
+            raise InputError(f"{db}: not created, because nothing could be imported")
+        intake.workers = stack.pop_all()
+    return intake, chain(skipped, parts)
+
+
+def _until_rows(parts: Iterator[ReadPart]) -> list[ReadPart]:
+    """Return the parts up to the first with a row."""
+    skipped = []
+    for part in parts:
+        skipped.append(part)
+        if part.rows:
+            break
+    return skipped
+
+
+def _spans_in(paths: Iterable[Path]) -> float:
+    """Return about how many spans files hold, by their size."""
+    return sum(_size(path) * (8 if path.suffix == ".gz" else 1) for path in paths) / _SPAN_BYTES
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
+def _parts_read(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> Iterator[ReadPart]:
+    """Yield what is read of files, in order; what cannot be read is reported and counted."""
+    sizes: deque[int] = deque()
+
+    def jobs() -> Iterator[Job]:
+        for group in part_groups(paths):
+            sizes.append(sum(part.size for part in group))
+            yield group, intake.settings, intake.noted
+
+    size, done = sum(map(_size, paths)), 0
+    for parts in intake.in_order(read_parts if intake.in_order is map else read_parts_at_once, jobs()):
+        for part in parts:
+            intake.count(part, callbacks.on_problem)
+            yield part
+        done += sizes.popleft()
+        callbacks.on_share(done / max(done, size, 1))
+
+
+class Contents(NamedTuple):
+    """How many sessions a database has and had, and its spans that no dialect understood, by scope."""
+
+    sessions: int
+    sessions_before: int
+    not_understood: Mapping[str, int]
+
+
+def import_parts(
+    open_store: OpenStore,
+    intake: Intake,
+    parts: Iterable[ReadPart],
+    callbacks: Callbacks = DEFAULT,
+    session_from: Sequence[str] | None = None,
+) -> Contents:
+    """Store what was read of files, and derive their sessions. The database is open in short windows.
+
+    For `session_from` see `import_files`.
+    """
+    with intake.workers:
+        before = 0
+        if not intake.is_new or session_from or any(callbacks.configured):
+            with open_store() as store:
+                before = count_sessions(store)
+                if session_from is not None:
+                    set_session_from(store, session_from)
+                apply(store, callbacks.configured)
+                intake.settings = settings_of(store)
+        with few_collections():
+            contents = _store_parts(open_store, intake, parts, before, callbacks)
+        if contents is not None:  # nearly always
+            return contents
+        derive_in_windows(open_store, intake.in_order, kept=intake.kept, on_share=callbacks.on_share)
+    with open_store() as store:
+        return Contents(count_sessions(store), before, by_scope(store))
+
+
+def _store_parts(
+    open_store: OpenStore, intake: Intake, parts: Iterable[ReadPart], before: int, callbacks: Callbacks
+) -> Contents | None:
+    """Store parts, and the sessions that are whole in them; return None if there are others.
+
+    `before` is the number of sessions that there were.
+    """
+    rest: Sequence[ReadPart] = ()
+    for group in grouped(parts, lambda part: part.rows, WRITE):
+        if sum(part.rows for part in group) < WRITE:
+            rest = group  # the last
+        else:
+            with open_store() as store:
+                _write(store, intake, group)
+    with open_store() as store:  # once for the rest and what follows: opening it takes 50 ms
+        if rest:
+            _write(store, intake, rest)
+        callbacks.on_progress("deriving sessions")
+        if intake.traces:
+            _remember_import(store, intake.traces)
+        return None if stale(store) else Contents(count_sessions(store), before, by_scope(store))
+
+
+def _remember_import(store: Store, traces: Iterable[str]) -> None:
+    """Store which traces were imported last."""
+    with store.transaction():
+        store.query("DELETE FROM last_import")
+        store.query("INSERT INTO last_import FROM traces", traces=arrow_column("trace_id", sorted(traces)))
+
+
+def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:
+    """Store the rows of parts, and the sessions that are whole in them."""
+    tables: dict[Table, list[na.Array]] = {}
+    for part in parts:
+        for table, rows in part.tables.items():
+            tables.setdefault(table, []).append(rows)
+    added = store.add_rows(tables)
+    repeated = sum(part.repeated for part in parts)
+    intake.added = Added(
+        intake.added.spans + added.spans,
+        intake.added.logs + added.logs,
+        intake.added.duplicates + added.duplicates + repeated,
+    )
+    intake.settings = settings_of(store)  # another process may have changed them
+    # Of a duplicate, the database keeps the other one.
+    portions = [
+        part.portion for part in parts if part.portion.settings == intake.settings and not added.duplicates
+    ]
+    for _ in derive_new(store, portions, kept=intake.kept):
+        pass
+    intake.noted = noted(store)
+
+
+class Imported(NamedTuple):
+    """How much was imported. `sessions` are those in the database, `new_sessions` those of them that are new.
+
+    `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could
+    not be read. `not_understood` is, by scope, the number of spans in the database that look like an agent's
+    and that no dialect understood.
+    """
+
+    db: str
+    spans: int
+    logs: int
+    duplicates: int
+    sessions: int
+    new_sessions: int
+    records_lost: int
+    files_lost: int
+    not_understood: Mapping[str, int]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What `spangrade import` exits with: 2 if anything could not be read."""
+        return ExitCode.BAD_INPUT if self.records_lost or self.files_lost else ExitCode.PASSED
+
+
+def import_files(
+    db: Path,
+    open_store: OpenStore,
+    files: Sequence[Path],
+    callbacks: Callbacks = DEFAULT,
+    session_from: Sequence[str] | None = None,
+    workers: int | None = 1,
+) -> Imported:
+    """Import recorded files into a database and derive their sessions; `open_store` opens it.
+
+    The attributes `session_from` hold a session's id from then on; None leaves them as they are. Raises
+    InputError as `start_import` does.
+    """
+    intake, parts = start_import(db, files, callbacks, workers)
+    contents = import_parts(open_store, intake, parts, callbacks, session_from)
+    return Imported(
+        str(db),
+        *intake.added,
+        sessions=contents.sessions,
+        new_sessions=contents.sessions - contents.sessions_before,
+        records_lost=intake.records_lost,
+        files_lost=intake.files_lost,
+        not_understood=contents.not_understood,
+    )

@@ -1,0 +1,119 @@
+"""Reading from the store what sessions are built from: spans, their logs, and state in session logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from duckdb import DuckDBPyConnection
+
+from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column
+from spangrade.tracer.store.sql import statement
+
+_FETCH = 1_024
+
+Row = tuple[Any, ...]
+
+
+class TraceRange(NamedTuple):
+    """Where the spans and logs of one trace are in the order of arrival."""
+
+    trace_id: str
+    first_seq: int
+    last_seq: int
+
+
+class StoredRows(NamedTuple):
+    """The rows of traces as the tables hold them: their spans, in batches, and their logs."""
+
+    spans: Iterable[Sequence[Row]]
+    logs: Sequence[Row]
+
+
+def stored_rows(store: Store, traces: Sequence[TraceRange]) -> StoredRows:
+    """Return the rows of traces. Spans are read a thousand at a time: take them before the next query."""
+    if not traces:
+        return StoredRows((), ())
+    logs = _select(store, "logs", LogRecord._fields, traces).fetchall()
+    return StoredRows(_batches(store, traces), logs)
+
+
+def _batches(store: Store, traces: Sequence[TraceRange]) -> Iterator[list[Row]]:
+    cursor = _select(store, "spans", Span._fields, traces)
+    while rows := cursor.fetchmany(_FETCH):
+        yield rows
+
+
+def spans_of(batches: Iterable[Sequence[Row]]) -> Iterator[list[Span]]:
+    """Yield rows as spans, in the same batches; their links are left out."""
+    loads = orjson.loads
+    resources: dict[str, Any] = {}
+    for rows in batches:
+        spans = []
+        for row in rows:
+            resource = resources.get(row[12])
+            if resource is None:
+                resource = resources[row[12]] = loads(row[12])
+            events = loads(row[10]) if row[10] != "[]" else []
+            spans.append(Span._make((*row[:9], loads(row[9]), events, [], resource, *row[13:])))
+        yield spans
+
+
+def logs_of(rows: Iterable[Row]) -> Iterator[LogRecord]:
+    """Yield rows as log records; their resource is left out."""
+    for row in rows:
+        record = LogRecord._make(row)
+        body = None if record.body is None else orjson.loads(record.body)
+        yield record._replace(body=body, attributes=orjson.loads(row[6]), resource={})
+
+
+def _select(
+    store: Store, table: str, columns: Sequence[str], traces: Sequence[TraceRange]
+) -> DuckDBPyConnection:
+    """Start to read the rows of traces; they are not all in memory at once."""
+    wanted = arrow_column("trace_id", [trace.trace_id for trace in traces])
+    store.query("CREATE OR REPLACE TEMP TABLE sought AS FROM incoming", incoming=wanted)
+    return store.connection.execute(
+        f"SELECT {', '.join(columns)} FROM {table} SEMI JOIN sought USING (trace_id) "  # noqa: S608 (our own names)
+        "WHERE seq BETWEEN $first AND $last",
+        {"first": min(t.first_seq for t in traces), "last": max(t.last_seq for t in traces)},
+    )
+
+
+def sessions_with_logs(store: Store, after: int) -> set[str]:
+    """Return the ids of the sessions that got session logs after an arrival."""
+    return {session_id for session_id, _, _ in store.query(_session_logs(), {"seq": after})}
+
+
+def has_logs(store: Store, session_ids: Iterable[str]) -> set[str]:
+    """Return those of the sessions that have session logs."""
+    rows = store.query(
+        f"SELECT DISTINCT session_id FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id)",  # noqa: S608 (our own text)
+        {"seq": 0},
+        wanted=arrow_column("session_id", list(session_ids)),
+    )
+    return {session_id for (session_id,) in rows}
+
+
+def logged_state(
+    store: Store, session_ids: Iterable[str]
+) -> Mapping[str, list[tuple[int, Mapping[str, Any]]]]:
+    """Return the state variables in session logs as (time in ns, variables), by session."""
+    rows = store.query(
+        f"SELECT * FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id)",  # noqa: S608 (our own text)
+        {"seq": 0},
+        wanted=arrow_column("session_id", list(session_ids)),
+    )
+    by_session: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+    for session_id, time_ns, text in rows:
+        value = None if text is None else orjson.loads(text)
+        if isinstance(value, dict):
+            by_session.setdefault(session_id, []).append((time_ns, value))
+    return by_session
+
+
+def _session_logs() -> str:
+    return statement("session_logs", "spangrade.evaluator.derive.sync.sql")

@@ -1,0 +1,73 @@
+"""Opening a database once its sessions are up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from spangrade.evaluator.derive import stale
+from spangrade.evaluator.derive.settings import apply, differs
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.derive.sync.update import forget, pending_spans
+from spangrade.evaluator.derive.sync.windows import derive_in_windows
+from spangrade.evaluator.derive.sync.workers import default_workers, workers_in_order
+from spangrade.tracer.errors import OldSchemaError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.spool import drain, waiting
+
+# How long to wait for another process to close the database. A receiver or an agent has it open for a second
+# at most, and closes it for a second then.
+WAIT_S = 5.0
+# The same in the middle of a run, whose judge calls are paid for.
+RUN_WAIT_S = 60.0
+
+
+@contextmanager
+def up_to_date(
+    db: Path, callbacks: Callbacks = DEFAULT, *, wait_s: float = WAIT_S, confined: bool = False
+) -> Iterator[Store]:
+    """Open a database for reading, once what waits in its spool is loaded and new spans are derived.
+
+    That is done in short windows. With `confined` it is open for a query of someone else. Raises
+    StoreLockedError if another process has it open for longer than `wait_s`.
+    """
+    with _open_to_read(db, confined, wait_s) as store:
+        configure = differs(store, callbacks.configured)
+        if not (configure or stale(store) or waiting(db)):
+            yield store
+            return
+    callbacks.on_progress("deriving sessions")
+    if configure:
+        with Store.open(db, wait_s=wait_s) as store:
+            apply(store, callbacks.configured)
+    derive_in_windows(partial(Store.open, db, wait_s=wait_s), spool=True)
+    with Store.open(db, read_only=True, confined=confined, wait_s=wait_s) as store:
+        yield store
+
+
+def derive(db: Path, *, again: bool = False, workers: int | None = 1, callbacks: Callbacks = DEFAULT) -> int:
+    """Derive the sessions that are out of date, or all of them again; return how many.
+
+    So many processes read spans; None is as many as are worth it. The database is open in short windows.
+    Raises StoreLockedError if another process has it open for longer than `RUN_WAIT_S` in between.
+    """
+    with Store.open(db, wait_s=WAIT_S) as store:
+        drain(store)
+        apply(store, callbacks.configured)
+        if again:
+            forget(store)
+        workers = workers or default_workers(pending_spans(store))
+    with workers_in_order(workers) as in_order:
+        opened = partial(Store.open, db, wait_s=RUN_WAIT_S)
+        return derive_in_windows(opened, in_order, on_share=callbacks.on_share)
+
+
+def _open_to_read(db: Path, confined: bool, wait_s: float) -> Store:
+    """Open a database for reading; one of an earlier version is upgraded first."""
+    try:
+        return Store.open(db, read_only=True, confined=confined, wait_s=wait_s)
+    except OldSchemaError:
+        Store.open(db, wait_s=wait_s).close()
+        return Store.open(db, read_only=True, confined=confined, wait_s=wait_s)

@@ -1,0 +1,56 @@
+"""The stored runs: their list, and a run by its name, its id or the beginning of it."""
+
+from __future__ import annotations
+
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.query_rows import Rows
+from spangrade.tracer.store.sql import statement
+
+LATEST = "latest"
+BRANCH = "branch:"
+_NEWEST = "ORDER BY graded_at DESC, run_id LIMIT 1"
+_RUNS = statement("runs", "spangrade.evaluator.grading")
+
+
+def list_runs(store: Store, *, limit: int | None = None) -> Rows:
+    """Return a row per run, the newest first, with the number of its sessions of each verdict."""
+    return Rows.of(store.connection.sql(_RUNS if limit is None else f"{_RUNS} LIMIT {limit:d}"))
+
+
+def newest_of_name(store: Store, name: str) -> str | None:
+    """Return the id of the newest run with a name, None if there is none."""
+    rows = store.query(
+        f"SELECT run_id FROM runs WHERE name = $name {_NEWEST}",  # noqa: S608 (our own text)
+        {"name": name},
+    )
+    return str(rows[0][0]) if rows else None
+
+
+def find_run_id(store: Store, text: str) -> str:
+    """Return the id of the run that a name, an id or an unambiguous beginning of an id names.
+
+    Of runs with one name it is the newest; `latest` is the newest of all, `branch:NAME` that of a git branch.
+    Raises InputError if there is none, or more than one.
+    """
+    branch = text.removeprefix(BRANCH)
+    if text == LATEST:
+        newest = store.query(f"SELECT run_id FROM runs {_NEWEST}")  # noqa: S608 (our own text)
+    elif branch != text:
+        newest = store.query(
+            f"SELECT run_id FROM runs WHERE git_branch = $branch {_NEWEST}",  # noqa: S608 (our own text)
+            {"branch": branch},
+        )
+    else:
+        if named := newest_of_name(store, text):
+            return named
+        newest = store.query(
+            "SELECT run_id FROM runs WHERE starts_with(run_id, $id) ORDER BY run_id <> $id, run_id LIMIT 2",
+            {"id": text},
+        )
+    ids = [str(run_id) for (run_id,) in newest]
+    if not ids:
+        raise InputError(f'no run "{text}" in {store.path}: `spangrade runs` lists them')
+    if len(ids) > 1 and ids[0] != text:
+        raise InputError(f'"{text}" may be {ids[0]}, {ids[1]} or others: give more of the id')
+    return ids[0]

@@ -1,0 +1,86 @@
+"""The stored sessions: their list in an order, their number, and an id by its beginning."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from spangrade.evaluator.derive.schema import SESSIONS
+from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
+from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.query_rows import Rows
+from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.untrusted import column_types
+
+
+class SessionSort(StrEnum):
+    """Orders of sessions: by start, else the largest or gravest first, and what is unknown last."""
+
+    START = "start"
+    NEWEST = "newest"
+    LATENCY = "latency"
+    COST = "cost"
+    TOKENS = "tokens"
+    ERRORS = "errors"
+    VERDICT = "verdict"
+
+
+GRAVEST_FIRST = (*PRECEDENCE, Verdict.UNMATCHED, Verdict.PASSED)
+_ORDER_BY = {
+    SessionSort.START: "started_at",
+    SessionSort.NEWEST: "started_at DESC NULLS LAST",
+    SessionSort.LATENCY: "total_s DESC NULLS LAST",
+    SessionSort.COST: "cost_usd DESC NULLS LAST",
+    SessionSort.TOKENS: "input_tokens + output_tokens DESC NULLS LAST",
+    SessionSort.ERRORS: "errors DESC NULLS LAST",
+    SessionSort.VERDICT: f"list_position({[*map(str, GRAVEST_FIRST)]}, verdict) NULLS LAST",
+}
+
+
+def list_sessions(
+    store: Store, *, failed: bool = False, sort: str = SessionSort.START, limit: int | None = None
+) -> Rows:
+    """Return a row per session: the columns of the view `sessions`, and the `verdict` of the latest run.
+
+    The verdict is unknown for a session that was not graded. With `failed` the sessions are those that missed
+    a gate in that run. Raises InputError for a `sort` that is not in `SessionSort`, or a `limit` below 1.
+    """
+    if sort not in set(SessionSort):
+        raise InputError(f"cannot sort by {sort!r}: expected one of {', '.join(SessionSort)}")
+    if limit is not None and limit < 1:
+        raise InputError(f"the limit is {limit}: expected at least 1")
+    chosen = (
+        statement("failed_sessions", "spangrade.evaluator.grading") if failed else "SELECT listed.session_id"
+    )
+    query = (
+        f"WITH listed AS ({SESSIONS.select}), latest AS ({LATEST_VERDICTS}) "  # noqa: S608 (our own text)
+        "SELECT listed.*, latest.verdict FROM listed LEFT JOIN latest USING (session_id) "
+        f"WHERE session_id IN ({chosen}) ORDER BY {_ORDER_BY[SessionSort(sort)]}, session_id"
+    )
+    return Rows.of(store.connection.sql(query if limit is None else f"{query} LIMIT {limit:d}"))
+
+
+def find_session_id(store: Store, prefix: str) -> str:
+    """Return the id of the session that an id, or an unambiguous beginning of one, names.
+
+    Raises InputError if there is none, or more than one.
+    """
+    rows = store.query(
+        "SELECT session_id FROM derived.sessions WHERE starts_with(session_id, $prefix) "
+        "ORDER BY session_id <> $prefix, session_id LIMIT 2",
+        {"prefix": prefix},
+    )
+    ids = [str(session_id) for (session_id,) in rows]
+    if not ids:
+        raise InputError(f'no session "{prefix}" in {store.path}: `spangrade sessions` lists them')
+    if len(ids) > 1 and ids[0] != prefix:
+        raise InputError(f'"{prefix}" may be {ids[0]}, {ids[1]} or others: give more of the id')
+    return ids[0]
+
+
+def count_sessions(store: Store) -> int:
+    """Return the number of derived sessions, 0 in a database in which nothing was derived yet."""
+    if column_types(store.connection, "sessions", "derived") is None:
+        return 0
+    return int(store.query("SELECT count(*) FROM derived.sessions")[0][0])

@@ -1,0 +1,1 @@
+"""What people and other programs say of sessions, and questions made of recorded sessions."""

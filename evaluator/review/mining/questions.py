@@ -1,0 +1,132 @@
+"""Sessions that went well into golden questions: what they agree on is what is expected from then on."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.metrics.matching import json_equal
+from spangrade.evaluator.review.mining.rules import Mask, Rule, way_of
+from spangrade.evaluator.review.mining.texts import Group, groups_of
+from spangrade.evaluator.session import Session, ToolInteraction
+from spangrade.tracer.redaction import Redaction
+from spangrade.tracer.span import Problem
+
+_MOST_SOURCES = 20  # ids of sessions that a question names
+
+Calls = Sequence[ToolInteraction]
+
+
+class Mined(NamedTuple):
+    """Golden questions, as JSON, and the sessions that none could be made of."""
+
+    questions: list[dict[str, Any]]
+    problems: list[Problem]
+
+
+def mine(sessions: Iterable[Session], *, dedupe: bool = True, failed_calls: bool = False) -> Mined:
+    """Return golden questions that expect what sessions did, not reviewed yet.
+
+    Sessions with equal user inputs make one question, with `dedupe` also those that differ in values alone.
+    The different sets of tools that they called are alternatives. `metadata.learned` lists what was learned
+    of how many sessions. Failed calls are expected only with `failed_calls`. Personal data and secrets are
+    masked: a masked value of the user's becomes a name in braces, a masked argument a wildcard, and a masked
+    state variable or reply is left out.
+    """
+    problems: list[Problem] = []
+    usable = []
+    for session in sessions:
+        if problem := _why_unusable(session):
+            problems.append(Problem(f"session {session.session_id}", problem))
+        else:
+            usable.append(session)
+    mask = Redaction("mask").value
+    return Mined(
+        [_question(group, mask, failed_calls) for group in groups_of(usable, mask, dedupe=dedupe)], problems
+    )
+
+
+def _why_unusable(session: Session) -> str | None:
+    if not session.turns or any(turn.user_input is None for turn in session.turns):
+        return "the user's messages are not all recorded"
+    if not session.agents:
+        return "which agents took part is not recorded"
+    if any(turn.failed and not (turn.final_response or "").strip() for turn in session.turns):
+        return "a turn ended in an error without an answer"
+    return None
+
+
+def _question(group: Group, mask: Mask, failed_calls: bool) -> dict[str, Any]:
+    sessions = group.sessions
+    rules: list[Rule] = []
+    reference: dict[str, Any] = {}
+    ways: dict[tuple[Any, ...], list[tuple[Calls, dict[str, str]]]] = defaultdict(list)
+    for session, values in zip(sessions, group.values, strict=True):
+        calls = [call for call in session.tool_interactions if failed_calls or call.ok is not False]
+        kinds = Counter((call.tool_name, call.ok is False) for call in calls)
+        ways[tuple(sorted(kinds.items()))].append((calls, values))
+    lists = []
+    for number, way in enumerate(sorted(ways.values(), key=len, reverse=True)):
+        where = "reference_tool_interactions"
+        if number:
+            where = f"reference_tool_alternatives[{number - 1}]"
+        expected, learned = way_of(way, where, mask)
+        rules += (Rule(where, "these tools", len(way)), *learned)
+        lists.append(expected)
+    reference["reference_tool_interactions"] = lists[0]
+    if lists[1:]:
+        reference["reference_tool_alternatives"] = lists[1:]
+    _add_agreed(reference, sessions, mask, rules)
+    first = sessions[0]
+    question: dict[str, Any] = {
+        "id": first.question_id or first.session_id,
+        "user_inputs": list(group.user_inputs),
+        "agents_evaluated": [name for name in first.agents or () if all(_took_part(name, sessions))]
+        or list(first.agents or ())[:1],
+        "reviewed": False,
+        "metadata": {
+            "source_sessions": [session.session_id for session in sessions[:_MOST_SOURCES]],
+            "learned": {"sessions": len(sessions), "rules": [rule._asdict() for rule in rules]},
+        },
+        "reference_data": reference,
+    }
+    if group.names:
+        question["user_values"] = list(group.names)
+    return question
+
+
+def _took_part(name: str, sessions: Sequence[Session]) -> Iterable[bool]:
+    return (name in (session.agents or ()) for session in sessions)
+
+
+def _add_agreed(
+    reference: dict[str, Any], sessions: Sequence[Session], mask: Mask, rules: list[Rule]
+) -> None:
+    """Add the trajectory of agents, the state variables and the reply, as far as all sessions agree."""
+    number = len(sessions)
+    paths = [
+        [name for name, _ in groupby(step.name for step in session.trajectory if step.kind == "agent")]
+        for session in sessions
+    ]
+    if all(path == paths[0] for path in paths):
+        reference["reference_trajectory"] = paths[0]
+        rules.append(Rule("reference_trajectory", "always the same", number))
+    states = [session.state_variables for session in sessions]
+    known = [state for state in states if state is not None]
+    if len(known) == number:
+        agreed = {
+            name: value
+            for name, value in known[0].items()
+            if all(name in state and json_equal(value, state[name]) for state in known)
+            and json_equal(mask({name: value}), {name: value})
+        }
+        if agreed:
+            reference["reference_state_variables"] = agreed
+            rules += (Rule(f"reference_state_variables.{name}", "always the same", number) for name in agreed)
+    replies = {session.turns[-1].final_response for session in sessions}
+    reply = next(iter(replies))
+    if len(replies) == 1 and reply is not None and mask(reply) == reply:
+        reference["reference_response"] = reply
+        rules.append(Rule("reference_response", "always the same", number))

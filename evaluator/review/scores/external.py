@@ -1,0 +1,95 @@
+"""Scores that did not come from grading: given by people, recorded in traces, or written by programs.
+
+They are rows of the table `scores` without a run. There is one for each source, author, session, turn, name
+and span: a newer one replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+import nanoarrow as na
+import orjson
+
+from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_rows
+from spangrade.tracer.store.sql import statement
+
+
+class Source(StrEnum):
+    """Where a score came from; `RUN` is a metric of a grading run."""
+
+    RUN = "run"
+    PERSON = "person"
+    TRACE = "trace"
+    PROGRAM = "program"
+
+
+class ExternalScore(NamedTuple):
+    """A score of a session or, with `turn` (from 1), of one of its turns.
+
+    It has a `value`, a `label` in words, or both. `passed` is the judgement of its source, if it made one.
+    `evidence` holds the ids of the spans that it is about; `time_ns` is when it was given.
+    """
+
+    session_id: str
+    name: str
+    value: float | None
+    source: Source
+    time_ns: int
+    label: str | None = None
+    passed: bool | None = None
+    author: str | None = None
+    note: str = ""
+    turn: int | None = None
+    evidence: tuple[str, ...] = ()
+
+
+_TYPES = {
+    "session_id": na.string(),
+    "metric": na.string(),
+    "value": na.float64(),
+    "source": na.string(),
+    "time_ns": na.int64(),
+    "label": na.string(),
+    "passed": na.bool_(),
+    "author": na.string(),
+    "reason": na.string(),
+    "turn": na.int64(),
+    "evidence": na.string(),
+}
+
+
+def save_external_scores(store: Store, scores: Iterable[ExternalScore]) -> None:
+    """Write scores to an open database; each replaces an older one of its key. Call it in a transaction.
+
+    The key is the source, author, session, turn, name and evidence. A score that is older than the stored one
+    of its key is dropped, so that the same scores may be written again, and in any order.
+    """
+    newest: dict[tuple[object, ...], ExternalScore] = {}
+    for score in sorted(scores, key=lambda score: score.time_ns):
+        newest[_key(score)] = score
+    if not newest:
+        return
+    incoming = arrow_rows([(*score[:-1], canonical(score.evidence)) for score in newest.values()], _TYPES)
+    store.query(statement("delete_replaced", "spangrade.evaluator.review.scores"), incoming=incoming)
+    store.query(statement("insert_external", "spangrade.evaluator.review.scores"), incoming=incoming)
+
+
+def external_scores(store: Store, session_id: str | None = None) -> dict[str, list[ExternalScore]]:
+    """Return the external scores by session, of all sessions or of one, each list in order of time."""
+    by_session: dict[str, list[ExternalScore]] = {}
+    rows = store.query(
+        statement("external_scores", "spangrade.evaluator.review.scores"), {"session_id": session_id}
+    )
+    for row in rows:
+        score = ExternalScore._make((*row[:-1], tuple(orjson.loads(row[-1]))))
+        by_session.setdefault(score.session_id, []).append(score._replace(source=Source(score.source)))
+    return by_session
+
+
+def _key(score: ExternalScore) -> tuple[object, ...]:
+    return (score.source, score.author, score.session_id, score.turn, score.name, score.evidence)

@@ -1,0 +1,197 @@
+"""How far the verdicts of a metric agree with people's labels: counts, rates, kappa, the corrected rate."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate, corrected_rate
+from spangrade.evaluator.statistics.agreement.statistics import Confusion, Kappa, Rate, cohens_kappa, rate
+from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
+
+MIN_LABELS = 20  # with fewer, intervals contain the true value in less than 93% of some cases
+SIGNIFICANT = 0.05
+
+
+class TooFewLabelsError(SpangradeError):
+    """Fewer sessions have a verdict and a label than a report rests on."""
+
+    exit_code = ExitCode.INCONCLUSIVE
+
+
+class Judged(NamedTuple):
+    """The verdict of a metric on a session, None if it has none, with the value and reason of its score."""
+
+    session_id: str
+    passed: bool | None
+    value: float | None = None
+    reason: str = ""
+
+
+class Label(NamedTuple):
+    """A person's verdict on what a metric measures of a session."""
+
+    session_id: str
+    author: str
+    passed: bool
+    note: str = ""
+
+
+class Differing(NamedTuple):
+    """A session that a metric and most people judge differently; `notes` are those of the people."""
+
+    session_id: str
+    judge_passed: bool
+    people_passed: bool
+    value: float | None
+    reason: str
+    authors: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class PairOfPeople(NamedTuple):
+    """How two people agree on the sessions that both labelled; kappa is None if all have one label."""
+
+    first: str
+    second: str
+    agreed: Rate
+    kappa: Kappa | None
+
+
+class Agreement(NamedTuple):
+    """The verdicts of a metric against the labels of people; a rate is None without such sessions.
+
+    `confusion` counts the sessions that have both. `true_positive_rate` is the share that the metric passed
+    of the sessions that people passed, `true_negative_rate` the share that it failed of those they failed.
+    `labelled_rate` and `others_rate` are the metric's own pass rates with and without a label;
+    `representative_p` is the p-value of Fisher's exact test that these are the same, None without others.
+    `ties` are sessions on which as many people passed as failed, and `unjudged` those with a label and
+    without a verdict: both are left out. `without_verdict` counts all sessions that have a score or an
+    outcome of the metric, and no verdict.
+    """
+
+    metric: str
+    labels: int
+    people: tuple[str, ...]
+    confusion: Confusion
+    agreed: Rate
+    true_positive_rate: Rate | None
+    true_negative_rate: Rate | None
+    kappa: Kappa | None
+    labelled_rate: Rate
+    others_rate: Rate | None
+    representative_p: float | None
+    corrected: CorrectedRate
+    ties: tuple[str, ...]
+    unjudged: tuple[str, ...]
+    without_verdict: int
+    pairs: tuple[PairOfPeople, ...]
+    differing: tuple[Differing, ...]
+
+    @property
+    def is_representative(self) -> bool:
+        """Whether the labelled sessions look like a random share: the metric passes as many of the others."""
+        return self.representative_p is None or self.representative_p >= SIGNIFICANT
+
+
+def agreement(metric: str, judged: Sequence[Judged], labels: Sequence[Label]) -> Agreement:
+    """Return how far the verdicts of a metric agree with labels, of which a session may have several.
+
+    The verdict of people is that of most of them. Raises TooFewLabelsError if fewer than `MIN_LABELS`
+    sessions have both verdicts, and InputError if scipy is not installed.
+    """
+    by_session: dict[str, list[Label]] = defaultdict(list)
+    for label in labels:
+        by_session[label.session_id].append(label)
+    majorities = {session_id: _majority(given) for session_id, given in by_session.items()}
+    verdicts = {one.session_id: one for one in judged if one.passed is not None}
+    compared = {
+        session_id: (verdicts[session_id].passed is True, people)
+        for session_id, people in majorities.items()
+        if people is not None and session_id in verdicts
+    }
+    confusion = Confusion.of(compared.values())
+    others = [one.passed for one in verdicts.values() if one.session_id not in compared]
+    agreed = rate(confusion.agreed, len(compared))
+    labelled_rate = rate(confusion.pass_pass + confusion.pass_fail, len(compared))
+    others_rate = rate(others.count(True), len(others))
+    corrected = corrected_rate(confusion, others.count(True), len(others))
+    if len(compared) < MIN_LABELS or agreed is None or labelled_rate is None or corrected is None:
+        sessions = "1 session has" if len(compared) == 1 else f"{len(compared)} sessions have"
+        raise TooFewLabelsError(
+            f"{sessions} a label and a verdict of {metric}, expected at least {MIN_LABELS}: "
+            f"spangrade review --metric {metric} --random --by USER"
+        )
+    return Agreement(
+        metric,
+        len(labels),
+        tuple(sorted({label.author for label in labels})),
+        confusion,
+        agreed,
+        rate(confusion.pass_pass, confusion.pass_pass + confusion.fail_pass),
+        rate(confusion.fail_fail, confusion.fail_fail + confusion.pass_fail),
+        cohens_kappa(confusion),
+        labelled_rate,
+        others_rate,
+        _same_rate_p(labelled_rate, others_rate),
+        corrected,
+        ties=tuple(sorted(one for one, people in majorities.items() if people is None)),
+        unjudged=tuple(sorted(majorities.keys() - verdicts.keys())),
+        without_verdict=sum(one.passed is None for one in judged),
+        pairs=_pairs(labels),
+        differing=tuple(
+            _differing(verdicts[session_id], people, by_session[session_id])
+            for session_id, (judge, people) in sorted(compared.items())
+            if judge != people
+        ),
+    )
+
+
+def _majority(labels: Sequence[Label]) -> bool | None:
+    """Return whether most people passed a session; None if as many failed it."""
+    passed = sum(label.passed for label in labels)
+    return None if 2 * passed == len(labels) else 2 * passed > len(labels)
+
+
+def _differing(judged: Judged, people: bool, labels: Sequence[Label]) -> Differing:
+    return Differing(
+        judged.session_id,
+        not people,
+        people,
+        judged.value,
+        judged.reason,
+        tuple(label.author for label in labels),
+        tuple(label.note for label in labels if label.note),
+    )
+
+
+def _same_rate_p(first: Rate, second: Rate | None) -> float | None:
+    if second is None:
+        return None
+    try:
+        import numpy as np  # scipy needs it
+        from scipy.stats import fisher_exact
+    except ImportError as missing:
+        raise InputError("agreement needs scipy: pip install 'spangrade[stats]'") from missing
+    table = np.array([[one.number, one.total - one.number] for one in (first, second)])
+    return float(fisher_exact(table).pvalue)
+
+
+def _pairs(labels: Sequence[Label]) -> tuple[PairOfPeople, ...]:
+    """Return how each two people agree who labelled a session both, those with most in common first."""
+    by_author: dict[str, dict[str, bool]] = defaultdict(dict)
+    for label in labels:
+        by_author[label.author][label.session_id] = label.passed
+    pairs = [_pair(*both) for both in combinations(sorted(by_author.items()), 2)]
+    return tuple(sorted((pair for pair in pairs if pair is not None), key=lambda pair: -pair.agreed.total))
+
+
+def _pair(
+    first: tuple[str, Mapping[str, bool]], second: tuple[str, Mapping[str, bool]]
+) -> PairOfPeople | None:
+    common = first[1].keys() & second[1].keys()
+    confusion = Confusion.of((first[1][session_id], second[1][session_id]) for session_id in common)
+    agreed = rate(confusion.agreed, len(common))
+    return None if agreed is None else PairOfPeople(first[0], second[0], agreed, cohens_kappa(confusion))

@@ -1,0 +1,206 @@
+"""The difference between two samples of a metric, with its 95% interval and p-value.
+
+A question is a cluster: its sessions are averaged first, so that ten sessions of one question do not pass for
+ten questions. The kind of the values chooses the method; tests/coverage_of_intervals.py measures
+how often each interval contains the true difference.
+
+| values | of the same questions | of different questions |
+|---|---|---|
+| 0 or 1 | Bonett-Price | Agresti-Caffo |
+| with bounds: below 30 questions, or mostly equal | the same, on their scale | the same, on their scale |
+| with bounds, otherwise | Student's t of the differences | Welch's t |
+| positive, without a highest value (cost, seconds) | Student's t, of logarithms | Welch's t, of logarithms |
+| any other number, from 30 questions on | Student's t of the differences | Welch's t |
+| the last two, mostly equal: 10 or more differ | Bonett-Price, on the scale of the largest difference | – |
+
+Values that are mostly equal are rare events: with 50 questions of which 2% differ, the interval of Student's
+t contains the true difference in 63% of the cases, the adjusted one in more than 99%.
+
+Sources: D. G. Bonett, R. M. Price, "Adjusted Wald confidence interval for a difference of binomial
+proportions based on paired data", Journal of Educational and Behavioral Statistics 37 (2012). A. Agresti,
+B. Caffo, "Simple and effective confidence intervals for proportions and differences of proportions result
+from adding two successes and two failures", The American Statistician 54 (2000). B. L. Welch, "The
+generalization of 'Student's' problem when several different population variances are involved", Biometrika 34
+(1947). S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics
+6 (1979).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from statistics import NormalDist, fmean, variance
+from typing import NamedTuple
+
+from spangrade.evaluator.statistics.intervals import QUANTILE, student_p_value, student_quantile
+
+MIN_QUESTIONS = 10
+MIN_QUESTIONS_FOR_T = 30  # for values with bounds: with 10, t contains the true difference in 91% only
+MIN_DIFFERENT = 10  # of values without bounds that are mostly equal: with 5, an interval contains it in 92%
+
+Values = Sequence[float]  # of the sessions of one question
+
+
+class Difference(NamedTuple):
+    """How much larger a metric is in the second sample: `estimate`, and the 95% interval `low` to `high`.
+
+    With `is_ratio` these are factors (1 is equal), else differences in the metric's unit. `p_value` is that
+    of the two-sided test that there is no difference. `questions` is the number compared, that of the smaller
+    sample if the questions are not the same.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    p_value: float
+    questions: int
+    method: str
+    is_ratio: bool = False
+
+
+class TooLittle(NamedTuple):
+    """Why two samples cannot be compared; so many questions are `needed`, None if that is not known."""
+
+    reason: str
+    needed: int | None = None
+
+
+class _Scale(NamedTuple):
+    """How values are compared: divided by `span`, as logarithms, with questions added (`is_adjusted`)."""
+
+    span: float = 1.0
+    is_log: bool = False
+    is_adjusted: bool = False
+
+    def mean(self, values: Values) -> float:
+        """Return the mean of a question's values on the scale."""
+        return fmean([math.log(value) for value in values] if self.is_log else values) / self.span
+
+
+def paired_difference(
+    pairs: Sequence[tuple[Values, Values]], bounds: tuple[float, float]
+) -> Difference | TooLittle:
+    """Return the difference between two samples of the same questions, or why there is too little data.
+
+    `pairs` has the values of each question in the first and in the second sample, `bounds` the metric's
+    lowest and highest possible value. Raises InputError if scipy is not installed.
+    """
+    questions = len(pairs)
+    different = sum(fmean(first) != fmean(second) for first, second in pairs)
+    values = [value for pair in pairs for sample in pair for value in sample]
+    scale = _scale(values, questions, bounds, rare=different < questions / 2)
+    if isinstance(scale, TooLittle):
+        return scale
+    if scale.is_adjusted and math.isinf(bounds[1] - bounds[0]):
+        if 0 < different < MIN_DIFFERENT:
+            return TooLittle(
+                f"{different} of {questions} questions differ; at least {MIN_DIFFERENT} are needed"
+            )
+        largest = max(abs(scale.mean(second) - scale.mean(first)) for first, second in pairs)
+        scale = scale._replace(span=largest or 1.0)
+    differences = [scale.mean(second) - scale.mean(first) for first, second in pairs]
+    estimate = fmean(differences)
+    if not scale.is_adjusted:
+        error = math.sqrt(variance(differences) / questions)
+        return _student(estimate, error, questions - 1, scale, questions, "paired t")
+    adjusted = [*differences, 1.0, -1.0]  # each sample wins one of the added questions
+    center = fmean(adjusted)
+    error = math.sqrt((fmean([d * d for d in adjusted]) - center**2) / len(adjusted))
+    return _normal(estimate, center, error, scale, questions, "Bonett-Price")
+
+
+def unpaired_difference(
+    first: Sequence[Values], second: Sequence[Values], bounds: tuple[float, float]
+) -> Difference | TooLittle:
+    """Return the difference between two samples of different questions, or why there is too little data.
+
+    `first` and `second` have the values of each question; `bounds` are those of `paired_difference`. Raises
+    InputError if scipy is not installed.
+    """
+    questions = min(len(first), len(second))
+    values = [value for sample in (first, second) for question in sample for value in question]
+    scale = _scale(values, questions, bounds, rare=_mostly_one(values))
+    if isinstance(scale, TooLittle):
+        return scale
+    if scale.is_adjusted and math.isinf(bounds[1] - bounds[0]):
+        return TooLittle("most of the values are equal")
+    means = [[scale.mean(question) for question in sample] for sample in (first, second)]
+    estimate = fmean(means[1]) - fmean(means[0])
+    if not scale.is_adjusted:
+        errors = [variance(sample) / len(sample) for sample in means]
+        weights = sum(error**2 / (len(sample) - 1) for error, sample in zip(errors, means, strict=True))
+        freedom = sum(errors) ** 2 / weights if weights else questions - 1
+        return _student(estimate, math.sqrt(sum(errors)), freedom, scale, questions, "Welch's t")
+    lowest = bounds[0] / scale.span
+    adjusted = [[*sample, lowest + 1.0, lowest] for sample in means]  # of two more, each sample meets one
+    center = fmean(adjusted[1]) - fmean(adjusted[0])
+    error = math.sqrt(sum(_mean_square(sample) / len(sample) for sample in adjusted))
+    return _normal(estimate, center, error, scale, questions, "Agresti-Caffo")
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number by Holm's method, in the same order."""
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def _scale(values: Values, questions: int, bounds: tuple[float, float], *, rare: bool) -> _Scale | TooLittle:
+    """Return how to compare values, or that there are too few questions; `rare` if few values differ."""
+    if questions < MIN_QUESTIONS:
+        return TooLittle(f"{questions} questions; at least {MIN_QUESTIONS} are needed", MIN_QUESTIONS)
+    low, high = bounds
+    if math.isfinite(low) and math.isfinite(high):
+        is_binary = all(value in bounds for value in values)
+        is_adjusted = is_binary or rare or questions < MIN_QUESTIONS_FOR_T
+        return _Scale(high - low if is_adjusted else 1.0, is_adjusted=is_adjusted)
+    if low >= 0 and all(value > 0 for value in values):
+        return _Scale(is_log=True, is_adjusted=rare)
+    if questions < MIN_QUESTIONS_FOR_T:
+        reason = f"{questions} questions; of values that may be 0, at least {MIN_QUESTIONS_FOR_T} are needed"
+        return TooLittle(reason, MIN_QUESTIONS_FOR_T)
+    return _Scale(is_adjusted=rare)
+
+
+def _mostly_one(values: Values) -> bool:
+    """Return whether more than half of the values are the same."""
+    return bool(values) and Counter(values).most_common(1)[0][1] > len(values) / 2
+
+
+def _mean_square(values: Values) -> float:
+    center = fmean(values)
+    return fmean([(value - center) ** 2 for value in values])
+
+
+def _normal(
+    estimate: float, center: float, error: float, scale: _Scale, questions: int, method: str
+) -> Difference:
+    half = QUANTILE * error
+    p_value = 2 * NormalDist().cdf(-abs(center) / error)
+    return _difference(
+        (estimate, max(center - half, -1.0), min(center + half, 1.0)), p_value, scale, questions, method
+    )
+
+
+def _student(
+    estimate: float, error: float, freedom: float, scale: _Scale, questions: int, method: str
+) -> Difference:
+    half = student_quantile(freedom) * error
+    distance = abs(estimate) / error if error else math.inf if estimate else 0.0
+    p_value = student_p_value(distance, freedom)
+    return _difference((estimate, estimate - half, estimate + half), p_value, scale, questions, method)
+
+
+def _difference(
+    values: tuple[float, float, float], p_value: float, scale: _Scale, questions: int, method: str
+) -> Difference:
+    """Return a difference given its estimate and interval on the scale of the comparison."""
+    estimate, low, high = (value * scale.span for value in values)
+    if scale.is_log:
+        estimate, low, high = math.exp(estimate), math.exp(low), math.exp(high)
+        method = f"{method} of logarithms"
+    return Difference(estimate, low, high, p_value, questions, method, scale.is_log)

@@ -1,0 +1,85 @@
+"""Samples from a database: the sessions of a run, or those that meet a condition with their latest grades."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from spangrade.evaluator.grading.run_list import BRANCH
+from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
+from spangrade.evaluator.grading.stored_selection import StoredSelection, select_sessions
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.sql import statement
+
+# The name of a run has none of these, and no condition but a column's bare name does without all.
+_OF_CONDITIONS = re.compile(r"[\s=<>()'\"\[\]]")
+
+
+def is_condition(text: str) -> bool:
+    """Return whether a text is a condition on sessions, not the name of a run."""
+    return not text.startswith(BRANCH) and _OF_CONDITIONS.search(text) is not None
+
+
+def sample_of_run(store: Store, run_id: str) -> Sample:
+    """Return the sessions of a run."""
+    ((name,),) = store.query("SELECT name FROM runs WHERE run_id = $run_id", {"run_id": run_id})
+    chosen = statement("sessions_of_run", "spangrade.evaluator.statistics.comparison")
+    return _sample(store, name or run_id[:8], chosen, {"run_id": run_id})
+
+
+def sample_of_condition(store: Store, condition: str) -> Sample:
+    """Return the sessions that meet a condition in SQL, each with the grade of its latest run.
+
+    The store must be open with `confined`. Raises InputError for a condition that is not one expression or
+    that DuckDB refuses, and if none of the sessions was graded.
+    """
+    selected = select_sessions(store, StoredSelection(where=condition), label=f"compare {condition!r}")
+    chosen = (
+        f"SELECT * FROM ({LATEST_VERDICTS}) "  # noqa: S608 (our own text)
+        "SEMI JOIN (SELECT unnest($session_ids) AS session_id) USING (session_id)"
+    )
+    sample = _sample(store, condition, chosen, {"session_ids": sorted(selected)})
+    if not sample.graded:
+        kind = "graded session" if selected else "session"
+        raise InputError(f"compare {condition!r}: no {kind} in {store.path} meets it")
+    return sample._replace(ungraded=len(selected) - len(sample.session_ids))
+
+
+def graded_sessions(store: Store, chosen: str, parameters: dict[str, Any]) -> tuple[Graded, ...]:
+    """Return the sessions that a query chooses with their grades, and their paths."""
+    query = statement("graded_sessions", "spangrade.evaluator.statistics.comparison").format(chosen=chosen)
+    return tuple(
+        Graded(session_id, question_id, verdict, reason, None if names is None else tuple(names))
+        for session_id, question_id, verdict, reason, names in store.query(query, parameters)
+    )
+
+
+def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -> Sample:
+    """Return the sessions that a query chooses with their grades."""
+
+    def rows(name: str) -> Sequence[tuple[Any, ...]]:
+        text = statement(name, "spangrade.evaluator.statistics.comparison").format(chosen=chosen)
+        return store.query(text, parameters)
+
+    graded = graded_sessions(store, chosen, parameters)
+    values: dict[str, dict[str, tuple[float, ...]]] = {}
+    for metric, key, numbers in rows("values"):
+        values.setdefault(metric, {})[key] = tuple(numbers)
+    metrics: dict[str, Measured] = {}
+    for metric, better, low, high, unit, threshold, version in rows("measured"):
+        before = metrics.get(metric, Measured(better, (low, high), unit, (), ()))
+        thresholds = (*(one for one in before.thresholds if one != threshold), threshold)
+        versions = (*(one for one in before.versions if one != version), version)
+        metrics[metric] = Measured(better, (low, high), unit, thresholds, versions)
+    return Sample(
+        label,
+        parameters.get("run_id"),
+        graded,
+        {PASSED: passed(graded), **values},
+        dict(rows("outcomes_without_value")),
+        metrics,
+        dict(rows("question_digests")),
+    )

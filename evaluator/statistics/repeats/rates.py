@@ -1,0 +1,118 @@
+"""pass@k and pass^k of questions that have several sessions, with 95% intervals.
+
+Of a question with n sessions, c of which passed, an unbiased estimate of the chance that at least one of k
+sessions passes is pass@k = 1 - C(n - c, k) / C(n, k), and of the chance that all k pass
+pass^k = C(c, k) / C(n, k). The rate is the mean over the questions.
+
+The interval is Agresti and Coull's for a share, with the number of independent observations that the
+variance between the questions shows: two sessions of one question are no more than one if the question
+decides their outcome. That number is at least the number of questions and at most that of sessions. The
+variance is that with two questions more, one that always passes and one that never does: a few rare questions
+decide it, and a sample may have none of them. Student's quantile stands in for the normal one, because it is
+the variance of few questions. Below 20 questions there is no interval. tests/coverage_of_repeats.py measures
+how often intervals contain the truth.
+
+Sources: M. Chen et al., "Evaluating large language models trained on code", arXiv:2107.03374 (2021), formula
+1, for pass@k. S. Yao et al., "τ-bench: a benchmark for tool-agent-user interaction in real-world domains",
+arXiv:2406.12045 (2024), formula 1, for pass^k. A. Agresti, B. A. Coull, "Approximate is better than 'exact'
+for interval estimation of binomial proportions", The American Statistician 52 (1998). E. L. Korn,
+B. I. Graubard, "Confidence intervals for proportions with small expected number of positive counts estimated
+from survey data", Survey Methodology 24 (1998), for the effective number of observations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import comb, fsum, sqrt
+from statistics import fmean
+from typing import NamedTuple
+
+from spangrade.evaluator.statistics.intervals import QUANTILE
+
+MIN_QUESTIONS = 20  # for an interval
+_NUMBERS = (1, 2, 3, 4, 5, 8, 10, 16, 32, 64, 100)  # of sessions that rates are given for
+
+
+class Tries(NamedTuple):
+    """How many sessions a question has, and how many of them passed."""
+
+    sessions: int
+    passed: int
+
+
+class Rate(NamedTuple):
+    """A mean over questions, and its 95% interval: None below 20 questions."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+    @property
+    def text(self) -> str:
+        """The rate with its interval: `85.0% (70.2% to 93.5%)`."""
+        if self.low is None or self.high is None:
+            return f"{self.mean:.1%}"
+        return f"{self.mean:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+
+class RatesOfK(NamedTuple):
+    """The rates for `k` sessions, over the `questions` that have at least so many."""
+
+    k: int
+    questions: int
+    pass_at_k: Rate  # at least one of k passes
+    pass_hat_k: Rate  # all k pass
+
+
+def pass_at_k(tries: Tries, k: int) -> float:
+    """Return the estimated chance that at least one of `k` sessions passes, of at least `k` sessions."""
+    return 1.0 - comb(tries.sessions - tries.passed, k) / comb(tries.sessions, k)
+
+
+def pass_hat_k(tries: Tries, k: int) -> float:
+    """Return the estimated chance that all of `k` sessions pass, of at least `k` sessions."""
+    return comb(tries.passed, k) / comb(tries.sessions, k)
+
+
+def rates(questions: Iterable[Tries]) -> tuple[RatesOfK, ...]:
+    """Return the rates of the questions that have several sessions, for growing numbers of sessions.
+
+    The largest number is that which half of the questions have.
+    """
+    repeated = sorted(one for one in questions if one.sessions > 1)
+    if not repeated:
+        return ()
+    most = repeated[len(repeated) // 2].sessions
+    numbers = sorted({k for k in _NUMBERS if k < most} | {most})
+    return tuple(_rates_of(k, [one for one in repeated if one.sessions >= k]) for k in numbers)
+
+
+def _rates_of(k: int, questions: Sequence[Tries]) -> RatesOfK:
+    sessions = sum(one.sessions for one in questions)
+    at, hat = ([chance(one, k) for one in questions] for chance in (pass_at_k, pass_hat_k))
+    return RatesOfK(k, len(questions), rate(at, sessions), rate(hat, sessions))
+
+
+def rate(shares: Sequence[float], sessions: int) -> Rate:
+    """Return the mean of the shares of questions, which have so many `sessions` together."""
+    questions, mean = len(shares), fmean(shares)
+    if questions < MIN_QUESTIONS:
+        return Rate(mean, None, None)
+    quantile = _students_quantile(questions - 1)
+    added = [*shares, 0.0, 1.0]
+    center = fmean(added)
+    variance = fsum((share - center) ** 2 for share in added) / (len(added) - 1)
+    number = min(max(questions * center * (1 - center) / variance, questions), sessions)
+    center = (mean * number + quantile**2 / 2) / (number + quantile**2)
+    half = quantile * sqrt(center * (1 - center) / (number + quantile**2))
+    return Rate(mean, max(center - half, 0.0), min(center + half, 1.0))
+
+
+def _students_quantile(freedom: int) -> float:
+    """Return the 0.975 quantile of Student's t with 19 degrees of freedom or more, to four digits.
+
+    Its expansion around the normal quantile: M. Abramowitz, I. A. Stegun, "Handbook of mathematical
+    functions" (1964), formula 26.7.5, without its last two terms.
+    """
+    z = QUANTILE
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

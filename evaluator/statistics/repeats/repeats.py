@@ -1,0 +1,81 @@
+"""The questions of a run that have several sessions: how often these pass, and which of them are flaky."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.statistics.comparison.stored_sample import graded_sessions
+from spangrade.evaluator.statistics.repeats.flaky import Flaky, Try, flaky
+from spangrade.evaluator.statistics.repeats.rates import RatesOfK, Tries, rates
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.sql import statement
+
+_PACKAGE = "spangrade.evaluator.statistics.repeats"
+
+
+class Repeats(NamedTuple):
+    """The questions with several sessions.
+
+    `undecided` of the sessions neither passed nor failed: they count as not passed. `flaky` are the questions
+    of which some sessions passed and some did not, those with the fewest passes first.
+    """
+
+    questions: int
+    sessions: int
+    undecided: int
+    rates: tuple[RatesOfK, ...]
+    flaky: tuple[Flaky, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the repeats as JSON values; the bounds of an interval are null below 20 questions."""
+        return {
+            "questions": self.questions,
+            "sessions": self.sessions,
+            "undecided": self.undecided,
+            "rates": [
+                {
+                    "k": one.k,
+                    "questions": one.questions,
+                    "pass_at_k": one.pass_at_k._asdict(),
+                    "pass_hat_k": one.pass_hat_k._asdict(),
+                }
+                for one in self.rates
+            ],
+            "flaky": [one.to_json() for one in self.flaky],
+        }
+
+
+def repeats_of_run(store: Store, run_id: str) -> Repeats | None:
+    """Return what the repeated questions of a run come to; None if no question has several sessions."""
+    run = {"run_id": run_id}
+    rows = store.query(statement("tries", _PACKAGE), run)
+    if not rows:
+        return None
+    tries = [Tries(sessions, passed) for _, sessions, passed, _ in rows]
+    return Repeats(
+        len(tries),
+        sum(one.sessions for one in tries),
+        sum(undecided for *_, undecided in rows),
+        rates(tries),
+        _flaky(store, run_id, {row[0]: one for row, one in zip(rows, tries, strict=True)}),
+    )
+
+
+def _flaky(store: Store, run_id: str, counts: Mapping[str, Tries]) -> tuple[Flaky, ...]:
+    """Return the flaky questions; where sessions part is that of the first 50 that passed, and did not."""
+    if not any(0 < one.passed < one.sessions for one in counts.values()):
+        return ()
+    run, chosen = {"run_id": run_id}, statement("flaky_sessions", _PACKAGE)
+    calls = dict(store.query(statement("flaky_calls", _PACKAGE).format(chosen=chosen), run))
+    by_question: dict[str, list[Try]] = {}
+    for session in graded_sessions(store, chosen, run):
+        passed = session.verdict == Verdict.PASSED
+        made = None if session.trajectory is None else tuple(calls.get(session.session_id, ()))
+        by_question.setdefault(session.key, []).append(
+            Try(passed, "" if passed else session.reason, session.trajectory, made)
+        )
+    parted = (flaky(question, tries) for question, tries in by_question.items())
+    found = [one._replace(**counts[one.question]._asdict()) for one in parted if one]
+    return tuple(sorted(found, key=lambda one: (one.passed / one.sessions, one.question)))

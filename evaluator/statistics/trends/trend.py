@@ -1,0 +1,148 @@
+"""A metric of the stored sessions by day, by version of the agent, or by model, each mean with its interval.
+
+`mean.py` says which interval.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
+from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic, geometric
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.sql import statement
+
+_PACKAGE = "spangrade.evaluator.statistics.trends"
+
+
+class By(StrEnum):
+    """What sessions are grouped by."""
+
+    DAY = "day"
+    VERSION = "version"
+    MODEL = "model"
+
+
+_KEYS = {
+    By.DAY: "make_timestamp(start_ns // 1000)::DATE::VARCHAR",
+    By.VERSION: "agent_version",
+    By.MODEL: "unnest(coalesce(nullif(models::JSON::VARCHAR[], []), [NULL]))",
+}
+_ORDERS = {  # versions and models by their first session
+    By.DAY: "questions.key NULLS LAST",
+    By.VERSION: "min(first_ns), questions.key",
+    By.MODEL: "min(first_ns), questions.key",
+}
+# Known of every session, graded or not: the column, and what it measures.
+_OF_SESSIONS = {
+    "cost": ("cost_usd", "USD"),
+    "latency": ("total_s", "seconds"),
+    "tokens": ("input_tokens + output_tokens", "tokens"),
+}
+
+
+class Point(NamedTuple):
+    """The sessions of one group.
+
+    `key` is the day (`2026-01-31`, UTC, on which the sessions started), the version or the model; None if
+    it is not recorded. `sessions` have a value, `unknown` were graded (for cost, latency and tokens: are
+    stored) and have none. `questions` is how many values the mean is of: one per question, and one per
+    session without a question. `mean` is None without values; `low` and `high`, its 95% interval, are None
+    if there is too little data.
+    """
+
+    key: str | None
+    sessions: int
+    unknown: int
+    questions: int
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class Trend(NamedTuple):
+    """A metric by group: days in their order, versions and models in that of their first sessions.
+
+    `unit` is that of the means; `is_geometric` says which mean they are. `higher_is_better` is None if
+    neither direction is.
+    """
+
+    metric: str
+    by: By
+    unit: str
+    higher_is_better: bool | None
+    is_geometric: bool
+    points: tuple[Point, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the trend as JSON values: the fields of it, and a list of the points' own."""
+        return {**self._asdict(), "points": [point._asdict() for point in self.points]}
+
+
+def trend(
+    store: Store,
+    metric: str,
+    by: str = By.DAY,
+    *,
+    since_ns: int | None = None,
+    until_ns: int | None = None,
+) -> Trend:
+    """Return a metric of the sessions that started from `since_ns` on and before `until_ns`, by group.
+
+    `metric` is `cost`, `latency` or `tokens` (of all stored sessions), `passed` (the share of the graded
+    sessions that passed, by the latest run that graded each, without those that neither passed nor failed),
+    or any metric that was measured: its value in the latest run that measured it on the session, else the
+    mean of the scores of that name that people, traces and programs gave. A session that used several models
+    counts for each of them.
+
+    Raises InputError for another metric, for another `by` than day, version and model, and if an interval
+    needs scipy and it is not installed.
+    """
+    if by not in set(By):
+        raise InputError(f"--by {by}: expected day, version or model")
+    info = _measured(store, metric)
+    low, high = info.bounds
+    if metric in _OF_SESSIONS:
+        number = _OF_SESSIONS[metric][0]
+        values = statement("sessions", _PACKAGE).format(number=number, verdicts=LATEST_VERDICTS)
+    elif metric == PASSED:
+        values = statement("passed", _PACKAGE).format(verdicts=LATEST_VERDICTS)
+    else:
+        values = statement("scores", _PACKAGE)
+    parameters: dict[str, Any] = {"since": since_ns, "until": until_ns, "low": low, "high": high}
+    if "$metric" in values:
+        parameters["metric"] = metric
+    query = statement("points", _PACKAGE).format(values=values, key=_KEYS[By(by)], order=_ORDERS[By(by)])
+    groups = [(row[:3], Summary(*row[3:])) for row in store.query(query, parameters)]
+    is_geometric = low >= 0 and math.isinf(high) and all(group.is_positive for _, group in groups)
+    points = []
+    for (key, sessions, unknown), group in groups:
+        mean = geometric(group) if is_geometric else arithmetic(group, info.bounds)
+        points.append(Point(key, sessions, unknown, group.questions, *mean))
+    return Trend(metric, By(by), info.unit, info.higher_is_better, is_geometric, tuple(points))
+
+
+def _measured(store: Store, metric: str) -> Measured:
+    """Return the unit, the direction and the bounds of a metric. Raises InputError if nothing measured it."""
+    if metric in _OF_SESSIONS:
+        return Measured(False, (0.0, math.inf), _OF_SESSIONS[metric][1])
+    if metric == PASSED:
+        return Measured(True, (0.0, 1.0), "share")
+    recorded = store.query(
+        "SELECT higher_is_better, lowest, highest, unit FROM run_metrics JOIN runs USING (run_id) "
+        "WHERE metric = $metric ORDER BY graded_at DESC, run_id LIMIT 1",
+        {"metric": metric},
+    )
+    if recorded:
+        ((better, low, high, unit),) = recorded
+        return Measured(better, (low, high), unit)
+    measured = store.query("SELECT DISTINCT metric FROM scores WHERE value IS NOT NULL ORDER BY metric")
+    names = [name for (name,) in measured]
+    if metric not in names:
+        known = ", ".join(dict.fromkeys([PASSED, *_OF_SESSIONS, *names]))
+        raise InputError(f'no stored session has a value of "{metric}"; there are {known}')
+    return installed(metric)

@@ -1,0 +1,61 @@
+"""Agents of Google's Agent Development Kit, through their runner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
+from spangrade.evaluator.turn import ToolCall, Turn
+from spangrade.tracer.canonical_json import json_value
+
+_USER = "user"
+
+
+def converse(agent: Any, conversation_id: str) -> Answer | None:
+    """Open a session with the agent of an ADK `Runner`; its id is the conversation's."""
+    if not (
+        comes_from(agent, "google.adk") and hasattr(agent, "run_async") and hasattr(agent, "session_service")
+    ):
+        return None
+
+    async def answer(text: str, history: Sequence[Turn]) -> Reply:
+        from google.genai import types
+
+        key = {"app_name": agent.app_name, "user_id": _USER, "session_id": conversation_id}
+        if await agent.session_service.get_session(**key) is None:
+            await _open(agent, key, history)
+        message = types.UserContent(text)
+        events = agent.run_async(user_id=_USER, session_id=conversation_id, new_message=message)
+        return _reply([event async for event in events if not event.partial])
+
+    return answer
+
+
+async def _open(runner: Any, key: dict[str, str], history: Sequence[Turn]) -> None:
+    from google.adk.events import Event
+    from google.genai import types
+
+    session = await runner.session_service.create_session(**key)
+    for turn in history:
+        opening = Event(author=runner.agent.name, content=types.ModelContent(str(turn.text)))
+        await runner.session_service.append_event(session, opening)
+
+
+def _reply(events: Sequence[Any]) -> Reply:
+    """Return the reply in the events: spans have arguments and results only if content is captured."""
+    texts = [
+        part.text
+        for event in events
+        if event.is_final_response() and event.content
+        for part in event.content.parts or ()
+        if part.text and not part.thought
+    ]
+    results = {result.id: result.response for event in events for result in event.get_function_responses()}
+    calls = [
+        ToolCall(call.name, json_value(call.args or {}), json_value(results[call.id]))
+        for event in events
+        for call in event.get_function_calls()
+        if call.id in results
+    ]
+    return Reply("".join(texts) if texts else None, calls)

@@ -1,0 +1,47 @@
+"""Agents of pydantic-ai."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import to_json
+
+from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
+from spangrade.evaluator.turn import ToolCall, Turn
+from spangrade.tracer.canonical_json import json_value
+
+
+def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001 (the messages are the conversation)
+    """Open a conversation with a pydantic-ai agent; an output that is not a text becomes JSON."""
+    if not (comes_from(agent, "pydantic_ai") and hasattr(agent, "run")):
+        return None
+    messages: list[Any] = []
+
+    async def answer(text: str, history: Sequence[Turn]) -> Reply:
+        if not messages:
+            messages.extend(_opening(turn) for turn in history)
+        result = await agent.run(text, message_history=messages or None)
+        messages[:] = result.all_messages()
+        output = result.output
+        return Reply(output if isinstance(output, str) else to_json(output).decode(), _calls(result))
+
+    return answer
+
+
+def _opening(turn: Turn) -> Any:
+    from pydantic_ai.messages import ModelResponse, TextPart
+
+    return ModelResponse(parts=[TextPart(str(turn.text))])
+
+
+def _calls(result: Any) -> list[ToolCall]:
+    """Return the tool calls in this run's messages: an agent emits no spans unless instrumented."""
+    output_tool = getattr(result, "_output_tool_name", None)  # no public attribute names it
+    parts = [part for message in result.new_messages() for part in message.parts]
+    results = {part.tool_call_id: part.content for part in parts if part.part_kind == "tool-return"}
+    return [
+        ToolCall(part.tool_name, json_value(part.args_as_dict()), json_value(results[part.tool_call_id]))
+        for part in parts
+        if part.part_kind == "tool-call" and part.tool_call_id in results and part.tool_name != output_tool
+    ]

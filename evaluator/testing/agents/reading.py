@@ -1,0 +1,90 @@
+"""Read what an agent returned or yielded, of many types, as one reply."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from spangrade.evaluator.testing.agents.adapter import Reply
+from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.tracer.canonical_json import json_value
+
+
+async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) -> AsyncIterator[Any]:
+    """Call a function, sync or async, and yield what it yields, or else what it returns.
+
+    A function that is not async runs in a thread, with the context of the caller: it may block, and it may
+    run an event loop of its own.
+    """
+    value = await asyncio.to_thread(function, *arguments, **named)
+    if inspect.isawaitable(value):
+        value = await value
+    if hasattr(value, "__aiter__"):
+        async for piece in value:
+            yield piece
+    elif inspect.isgenerator(value):
+        for piece in await asyncio.to_thread(list, value):
+            yield piece
+    else:
+        yield value
+
+
+def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
+    """Return the texts, joined, and the tool calls among the pieces of a reply.
+
+    A piece is a string, an `AgentTurn`, a `ToolCall`, an object with a text as `content` or `text`, or one
+    with a `tool_name` (and `tool_args`, `result`, `error`, `tool_call_id`): a call, or its result. Any other
+    piece is skipped.
+    """
+    texts: list[str] = []
+    calls: list[ToolCall] = []
+    ids: list[str | None] = []
+    knows_calls = False
+    for piece in pieces_of_reply:
+        if isinstance(piece, AgentTurn):
+            texts.append(piece.text if isinstance(piece.text, str) else "".join(piece.text))
+            knows_calls = knows_calls or piece.tool_calls is not None
+            calls += piece.tool_calls or ()
+            ids += [None for _ in piece.tool_calls or ()]
+        elif isinstance(piece, ToolCall):
+            calls.append(piece)
+            ids.append(None)
+        elif isinstance(getattr(piece, "tool_name", None), str):
+            _add_event(piece, calls, ids)
+        elif (text := _text(piece)) is not None:
+            texts.append(text)
+    if not calls and not knows_calls:
+        return Reply("".join(texts) if texts else None)
+    return Reply("".join(texts), calls)  # an agent that called tools may have no text
+
+
+def _add_event(event: Any, calls: list[ToolCall], ids: list[str | None]) -> None:
+    """Add a call, or add a result to its call: the one with its id, else the first open one of its name."""
+    call_id = getattr(event, "tool_call_id", None)
+    error = getattr(event, "error", None)
+    result = {"error": error} if error is not None else getattr(event, "result", None)
+    call = ToolCall(
+        event.tool_name or "unnamed", json_value(getattr(event, "tool_args", None)), json_value(result)
+    )
+    if hasattr(event, "result"):
+        for index, earlier in enumerate(calls):
+            same = ids[index] == call_id if call_id and ids[index] else earlier.name == call.name
+            if same and earlier.result is None:
+                calls[index] = ToolCall(earlier.name, earlier.arguments or call.arguments, call.result)
+                return
+    calls.append(call)
+    ids.append(call_id)
+
+
+def _text(piece: Any) -> str | None:
+    if isinstance(piece, str):
+        return piece
+    for name in ("content", "text"):
+        # A computed `content` is how an event is printed, not the agent's text.
+        if name == "content" and isinstance(getattr(type(piece), name, None), property):
+            continue
+        if isinstance(text := getattr(piece, name, None), str):
+            return text
+    return None

@@ -1,0 +1,114 @@
+"""Capture the spans that an agent emits in one turn of a test, apart from those of any other turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from opentelemetry import context as otel
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+from spangrade import tracer
+from spangrade.evaluator.testing.observed import ObservedCall
+from spangrade.tracer.exporter import stored_spans
+from spangrade.tracer.instrument import Turn
+from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
+
+_LOCK_PATIENCE_S = 30.0  # all workers of a test run write to one file
+
+
+class CapturedTurn:
+    """A turn in progress: its own span as `root`, and the spans that have ended inside it."""
+
+    def __init__(self, root: Turn) -> None:
+        self.root = root
+        self._ended: list[ReadableSpan] = []
+
+    def add(self, span: ReadableSpan) -> None:
+        """Add a span that has ended."""
+        self._ended.append(span)
+
+    def spans(self) -> list[Span]:
+        """Return the ended spans in the form in which they are stored; `root` is one once it is over."""
+        return stored_spans(self._ended)
+
+
+@contextmanager
+def captured_turn(conversation_id: str, text: str, spans: list[Span]) -> Iterator[CapturedTurn]:
+    """Open a turn that is a trace of its own, and add the spans of that trace to `spans` when it is over.
+
+    Spans belong to it wherever OpenTelemetry's context goes, into tasks and `asyncio.to_thread`; turns of
+    other tests at the same time do not.
+    """
+    turns = _captured_turns()
+    turn = CapturedTurn(tracer.turn(text))
+    trace_id = 0
+    token = otel.attach(otel.Context())  # a span around the test is not part of the conversation
+    try:
+        with tracer.session(conversation_id), turn.root:
+            trace_id = turn.root.span.get_span_context().trace_id
+            turns[trace_id] = turn
+            yield turn
+    finally:
+        turns.pop(trace_id, None)
+        spans += turn.spans()
+        otel.detach(token)
+
+
+class _CaptureProcessor(SpanProcessor):
+    """Adds each span that ends to the turn with its trace id."""
+
+    def __init__(self) -> None:
+        self.turns: dict[int, CapturedTurn] = {}
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if span.context and (turn := self.turns.get(span.context.trace_id)):
+            turn.add(span)
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
+        return True
+
+
+_processors: WeakKeyDictionary[TracerProvider, _CaptureProcessor] = WeakKeyDictionary()
+
+
+def _captured_turns() -> dict[int, CapturedTurn]:
+    """Return the turns in progress, by trace id, to which the process's tracer provider passes spans."""
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider):
+        provider = TracerProvider(sampler=ALWAYS_ON)  # whatever OTEL_TRACES_SAMPLER says
+        trace.set_tracer_provider(provider)
+    if not isinstance(provider, TracerProvider):
+        return {}  # it takes no span processor, so its spans cannot be captured
+    if provider not in _processors:
+        _processors[provider] = _CaptureProcessor()
+        provider.add_span_processor(_processors[provider])
+    return _processors[provider].turns
+
+
+def record_calls(calls: Iterable[ObservedCall]) -> None:
+    """Record calls that an agent reported without spans, as far as they are known, in the turn in progress.
+
+    The times of the spans are not those of the tools.
+    """
+    for call in calls:
+        with tracer.tool(call.name) as tool:
+            if call.arguments_known:
+                tool.arguments(call.arguments)
+            if call.result_known:
+                tool.result(call.result)
+
+
+def keep(spans: Sequence[Span], db: str | Path) -> None:
+    """Write spans to a database; wait while another process writes to it.
+
+    Raises:
+        StoreError: the database cannot be used, or not within 30 s.
+    """
+    with Store.open(db, wait_s=_LOCK_PATIENCE_S) as store:
+        store.add(spans)

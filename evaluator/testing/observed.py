@@ -1,0 +1,116 @@
+"""What an agent answered and did in one turn: from its spans, and from what it returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from spangrade.converters.spans.registry import observe
+from spangrade.evaluator.derive.build_session import build_session
+from spangrade.evaluator.derive.handoffs import is_handoff
+from spangrade.evaluator.session import ToolInteraction
+from spangrade.evaluator.testing.agents import Reply
+from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.tracer.span import Span
+
+
+class ObservedCall(NamedTuple):
+    """One execution of a tool. `arguments` and `result` are JSON values; None if not known."""
+
+    name: str
+    arguments: Any
+    result: Any
+    arguments_known: bool
+    result_known: bool
+    handoff: bool
+
+
+class ObservedTurn(NamedTuple):
+    """The agent's text, and the tools that it called, in order; None if not known.
+
+    `recorded` says whether spans contain the calls, so that the stored session has them.
+    """
+
+    text: str | None
+    calls: tuple[ObservedCall, ...] | None
+    recorded: bool = False
+
+    def as_agent_turn(self) -> AgentTurn:
+        """Return the turn in the form of an expected one."""
+        if self.calls is None:
+            return AgentTurn(self.text or "", None)
+        calls = [
+            ToolCall(
+                call.name or "unnamed",
+                call.arguments if isinstance(call.arguments, dict) else None,
+                call.result,
+            )
+            for call in self.calls
+        ]
+        return AgentTurn(self.text or "", calls)
+
+
+def observed_turn(spans: Sequence[Span], reply: Reply) -> ObservedTurn:
+    """Return the turn that the spans describe, read as stored sessions are, completed by the agent's reply.
+
+    The reply's text is what the user saw; without one, the text is that of the spans. Tool calls are those
+    of the spans if there are any, else the reply's.
+    """
+    observations = observe(spans, {})
+    session = build_session("turn", "conversation", observations)
+    text = reply.text
+    if text is None:
+        responses = [turn.final_response for turn in session.turns if turn.final_response is not None]
+        text = responses[-1] if responses else None
+    calls_from_reply = None if reply.tool_calls is None else tuple(map(_from_reply, reply.tool_calls))
+    calls_from_spans = tuple(map(_from_spans, session.tool_interactions))
+    if calls_from_spans:
+        return ObservedTurn(text, _completed(calls_from_spans, calls_from_reply or ()), recorded=True)
+    if calls_from_reply is not None:
+        return ObservedTurn(text, calls_from_reply)
+    is_instrumented = any(one.kind in {"agent", "llm", "workflow"} for one in observations)
+    return ObservedTurn(text, () if is_instrumented else None)
+
+
+def _from_reply(call: ToolCall) -> ObservedCall:
+    return ObservedCall(
+        name=call.name,
+        arguments=call.arguments,
+        result=call.result,
+        arguments_known=call.arguments is not None,
+        result_known=call.result is not None,
+        handoff=is_handoff(call.name),
+    )
+
+
+def _from_spans(interaction: ToolInteraction) -> ObservedCall:
+    return ObservedCall(
+        name=interaction.tool_name,
+        arguments=interaction.input_arguments,
+        result=interaction.output,
+        arguments_known=interaction.arguments_known,
+        result_known=interaction.output_known,
+        handoff=interaction.handoff,
+    )
+
+
+def _completed(
+    from_spans: tuple[ObservedCall, ...], from_reply: tuple[ObservedCall, ...]
+) -> tuple[ObservedCall, ...]:
+    """Return the spans' calls, with arguments and results of the reply's where the spans have none.
+
+    Only if both have calls of the same tools in the same order is it certain which belong together.
+    """
+    if [call.name for call in from_spans] != [call.name for call in from_reply]:
+        return from_spans
+    return tuple(
+        ObservedCall(
+            name=call.name,
+            arguments=call.arguments if call.arguments_known else other.arguments,
+            result=call.result if call.result_known else other.result,
+            arguments_known=call.arguments_known or other.arguments_known,
+            result_known=call.result_known or other.result_known,
+            handoff=call.handoff,
+        )
+        for call, other in zip(from_spans, from_reply, strict=True)
+    )

@@ -1,0 +1,175 @@
+"""Compare a turn with the expected one: the tools that were called first, then all the rest as one value."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from operator import eq
+from typing import Any
+
+from spangrade.evaluator.judge import Judge
+from spangrade.evaluator.metrics.matching import is_subsequence, maximum_matching
+from spangrade.evaluator.similarity_utils import ABSENT, Mismatch, Similarity, is_similar
+from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn
+from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
+
+
+async def is_similar_turn(
+    actual: ObservedTurn,
+    expected: AgentTurn,
+    *,
+    path: str = "turn",
+    extra_keys: bool = False,
+    any_order: bool = False,
+    judge: Judge | None = None,
+) -> Similarity:
+    """Compare a turn: its text, and each expected tool call with the actual one at its position.
+
+    With `any_order`, each expected call is matched with a call of its own, in any order. If the expected turn
+    allows other calls, the expected ones may have others between them. A hand-off to another agent counts as
+    a call only if the expected turn names it.
+
+    Raises:
+        JudgeUnavailable: a judge is needed, and there is no key.
+        JudgeError: the judge broke.
+    """
+    if actual.text is None:
+        reason = "the agent's text is not known: neither its return value nor its spans contain it"
+        return Similarity((Mismatch(f"{path}.text", expected.text, ABSENT, reason),))
+    actual_value: dict[str, Any] = {"text": actual.text}
+    expected_value: dict[str, Any] = {"text": expected.text}
+    if expected.tool_calls is not None:
+        calls = _comparable_calls(actual, expected.tool_calls)
+        others = expected.other_calls
+        if mismatch := _compare_tools(calls, expected.tool_calls, f"{path}.tool_calls", any_order, others):
+            return Similarity((mismatch,))
+
+        async def compare(call: ObservedCall, wanted: ToolCall, path: str) -> Similarity:
+            values = _call_value(call, wanted), _expected_call_value(wanted)
+            return await is_similar(*values, path=path, extra_keys=extra_keys, judge=judge)
+
+        chosen: Sequence[ObservedCall] | Similarity = calls or ()
+        if any_order:
+            chosen = await _in_expected_order(calls or (), expected.tool_calls, compare)
+        elif others:
+            chosen = await _among_others(calls or (), expected.tool_calls, f"{path}.tool_calls", compare)
+        if isinstance(chosen, Similarity):
+            return _with_causes(chosen, path)
+        actual_value["tool_calls"] = [
+            _call_value(*pair) for pair in zip(chosen, expected.tool_calls, strict=True)
+        ]
+        expected_value["tool_calls"] = [_expected_call_value(call) for call in expected.tool_calls]
+    similarity = await is_similar(actual_value, expected_value, path=path, extra_keys=extra_keys, judge=judge)
+    return _with_causes(similarity, path)
+
+
+_Compare = Callable[[ObservedCall, ToolCall, str], Awaitable[Similarity]]
+
+
+def _comparable_calls(actual: ObservedTurn, expected: Sequence[ToolCall]) -> Sequence[ObservedCall] | None:
+    """Return the calls without the hand-offs that are not expected; None if they are not known."""
+    if actual.calls is None:
+        return None
+    expected_names = {call.name for call in expected}
+    return [call for call in actual.calls if not call.handoff or call.name in expected_names]
+
+
+def _compare_tools(
+    actual: Sequence[ObservedCall] | None,
+    expected: Sequence[ToolCall],
+    path: str,
+    any_order: bool,
+    others: bool,
+) -> Mismatch | None:
+    """Return how the names of the called tools differ from the expected ones, None if they do not."""
+    expected_names = [call.name for call in expected]
+    if actual is None:
+        reason = "the tool calls are not known: there are no spans, and no AgentTurn was returned"
+        return Mismatch(path, expected_names, ABSENT, reason)
+    names = [call.name for call in actual]
+    if others:
+        fits = not Counter(expected_names) - Counter(names)
+        if fits and (any_order or is_subsequence(expected_names, names, eq)):
+            return None
+        reason = "an expected tool was not called" if not fits else "tools were called in another order"
+        return Mismatch(path, expected_names, names, reason)
+    if names == expected_names or (any_order and sorted(names) == sorted(expected_names)):
+        return None
+    reason = f"other tools were called, or in another {'number' if any_order else 'order'}"
+    return Mismatch(path, expected_names, names, reason)
+
+
+def _expected_call_value(call: ToolCall) -> dict[str, Any]:
+    return {"arguments": call.arguments, "result": call.result}
+
+
+def _call_value(call: ObservedCall, expected: ToolCall) -> dict[str, Any]:
+    """Return a call as the value to compare, without what is not known: that is then a missing key."""
+    value = {}
+    if call.arguments_known or expected.arguments is None:
+        value["arguments"] = call.arguments
+    if call.result_known or expected.result is None:
+        value["result"] = call.result
+    return value
+
+
+async def _in_expected_order(
+    actual: Sequence[ObservedCall], expected: Sequence[ToolCall], compare: _Compare
+) -> Sequence[ObservedCall]:
+    """Return the calls in the order of the expected ones that they match, as many as do."""
+
+    async def matches(call: ObservedCall, wanted: ToolCall) -> bool:
+        return call.name == wanted.name and bool(await compare(call, wanted, "call"))
+
+    rows = await asyncio.gather(
+        *(asyncio.gather(*(matches(call, wanted) for call in actual)) for wanted in expected)
+    )
+    chosen = maximum_matching([[i for i, is_match in enumerate(row) if is_match] for row in rows])
+    unmatched = [i for i in range(len(actual)) if i not in chosen]
+    ordered = []
+    for wanted, index in zip(expected, chosen, strict=True):
+        if index is None:  # no match: another call of the same tool, to show how it differs
+            index = next(i for i in unmatched if actual[i].name == wanted.name)
+            unmatched.remove(index)
+        ordered.append(actual[index])
+    return ordered
+
+
+async def _among_others(
+    actual: Sequence[ObservedCall], expected: Sequence[ToolCall], path: str, compare: _Compare
+) -> Sequence[ObservedCall] | Similarity:
+    """Return for each expected call the first match after the one before it, or why one has none."""
+    chosen: list[ObservedCall] = []
+    rest = iter(actual)
+    for index, wanted in enumerate(expected):
+        difference: Similarity | None = None
+        for call in rest:
+            if call.name == wanted.name:
+                similarity = await compare(call, wanted, f"{path}[{index}]")
+                if similarity:
+                    chosen.append(call)
+                    break
+                difference = similarity if difference is None else difference
+        else:
+            reason = "not called after the expected calls before it"
+            if difference is None:
+                difference = Similarity((Mismatch(f"{path}[{index}]", wanted.name, ABSENT, reason),))
+            return difference
+    return chosen
+
+
+def _with_causes(similarity: Similarity, path: str) -> Similarity:
+    return Similarity(tuple(_explained(mismatch, path) for mismatch in similarity.mismatches))
+
+
+def _explained(mismatch: Mismatch, path: str) -> Mismatch:
+    """Return a mismatch of arguments or a result that no span contains with the likely cause."""
+    is_whole = re.fullmatch(rf"{re.escape(path)}\.tool_calls\[\d+\]\.(arguments|result)", mismatch.path)
+    if mismatch.actual is not ABSENT or not is_whole:
+        return mismatch
+    reason = f"not recorded; many instrumentations need {CAPTURE_CONTENT_VARIABLE}=span_and_event"
+    return replace(mismatch, reason=reason)

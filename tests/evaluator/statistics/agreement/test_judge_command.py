@@ -1,0 +1,180 @@
+"""`spangrade judge agreement` on stored sessions: which verdicts and labels count, and what is printed."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from agreement_examples import MADE, OTHERS, OTHERS_PASSED, pairs
+from command_line import Spangrade
+from otlp_sessions import Said, write_sessions
+
+import spangrade as public
+from spangrade.evaluator.review.scores.external import ExternalScore, Source, save_external_scores
+from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate
+from spangrade.evaluator.statistics.agreement.statistics import rate
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+
+AT = datetime(2026, 1, 2, 3, 4, 5)
+TONE = {n: judge for n, (judge, _) in enumerate(pairs(MADE))} | {
+    50 + n: n < OTHERS_PASSED for n in range(OTHERS)
+}
+
+
+@public.metric(threshold=0.8)
+def tone(session: public.Session) -> public.Outcome:
+    """Whether the reply is kind, as it says itself."""
+    kind = session.turns[0].final_response == "kind"
+    return public.Score(0.9 if kind else 0.3, reason="it says so")
+
+
+@public.metric()
+def measured(session: public.Session) -> float:
+    """The same without a threshold."""
+    return 0.9 if session.turns[0].final_response == "kind" else 0.3
+
+
+def label(number: int, passed: bool, **changes: object) -> ExternalScore:
+    text = "pass" if passed else "fail"
+    given = ExternalScore(
+        f"session-{number:03}", "tone", float(passed), Source.PERSON, 10_000_000, text, passed, author="ann"
+    )
+    return given._replace(**changes)  # type: ignore[arg-type]
+
+
+def save(db: public.Database, *scores: ExternalScore) -> None:
+    with Store.open(db.path) as store, store.transaction():
+        save_external_scores(store, scores)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> public.Database:
+    """The made example: 100 graded sessions, 50 of them labelled by ann."""
+    folder = tmp_path_factory.mktemp("agreement")
+    sessions = [
+        (f"session-{number:03}", [Said("Hello", "kind" if passed else "rude")])
+        for number, passed in TONE.items()
+    ]
+    db = public.open(folder / "s.duckdb")
+    db.import_files(write_sessions(folder / "s.jsonl", sessions))
+    save(db, *(label(number, people) for number, (_, people) in enumerate(pairs(MADE))))
+    db.grade(metrics=[tone, measured])
+    return db
+
+
+@pytest.fixture
+def db(made: public.Database, tmp_path: Path) -> public.Database:
+    """A copy of the made example."""
+    (tmp_path / "copy.duckdb").write_bytes(made.path.read_bytes())
+    return public.open(tmp_path / "copy.duckdb")
+
+
+def test_the_report_has_the_values_of_the_made_example(made: public.Database) -> None:
+    report = made.judge_agreement("tone")
+    assert report.confusion == MADE
+    assert report.corrected == corrected_rate(MADE, OTHERS_PASSED, OTHERS)
+    assert report.true_negative_rate == rate(15, 20)
+    first = report.differing[0]
+    assert first[:5] == ("session-020", True, False, 0.9, "it says so")
+
+
+def test_json_has_the_same_values(made: public.Database, spangrade: Spangrade) -> None:
+    done = spangrade("judge", "agreement", "--metric", "tone", "--db", made.path, "--format", "json")
+    value = json.loads("\n".join(done.out))
+    assert (done.code, done.err) == (0, [])
+    assert value["confusion"] == MADE._asdict()
+    expected = corrected_rate(MADE, OTHERS_PASSED, OTHERS)
+    assert expected is not None
+    assert value["corrected"] == pytest.approx(expected._asdict())
+    assert value["kappa"]["estimate"] == pytest.approx(0.4)
+    assert value["is_representative"] is False
+    assert len(value["differing"]) == 15
+    assert value["differing"][0]["authors"] == ["ann"]
+
+
+def test_the_table_says_what_the_rate_rests_on(made: public.Database, spangrade: Spangrade) -> None:
+    done = spangrade("judge", "agreement", "--metric", "tone", "--db", made.path)
+    shown = "\n".join(done.out)
+    assert done.code == 0
+    for text in (
+        "0.400    │ 0.127 to 0.614",
+        "pass rate, corrected            │ 0.665    │ 0.523 to 0.780",
+        "Judged differently: 15",
+        "rests on 50 labelled sessions and on the judge's verdicts of 50 others (weight 0.22).",
+        "are not a random share: the judge passes more or fewer of the others (p = 0.0031).",
+    ):
+        assert text in shown
+
+
+def test_the_latest_run_and_the_latest_label_of_a_person_count(db: public.Database) -> None:
+    db.label("session-000", "fail", by="ann", metric="tone", at=AT)  # instead of pass
+    save(
+        db,
+        label(1, False, turn=1),
+        label(2, False, source=Source.PROGRAM, author="ben"),
+        label(3, False, name="label"),
+        label(4, False, label="poor"),
+        label(5, False, time_ns=1),  # older than the stored one
+    )
+    strict = public.Metric("tone", lambda session: public.Score(0.9), threshold=0.95)
+    db.grade(metrics=[strict], sessions=["session-006", "session-007"])
+    report = db.judge_agreement("tone")
+    # Session 4 is labelled with a word that is not a verdict, which replaces ann's label.
+    assert report.confusion == MADE._replace(pass_pass=16, pass_fail=6, fail_pass=12)
+    assert (report.labels, report.corrected.labels, report.corrected.others) == (49, 49, 51)
+
+
+def test_a_session_of_which_the_latest_outcome_is_not_a_score_has_no_verdict(db: public.Database) -> None:
+    broken = public.Metric("tone", lambda session: public.Inconclusive("no key"), threshold=0.8)
+    db.grade(metrics=[broken], sessions=["session-000", "session-050"])
+    report = db.judge_agreement("tone")
+    assert report.confusion == MADE._replace(pass_pass=19)
+    assert (report.unjudged, report.without_verdict) == (("session-000",), 2)
+
+
+def test_a_threshold_judges_scores_that_have_none(db: public.Database) -> None:
+    save(db, *(label(number, people, name="measured") for number, (_, people) in enumerate(pairs(MADE))))
+    with pytest.raises(
+        InputError, match=r"^no score of measured has a verdict: grade with --metric 'measured>="
+    ):
+        db.judge_agreement("measured")
+    assert db.judge_agreement("measured", threshold=0.5).confusion == MADE
+    assert db.judge_agreement("tone", threshold=0.2).confusion == (30, 20, 0, 0)
+
+
+def test_too_few_labels_and_unknown_metrics_are_one_line(db: public.Database, spangrade: Spangrade) -> None:
+    db.grade(metrics=["cost<=1"])
+    db.label("session-000", "pass", by="ann", metric="cost")
+    done = spangrade("judge", "agreement", "--metric", "cost", "--db", db.path)
+    assert (done.code, done.out, len(done.err)) == (4, [], 1)
+    assert "expected at least 20: spangrade review --metric cost --random --by USER" in done.err[0]
+    done = spangrade("judge", "agreement", "--metric", "nothing", "--db", db.path)
+    assert (done.code, len(done.err)) == (2, 1)
+    assert "no run measured nothing" in done.err[0]
+
+
+def test_labels_that_a_run_measured_are_not_compared_with_themselves(db: public.Database) -> None:
+    run = db.grade(metrics=["tone>=0.5"])  # no metric has the name: the labels are measured
+    assert run.verdicts["passed"] == 30
+    assert db.judge_agreement("tone").confusion == MADE
+    save(db, *(label(number, people, name="kind") for number, (_, people) in enumerate(pairs(MADE))))
+    db.grade(metrics=["kind>=0.5"])
+    with pytest.raises(InputError, match=r"^no run measured kind"):
+        db.judge_agreement("kind")
+
+
+def test_deleted_sessions_do_not_count(db: public.Database) -> None:
+    db.delete("session-000")
+    assert db.judge_agreement("tone").confusion == MADE._replace(pass_pass=19)
+
+
+def test_review_at_random_takes_no_notice_of_verdicts(db: public.Database) -> None:
+    contrary = public.Metric("contrary", lambda session: 0.79, threshold=0.8)
+    db.grade(metrics=[tone, contrary])
+    assert {one.reason for one in db.to_review()[:5]} == {"disagreement"}
+    order = db.to_review(at_random=True)
+    assert {one.reason for one in order} == {"random"}
+    assert len({one.session_id for one in order}) == 100

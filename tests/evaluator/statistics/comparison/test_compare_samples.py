@@ -1,0 +1,115 @@
+"""Two samples compared: what a defect shifts is found, which sessions flip, and what is not comparable."""
+
+from __future__ import annotations
+
+import pytest
+from found_shifts import DEFECTS, METRICS, shares
+
+from spangrade.evaluator.statistics.comparison.compare import Change, Flip, compare
+from spangrade.evaluator.statistics.comparison.differences import TooLittle
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
+
+SHARE = Measured(True, (0.0, 1.0), "share")
+
+
+def sample(*graded: Graded, metrics: dict[str, Measured] | None = None) -> Sample:
+    return Sample("run", None, graded, {PASSED: passed(graded)}, {}, metrics or {}, {})
+
+
+def session(
+    name: str, question: str | None, verdict: str, path: tuple[str, ...] | None = (), reason: str = ""
+) -> Graded:
+    return Graded(name, question, verdict, reason or f"{name} {verdict}", path)
+
+
+@pytest.mark.exhaustive
+def test_what_a_defect_shifts_is_found_and_nothing_else() -> None:
+    """A short form of what .ci/long runs, with a fixed seed: 95% there, a few by chance less here."""
+    found = shares(repetitions=12)
+    assert found.keys() == DEFECTS.keys()
+    assert sum(found.values()) / len(found) >= 0.93
+    assert set().union(*DEFECTS.values()) == METRICS.keys()
+
+
+def test_a_question_flips_if_fewer_of_its_sessions_pass() -> None:
+    before = [session(f"a{n}", "q", "passed", ("look_up", "refund")) for n in range(3)]
+    after = [
+        session("b0", "q", "passed", ("look_up", "refund")),
+        session("b1", "q", "failed", ("look_up", "cancel"), "refund is missing"),
+        session("b2", "q", "passed", ("look_up", "refund")),
+    ]
+    flip = Flip("q", tuple(before), tuple(after), "refund is missing", "step 2: refund, then cancel")
+    there = compare(sample(*before), sample(*after))
+    assert (there.broken, there.fixed) == ((flip,), ())
+    back = compare(sample(*after), sample(*before))
+    assert (back.broken, back.fixed) == (
+        (),
+        (flip._replace(first=flip.second, second=flip.first, step="step 2: cancel, then refund"),),
+    )
+
+
+def test_what_is_inconclusive_on_one_side_has_the_reason_of_that_side() -> None:
+    failed = session("a", "q", "failed", ("look_up",), "refund is missing")
+    unknown = session("b", "q", "inconclusive", None, "no spans")
+    there = compare(sample(failed), sample(unknown))
+    assert there.inconclusive_in_second == (Flip("q", (failed,), (unknown,), "no spans", ""),)
+    assert (there.inconclusive_in_first, there.broken, there.fixed) == ((), (), ())
+    back = compare(sample(unknown), sample(failed))
+    assert back.inconclusive_in_first == (Flip("q", (unknown,), (failed,), "no spans", ""),)
+    assert back.inconclusive_in_second == ()
+
+
+def test_equal_verdicts_are_no_flip() -> None:
+    for verdict in ("passed", "failed", "inconclusive", "broken", "unmatched"):
+        there = compare(sample(session("a", "q", verdict)), sample(session("b", "q", verdict, ("other",))))
+        assert (there.broken, there.fixed) == ((), ())
+        assert (there.inconclusive_in_first, there.inconclusive_in_second) == ((), ())
+
+
+def test_sessions_are_averaged_by_question_before_they_are_compared() -> None:
+    """20 questions of three sessions, of which one breaks: 1 in 20 questions by a third."""
+    before = [session(f"a{q}.{n}", f"q{q}", "passed") for q in range(20) for n in range(3)]
+    after = [
+        session(f"b{q}.{n}", f"q{q}", "failed" if q == n == 0 else "passed")
+        for q in range(20)
+        for n in range(3)
+    ]
+    (change,) = compare(sample(*before), sample(*after)).metrics
+    assert not isinstance(change.difference, TooLittle)
+    assert (change.questions, change.difference.estimate) == (20, pytest.approx(-1 / 60))
+    assert (change.first, change.second) == (1.0, pytest.approx(59 / 60))
+
+
+def test_fewer_than_ten_common_questions_are_two_samples_if_each_has_enough() -> None:
+    common = [session(f"c{n}", f"q{n}", "passed") for n in range(9)]
+    others = [[session(f"{side}{n}", f"{side}{n}", "passed") for n in range(3)] for side in "ab"]
+    (change,) = compare(sample(*common, *others[0]), sample(*common, *others[1])).metrics
+    assert (change.paired, change.questions, change.change) == (False, 12, Change.NONE)
+    (few,) = compare(sample(*common, *others[0]), sample(*common)).metrics
+    assert (few.paired, few.questions, few.difference) == (
+        True,
+        9,
+        TooLittle("9 questions; at least 10 are needed", 10),
+    )
+
+
+def test_another_version_and_other_gates_are_noted() -> None:
+    old = SHARE._replace(versions=("1",), thresholds=(0.8,))
+    new = SHARE._replace(versions=("1", "2"), thresholds=(None,))
+    sides = [
+        sample(session(f"s{n}", f"q{n}", "passed"), metrics={"tone": measured})
+        for n, measured in enumerate((old, new))
+    ]
+    sides = [side._replace(values={**side.values, "tone": {"q": (1.0,)}}) for side in sides]
+    notes = {change.metric: change.note for change in compare(*sides).metrics}
+    assert notes == {
+        PASSED: "other gates: tone",
+        "tone": "another version: 1, then 1 and 2; another threshold: 0.8, then none",
+    }
+
+
+def test_metrics_of_one_side_only_are_named() -> None:
+    one = sample(session("a", "q", "passed"))
+    both = one._replace(values={**one.values, "tone": {"q": (1.0,)}})
+    assert compare(one, both)[-2:] == ((), ("tone",))
+    assert compare(both, one)[-2:] == (("tone",), ())

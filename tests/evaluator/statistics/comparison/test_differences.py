@@ -1,0 +1,114 @@
+"""Differences of two samples: values worked out by hand, too little data, how often intervals are right."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+import pytest
+from coverage_of_intervals import CONTINUOUS, LOWEST, shares
+
+from spangrade.evaluator.statistics.comparison.differences import (
+    Difference,
+    TooLittle,
+    holm,
+    paired_difference,
+    unpaired_difference,
+)
+
+SHARE = (0.0, 1.0)
+POSITIVE = (0.0, math.inf)
+
+
+def rounded(difference: Difference | TooLittle) -> tuple[float | str | int | bool, ...]:
+    assert isinstance(difference, Difference)
+    return tuple(round(value, 4) if isinstance(value, float) else value for value in difference)
+
+
+def test_shares_of_the_same_questions_follow_bonett_and_price() -> None:
+    # 6 of 20 questions pass only in the first run, 1 only in the second: (2 - 7) / 22 ± 1.96 × 0.1275
+    pairs = [((1.0,), (0.0,))] * 6 + [((0.0,), (1.0,))] + [((1.0,), (1.0,))] * 13
+    assert rounded(paired_difference(pairs, SHARE)) == (
+        -0.25, -0.4771, 0.0226, 0.0746, 20, "Bonett-Price", False
+    )  # fmt: skip
+
+
+def test_shares_of_different_questions_follow_agresti_and_caffo() -> None:
+    # (9 + 1) / 12 - (7 + 1) / 12 ± 1.96 × sqrt(0.1389 / 12 + 0.2222 / 12)
+    first, second = [(1.0,)] * 7 + [(0.0,)] * 3, [(1.0,)] * 9 + [(0.0,)]
+    assert rounded(unpaired_difference(first, second, SHARE)) == (
+        0.2, -0.1733, 0.5067, 0.3367, 10, "Agresti-Caffo", False
+    )  # fmt: skip
+
+
+def test_a_question_is_one_whatever_the_number_of_its_sessions() -> None:
+    once = paired_difference([((1.0,), (0.0,))] * 10, SHARE)
+    assert once == paired_difference([((1.0,) * 5, (0.0,) * 5)] * 10, SHARE)
+
+
+def test_costs_are_compared_as_factors() -> None:
+    pairs = [((float(n),), (n * (1.5 if n % 2 else 2.0),)) for n in range(1, 13)]
+    difference = paired_difference(pairs, POSITIVE)
+    assert isinstance(difference, Difference)
+    assert difference.is_ratio
+    assert difference.estimate == pytest.approx(math.sqrt(1.5 * 2.0))
+    assert difference.low < difference.estimate < difference.high
+    assert difference.p_value < 0.0001
+
+
+def test_numbers_with_zeros_are_compared_as_differences_from_thirty_questions_on() -> None:
+    pairs = [((float(n % 4),), (float(n % 4 + n % 3),)) for n in range(40)]
+    assert paired_difference(pairs[:29], POSITIVE) == TooLittle(
+        "29 questions; of values that may be 0, at least 30 are needed", 30
+    )
+    difference = paired_difference(pairs, POSITIVE)
+    assert isinstance(difference, Difference)
+    assert (difference.estimate, difference.method) == (pytest.approx(0.975), "paired t")
+
+
+@pytest.mark.parametrize("questions", [0, 1, 9])
+def test_fewer_than_ten_questions_are_too_little(questions: int) -> None:
+    few = TooLittle(f"{questions} questions; at least 10 are needed", 10)
+    assert paired_difference([((1.0,), (0.0,))] * questions, SHARE) == few
+    assert unpaired_difference([(1.0,)] * questions, [(0.0,)] * 100, SHARE) == few
+
+
+def test_costs_that_are_mostly_equal_need_ten_questions_that_differ() -> None:
+    equal = [((2.0,), (2.0,))] * 30
+    assert paired_difference([*equal, *[((1.0,), (9.0,))] * 9], POSITIVE) == TooLittle(
+        "9 of 39 questions differ; at least 10 are needed"
+    )
+    assert unpaired_difference([(2.0,)] * 30, [(2.0,)] * 20 + [(9.0,)] * 10, POSITIVE) == TooLittle(
+        "most of the values are equal"
+    )
+    rare = paired_difference([*equal, *[((1.0,), (9.0,))] * 10], POSITIVE)
+    assert isinstance(rare, Difference)
+    assert (rare.estimate, rare.method) == (pytest.approx(9**0.25), "Bonett-Price of logarithms")
+    none = paired_difference(equal, POSITIVE)
+    assert isinstance(none, Difference)
+    assert (none.estimate, none.p_value) == (1.0, 1.0)
+    assert none.low < 1.0 < none.high
+
+
+def test_values_on_another_scale_have_the_same_interval_on_it() -> None:
+    pairs = [((n % 5 + 1.0,), (n % 3 + 1.0,)) for n in range(20)]
+    scaled = [(((a - 1) / 4,), ((b - 1) / 4,)) for ((a,), (b,)) in pairs]
+    rating, share = paired_difference(pairs, (1.0, 5.0)), paired_difference(scaled, SHARE)
+    assert isinstance(rating, Difference)
+    assert isinstance(share, Difference)
+    assert rating[:4] == pytest.approx([share.estimate * 4, share.low * 4, share.high * 4, share.p_value])
+
+
+def test_holm_multiplies_the_smallest_by_their_number_and_never_falls() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.5]) == [0.04, 0.09, 0.09, 0.5]
+    assert holm([]) == []
+    assert holm([0.9, 0.9]) == [1.0, 1.0]
+
+
+@pytest.mark.exhaustive
+def test_intervals_contain_the_true_difference() -> None:
+    """The grid of .ci/long with few repetitions: too few for one cell, enough for all of a kind."""
+    found = shares(repetitions=16, questions=(10, 30))
+    means = {key: fmean(share for share, _ in cells) for key, cells in found.items()}
+    assert {kind for kind, _ in means} >= {*CONTINUOUS, "binary", "recall", "rare"}
+    assert {key: mean for key, mean in means.items() if mean < LOWEST} == {}

@@ -1,0 +1,117 @@
+"""`--fail-if`: a gate fails or passes only if the whole interval of the loss says so."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, MetricChange
+from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
+from spangrade.evaluator.statistics.comparison.gate import (
+    Compared,
+    Gate,
+    GateResult,
+    Outcome,
+    judge,
+    parse_gate,
+)
+from spangrade.evaluator.statistics.comparison.sample import Measured, Sample
+from spangrade.tracer.errors import ExitCode, InputError
+
+RUN = Sample("a", "a", (), {}, {}, {}, {})
+SHARE = Measured(True, (0.0, 1.0), "share")
+COST = Measured(False, (0.0, math.inf), "USD")
+FEW = TooLittle("9 questions; at least 10 are needed", 10)
+EQUAL = TooLittle("most of the values are equal")
+
+
+def compared(measured: Measured, difference: Difference | TooLittle, questions: int = 100) -> Comparison:
+    change = MetricChange("m", measured, 0.9, 0.8, questions, difference, 0.5, Change.NONE, True, (0, 0))
+    return Comparison(RUN, RUN, (change,), (), (), (), (), (), (), ())
+
+
+def share(estimate: float, low: float, high: float, questions: int = 100) -> Comparison:
+    return compared(SHARE, Difference(estimate, low, high, 0.5, questions, "paired t"))
+
+
+def factor(estimate: float, low: float, high: float) -> Comparison:
+    return compared(COST, Difference(estimate, low, high, 0.5, 100, "paired t", is_ratio=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "comparison", "outcome"),
+    [
+        ("m worse by 0.02", share(-0.10, -0.15, -0.05), Outcome.FAILED),
+        ("m worse by 0.02", share(0.10, 0.05, 0.15), Outcome.PASSED),
+        ("m worse by 0.02", share(0.0, -0.01, 0.01), Outcome.PASSED),
+        ("m worse by 0.02", share(0.0, -0.05, 0.05), Outcome.UNSETTLED),
+        ("m worse by 0.2", share(-0.10, -0.15, -0.05), Outcome.PASSED),
+        ("m worse by 10%", factor(1.3, 1.2, 1.4), Outcome.FAILED),
+        ("m worse by 10%", factor(1.0, 0.95, 1.05), Outcome.PASSED),
+        ("m worse by 10%", factor(1.1, 0.9, 1.3), Outcome.UNSETTLED),
+        ("m worse by 10%", factor(0.5, 0.4, 0.6), Outcome.PASSED),
+    ],
+)
+def test_the_whole_interval_decides(text: str, comparison: Comparison, outcome: Outcome) -> None:
+    assert judge(parse_gate(text), comparison).outcome is outcome
+
+
+def test_an_unsettled_gate_names_the_questions_that_would_settle_it() -> None:
+    # The loss is 0 ± 0.05, the margin 0.02 away: (0.05 / 0.02)² × 100 questions
+    assert judge(parse_gate("m worse by 0.02"), share(0.0, -0.05, 0.05)) == GateResult(
+        "m worse by 0.02",
+        Outcome.UNSETTLED,
+        "worse by 0 (-0.05 to 0.05); about 625 questions would settle it",
+        625,
+    )
+    assert judge(parse_gate("m worse by 0.02"), share(-0.02, -0.05, 0.01)).questions is None
+    assert judge(parse_gate("m worse by 0.02"), compared(SHARE, FEW, 9)) == GateResult(
+        "m worse by 0.02", Outcome.UNSETTLED, "too little data: 9 questions; at least 10 are needed", 10
+    )
+    assert judge(parse_gate("m worse by 5%"), compared(COST, EQUAL, 90)) == GateResult(
+        "m worse by 5%", Outcome.UNSETTLED, "too little data: most of the values are equal"
+    )
+
+
+def test_the_exit_code_is_that_of_the_gravest_gate() -> None:
+    failed, unsettled = GateResult("a", Outcome.FAILED, ""), GateResult("b", Outcome.UNSETTLED, "")
+    comparison = share(0.0, 0.0, 0.0)
+    assert Compared(comparison).exit_code() is ExitCode.PASSED
+    assert Compared(comparison, (unsettled, failed)).exit_code(inconclusive_ok=True) is ExitCode.FAILED
+    assert Compared(comparison, (unsettled,)).exit_code() is ExitCode.INCONCLUSIVE
+    assert Compared(comparison, (unsettled,)).exit_code(inconclusive_ok=True) is ExitCode.PASSED
+
+
+@pytest.mark.parametrize(
+    ("text", "gate"),
+    [
+        (
+            "tool_recall:exact worse by .5",
+            Gate("tool_recall:exact worse by .5", "tool_recall:exact", 0.5, False),
+        ),
+        (" cost  worse by 10 % ", Gate("cost  worse by 10 %", "cost", 0.1, True)),
+    ],
+)
+def test_gates_are_read(text: str, gate: Gate) -> None:
+    assert parse_gate(text) == gate
+
+
+@pytest.mark.parametrize("text", ["", "m", "m worse by", "m worse by -1", "m better by 1", "m worse by x"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="expected METRIC worse by MARGIN"):
+        parse_gate(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "comparison", "message"),
+    [
+        ("x worse by 1", share(0, 0, 0), "x is not in both; there are m"),
+        ("m worse by 5%", share(0, 0, 0), "m is a share; expected a margin such as 0.05"),
+        ("m worse by 1", factor(1, 1, 1.1), "expected a percentage, such as 10%"),
+        ("m worse by 1", compared(Measured(None, (0, 1), "share"), FEW), "m has no better direction"),
+    ],
+)
+def test_a_margin_of_another_kind_is_refused(text: str, comparison: Comparison, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        judge(parse_gate(text), comparison)

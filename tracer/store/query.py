@@ -1,0 +1,135 @@
+"""Run a query that someone else wrote: one SELECT that reads the database and nothing else, within limits."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.query_rows import Rows
+from spangrade.tracer.store.untrusted import MEMORY_LIMIT_VARIABLE
+
+TIMEOUT_S = 60.0
+MAX_ROWS = 1_000_000
+MAX_BYTES = 10**9  # of the result, which is kept in memory beside what DuckDB needs
+
+# DuckDB's own limit does not cover what one function allocates for one huge value.
+_ALLOCATED_BYTES = 4 * 2**30
+# What DuckDB cannot interrupt (one call of a function over a huge value) may exceed its limit by this much.
+GRACE_S = 5.0
+_INTERRUPT_EVERY_S = 0.05  # an interrupt that comes before the query starts has no effect
+
+# No comments: one may hide where the statement begins that is explained.
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*ANALYZE\b|\s*\(\s*(ANALYZE|FORMAT)\b[\w\s,'\"]*\))?", re.IGNORECASE)
+
+
+def select(
+    store: Store,
+    text: str,
+    *,
+    where: str = "SQL",
+    timeout_option: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+    max_rows: int = MAX_ROWS,
+    on_overrun: Callable[[], None] | None = None,
+) -> Rows:
+    """Return the rows of a query: one SELECT (also WITH, DESCRIBE, SHOW, SUMMARIZE), or EXPLAIN of one.
+
+    The store must be open with `confined`. Raises InputError, whose text begins with `where`, for any other
+    statement, if DuckDB refuses it, or if it takes longer than `timeout_s`, needs more memory than
+    SPANGRADE_MEMORY_LIMIT, or returns more than `max_rows` or MAX_BYTES. `on_overrun` is called from another
+    thread if it still runs GRACE_S after its time; without it, the caller waits.
+    """
+    connection = store.connection
+    with _time_limit(connection, timeout_s, on_overrun) as expired:
+        try:
+            check_one_select(connection, text)
+            connection.execute("BEGIN TRANSACTION READ ONLY")
+            try:
+                return Rows.of(connection.sql(text), max_rows=max_rows, max_bytes=MAX_BYTES)
+            finally:
+                connection.execute("ROLLBACK")
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            if expired.is_set():
+                option = f", or raise the limit ({timeout_option})" if timeout_option else ""
+                reason = f"stopped after {timeout_s:g} s: select less{option}"
+            elif reason.startswith("Out of Memory"):
+                reason = f"needs more memory than the limit: select less, or raise {MEMORY_LIMIT_VARIABLE}"
+            raise InputError(f"{where}: {reason}") from error
+
+
+def check_one_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Raise InputError unless a text is one SELECT, or EXPLAIN of one, to DuckDB's parser."""
+    statements = connection.extract_statements(text)
+    if len(statements) == 1 and statements[0].type == duckdb.StatementType.EXPLAIN:
+        # EXPLAIN ANALYZE runs what it explains, a COPY too.
+        found = _EXPLAIN.match(statements[0].query)
+        statements = connection.extract_statements(statements[0].query[found.end() :]) if found else []
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise InputError("expected EXPLAIN of one SELECT")
+        return
+    if len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT:
+        return
+    if re.search(r"\bPIVOT\b", text, re.IGNORECASE):
+        raise InputError("expected one SELECT; a PIVOT is one if it names its values: ON x IN (…)")
+    if len(statements) == 1:
+        raise InputError(f"expected a SELECT, found {statements[0].type.name}")
+    raise InputError(f"expected one SELECT, found {len(statements) or 'no'} statements")
+
+
+@contextmanager
+def _time_limit(
+    connection: duckdb.DuckDBPyConnection, timeout_s: float, on_overrun: Callable[[], None] | None
+) -> Iterator[threading.Event]:
+    """Interrupt what a connection does after a time; give an event that is set from then on."""
+    done, expired = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        if done.wait(timeout_s):
+            return
+        expired.set()
+        for _ in range(round(GRACE_S / _INTERRUPT_EVERY_S)):
+            connection.interrupt()
+            if done.wait(_INTERRUPT_EVERY_S):
+                return
+        if on_overrun is not None:
+            on_overrun()
+
+    watcher = threading.Thread(target=watch, name="spangrade-sql-timeout", daemon=True)
+    watcher.start()
+    try:
+        yield expired
+    finally:
+        done.set()
+        watcher.join()
+
+
+@contextmanager
+def bounded_memory() -> Iterator[None]:
+    """Bound what this process allocates, on Linux, unless SPANGRADE_MEMORY_LIMIT is set."""
+    if sys.platform != "linux" or os.environ.get(MEMORY_LIMIT_VARIABLE):
+        yield
+        return
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
+    limit, highest = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = pages * resource.getpagesize() + _ALLOCATED_BYTES
+    if limit != resource.RLIM_INFINITY:
+        bound = min(bound, limit)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, highest))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, highest))
