@@ -11,7 +11,6 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.untrusted import column_types
 
 
 class SessionSort(StrEnum):
@@ -77,10 +76,3 @@ def find_session_id(store: Store, prefix: str) -> str:
     if len(ids) > 1 and ids[0] != prefix:
         raise InputError(f'"{prefix}" may be {ids[0]}, {ids[1]} or others: give more of the id')
     return ids[0]
-
-
-def count_sessions(store: Store) -> int:
-    """Return the number of derived sessions, 0 in a database in which nothing was derived yet."""
-    if column_types(store.connection, "sessions", "derived") is None:
-        return 0
-    return int(store.query("SELECT count(*) FROM derived.sessions")[0][0])

@@ -32,7 +32,7 @@ from spangrade.evaluator.derive.sync.parts import (
     read_parts,
     read_parts_at_once,
 )
-from spangrade.evaluator.derive.sync.update import derive_new, noted, stale
+from spangrade.evaluator.derive.sync.update import count_sessions, derive_new, noted, stale
 from spangrade.evaluator.derive.sync.windows import OpenStore, derive_in_windows
 from spangrade.evaluator.derive.sync.workers import (
     InOrder,
@@ -40,7 +40,6 @@ from spangrade.evaluator.derive.sync.workers import (
     few_collections,
     workers_in_order,
 )
-from spangrade.evaluator.grading.session_list import count_sessions
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store

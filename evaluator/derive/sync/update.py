@@ -45,7 +45,7 @@ from spangrade.evaluator.derive.sync.recorded import (
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows, joined, sql_types
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.untrusted import table_problem
+from spangrade.tracer.store.untrusted import column_types, table_problem
 
 SLICE = 8_192  # spans; what is kept of them while their sessions are built is some 10 MB
 
@@ -197,6 +197,13 @@ def records_left(store: Store) -> int:
 def noted(store: Store) -> frozenset[str]:
     """Return the ids of the sessions that must be read again."""
     return frozenset(session_id for (session_id,) in store.query("FROM derived.read_again"))
+
+
+def count_sessions(store: Store) -> int:
+    """Return the number of derived sessions, 0 in a database in which nothing was derived yet."""
+    if column_types(store.connection, "sessions", "derived") is None:
+        return 0
+    return int(store.query("SELECT count(*) FROM derived.sessions")[0][0])
 
 
 def forget(store: Store) -> None:

@@ -1,6 +1,6 @@
 """How well two raters agree who pass or fail the same sessions: rates and Cohen's kappa, with 95% intervals.
 
-The interval of a rate is Wilson's (`evaluator/statistics/intervals.py`). That of kappa is normal, with the standard
+The interval of a rate is Wilson's (`intervals.py`). That of kappa is normal, with the standard
 error of Fleiss, Cohen and Everitt, of the same table with one session more in each of its four cells: with 30
 sessions the interval of the table itself contains the true kappa in as little as 50% of the cases, because
 its error is 0 where the raters do not differ; with the added sessions it is 93% or more from 20 sessions on

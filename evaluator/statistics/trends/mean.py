@@ -15,7 +15,7 @@ The mean of the fourth kind is the geometric one: a few sessions of ten times th
 values without bounds that are mostly equal, ten must differ from the others. On a scale from 0 to 1, the
 variance of values is at most that of the same share of ones: there Wilson's interval is not too narrow.
 
-The sources of the intervals are in `evaluator/statistics/intervals.py`. Wilson's contains the true rate in 91.4% of the
+The sources of the intervals are in `intervals.py`. Wilson's contains the true rate in 91.4% of the
 cases in the worst cell of the tests' grid, a rate of 0.95 and 10 questions.
 """
 
