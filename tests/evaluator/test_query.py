@@ -9,10 +9,10 @@ import duckdb
 import pytest
 
 import spangrade
-from spangrade.evaluator import query as limits
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
+from spangrade.tracer.store import query as limits
 from spangrade.tracer.store.query import select
 
 ENDLESS = "SELECT sum(a.range * b.range) FROM range(10_000_000_000) a, range(10_000_000_000) b"

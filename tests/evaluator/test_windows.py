@@ -10,7 +10,7 @@ import pytest
 from paths import SAMPLE
 
 import spangrade
-from spangrade.evaluator import parts, windows
+from spangrade.evaluator.derive.sync import parts, windows
 from spangrade.evaluator.derive.sync import update as sync
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Span

@@ -15,7 +15,7 @@ from paths import SAMPLE
 
 import spangrade
 from spangrade import SpangradeError
-from spangrade.evaluator import intake, parts
+from spangrade.evaluator.derive.sync import intake, parts
 from spangrade.evaluator.derive.sync import update as sync
 from spangrade.evaluator.derive.sync.workers import default_workers, workers_in_order
 from spangrade.tracer.store import Store
@@ -93,7 +93,7 @@ def test_an_error_in_a_worker_comes_where_its_result_would() -> None:
 
 INTERRUPTED = """
 import os, signal, sys
-from spangrade.evaluator import intake, parts
+from spangrade.evaluator.derive.sync import intake, parts
 import spangrade
 
 parts.PART, intake.WRITE = 10_000, 10

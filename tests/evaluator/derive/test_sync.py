@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spangrade.evaluator.derive import load, read_again, stale, sync, update
+from spangrade.evaluator.derive import load, stale, update
+from spangrade.evaluator.derive.sync import read_again
+from spangrade.evaluator.derive.sync import update as sync
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
