@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import copyreg
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import nanoarrow as na
 from nanoarrow.ipc import InputStream, StreamWriter
@@ -20,9 +19,15 @@ from spangrade.tracer.span import LogRecord, Span
 
 # Batches that are a whole multiple of the row groups' size skip DuckDB's write-ahead log.
 BATCH = 8192
+# Of text that is held at once, in several forms: records, rows, what was observed of them. Spans of 2 to 6 kB
+# make whole batches of `BATCH`; images and long contexts of megabytes do not.
+BATCH_BYTES = 48 * 2**20
 
 Table = Literal["spans", "logs"]
 
+Record = TypeVar("Record", Span, LogRecord, Span | LogRecord)
+
+_OTHER = 20  # characters of a number, or of a name in an object
 _TEXT, _INTEGER = na.string(), na.int64()
 _JSON_COLUMNS = frozenset({"attributes", "events", "links", "resource", "body"})
 # Text of this type DuckDB stores as JSON without reading it, which takes 1.1 µs per span.
@@ -106,6 +111,12 @@ def joined(parts: Sequence[na.Array]) -> na.Array:
     return na.Array.from_chunks([chunk for part in parts for chunk in part.iter_chunks()])
 
 
+def bytes_of(tables: Mapping[Table, na.Array]) -> int:
+    """Return how many bytes of memory tables take."""
+    views = (view for rows in tables.values() for view in rows.iter_chunk_views())
+    return sum(buffer.size_bytes for view in views for column in view.children for buffer in column.buffers)
+
+
 def to_ipc(rows: na.Array) -> bytes:
     """Return an Arrow table as the bytes of an IPC stream."""
     out = io.BytesIO()
@@ -124,11 +135,41 @@ def from_ipc(content: bytes) -> na.Array:
 copyreg.pickle(na.Array, lambda rows: (from_ipc, (to_ipc(rows),)))
 
 
-def batches(records: Iterable[Span | LogRecord]) -> Iterator[list[Span | LogRecord]]:
-    """Yield records in batches of `BATCH`."""
-    iterator = iter(records)
-    while batch := list(islice(iterator, BATCH)):
+def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield records in batches of `BATCH`, or of fewer that reach `BATCH_BYTES`."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += size_of(record)
+        if len(batch) == BATCH or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
         yield batch
+
+
+def size_of(record: Span | LogRecord) -> int:
+    """Return about how long the text of a record is, without its resource, which many records share."""
+    if isinstance(record, Span):
+        return _length(record.attributes) + (_length(record.events) if record.events else 0)
+    return _length(record.attributes) + _length(record.body)
+
+
+def _length(value: Any) -> int:
+    """Return about how long a JSON value is as text, in 1 µs for the attributes of a span."""
+    total = 0
+    values = [value]
+    for one in values:  # those in it are added while it is read
+        if isinstance(one, str):
+            total += len(one)
+            continue
+        total += _OTHER
+        if isinstance(one, dict):
+            values += one.values()
+        elif isinstance(one, list):
+            values += one
+    return total
 
 
 def _json_texts(values: Sequence[Any]) -> list[str | None]:

@@ -43,9 +43,10 @@ from spangrade.evaluator.derive.sync.workers import (
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
-from spangrade.tracer.store.arrow import Table, arrow_column
+from spangrade.tracer.store.arrow import BATCH_BYTES, Table, arrow_column, bytes_of
 
 WRITE = 32_768  # rows that are written at once, and derived then: in about a second, of 60 MB
+WRITE_BYTES = 2 * BATCH_BYTES  # that they have at most
 _SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
 
 _log = logging.getLogger("spangrade")
@@ -227,8 +228,8 @@ def _store_parts(
     `before` is the number of sessions that there were.
     """
     rest: Sequence[ReadPart] = ()
-    for group in grouped(parts, lambda part: part.rows, WRITE):
-        if sum(part.rows for part in group) < WRITE:
+    for group in grouped(parts, _share_of_write, 1):
+        if sum(map(_share_of_write, group)) < 1:
             rest = group  # the last
         else:
             with open_store() as store:
@@ -240,6 +241,11 @@ def _store_parts(
         if intake.traces:
             _remember_import(store, intake.traces)
         return None if stale(store) else Contents(count_sessions(store), before, by_scope(store))
+
+
+def _share_of_write(part: ReadPart) -> float:
+    """Return the share of what is written at once that a part is, in rows or in bytes."""
+    return max(part.rows / WRITE, bytes_of(part.tables) / WRITE_BYTES)
 
 
 def _remember_import(store: Store, traces: Iterable[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -14,7 +13,7 @@ from spangrade.evaluator.derive.sync.portion import Portion, compact, portion_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span
-from spangrade.tracer.store.arrow import BATCH, Table, distinct, table_rows
+from spangrade.tracer.store.arrow import Table, batches, distinct, table_rows
 
 Item = TypeVar("Item")
 
@@ -45,22 +44,22 @@ def part_groups(paths: Iterable[Path]) -> Iterator[list[Part]]:
     return grouped((part for path in paths for part in parts(path, PART)), lambda part: part.size, PART)
 
 
-def grouped(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> Iterator[list[Item]]:
+def grouped(items: Iterable[Item], size_of: Callable[[Item], float], size: float) -> Iterator[list[Item]]:
     """Yield items in order, in groups that end with the item that reaches the size."""
     group: list[Item] = []
-    grown = 0
+    grown = 0.0
     for item in items:
         group.append(item)
         grown += size_of(item)
         if grown >= size:
             yield group
-            group, grown = [], 0
+            group, grown = [], 0.0
     if group:
         yield group
 
 
 def read_parts(job: Job) -> Iterator[ReadPart]:
-    """Read a group of parts; yield what each `BATCH` of their records comes to."""
+    """Read a group of parts; yield what each batch of their records comes to."""
     group, settings, without = job
     problems: list[Problem] = []
     files_lost = 0
@@ -78,13 +77,11 @@ def read_parts(job: Job) -> Iterator[ReadPart]:
                 files_lost += 1
                 problems.append(Problem(str(part.path), str(error).removeprefix(f"{part.path}: ")))
 
-    remaining = records()
-    while True:
-        batch = list(islice(remaining, BATCH))
+    for batch in batches(records()):
         yield _read(batch, settings, without, problems, files_lost)
-        if len(batch) < BATCH:
-            return
         problems, files_lost = [], 0
+    if problems or files_lost:
+        yield _read([], settings, without, problems, files_lost)
 
 
 def read_parts_at_once(job: Job) -> list[ReadPart]:
