@@ -64,6 +64,8 @@ def _read(file: Path) -> dict[str, Any] | None:
             values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except RecursionError:
+        raise InputError(f"{file}: nested too deep") from None
     except ValueError as error:
         kind = "JSON" if file.suffix == ".json" else "TOML"
         raise InputError(f"{file}: not valid {kind}: {str(error).splitlines()[0]}") from error

@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +30,10 @@ from faults.production_day import play
 from faults.soak import soak
 
 _TESTS = Path(__file__).parents[1]
-FUZZERS = (_TESTS / "evaluator/derive/test_hostile.py", _TESTS / "converters/spans/test_delivery.py")
+FUZZERS = {
+    "random spans are derived": ("evaluator/derive/test_hostile.py", "converters/spans/test_delivery.py"),
+    "random arguments and files for every command": ("evaluator/cli/test_any_arguments.py",),
+}
 
 
 class Size(NamedTuple):
@@ -61,12 +64,14 @@ def kill_receiver(folder: Path, kills: int) -> Outcome:
 
 
 @contextmanager
-def fuzzing(profile: str) -> Iterator[Callable[[], Outcome]]:
-    """Derive from random spans in a process of its own; yield a function that waits for the outcome.
+def fuzzing(name: str, profile: str) -> Iterator[Callable[[], Outcome]]:
+    """Run tests with random examples in a process of their own; yield a function that waits for the outcome.
 
-    A profile of hypothesis says how many: 20,000 take longer than all else but the soak, so they run beside.
+    A profile of hypothesis says how many: 20,000 spans take longer than all else but the soak, so they run
+    beside.
     """
-    command = [sys.executable, "-m", "pytest", "--hypothesis-show-statistics", *map(str, FUZZERS)]
+    files = (str(_TESTS / file) for file in FUZZERS[name])
+    command = [sys.executable, "-m", "pytest", "--hypothesis-show-statistics", *files]
     started = time.monotonic()
     with (
         tempfile.TemporaryFile("w+") as output,
@@ -82,7 +87,7 @@ def fuzzing(profile: str) -> Iterator[Callable[[], Outcome]]:
             examples = sum(int(count) for count in re.findall(r"(\d+) passing, 0 failing", text))
             problems = (text[-3000:],) if code or not examples else ()
             note = f"times: examples, none failed; done after {time.monotonic() - started:.0f} s"
-            return Outcome("random spans are derived", examples, 0, 0, 0, 0, note, problems=problems)
+            return Outcome(name, examples, 0, 0, 0, 0, note, problems=problems)
 
         try:
             yield outcome
@@ -90,7 +95,7 @@ def fuzzing(profile: str) -> Iterator[Callable[[], Outcome]]:
             process.kill()
 
 
-def steps(size: Size, fuzzed: Callable[[], Outcome]) -> dict[str, Callable[[Path], Outcome]]:
+def steps(size: Size, fuzzed: Sequence[Callable[[], Outcome]]) -> dict[str, Callable[[Path], Outcome]]:
     """Return the faults by name; each is caused in a folder of its own."""
     faults_by_name: dict[str, Callable[[Path], Outcome]] = {
         "receiver": lambda folder: kill_receiver(folder, size.receiver_kills),
@@ -107,7 +112,7 @@ def steps(size: Size, fuzzed: Callable[[], Outcome]) -> dict[str, Callable[[Path
         print("Not run without root: a full disk")
     faults_by_name["day"] = lambda folder: play(folder, size.day_sessions, size.watch_kills, seed=0)
     faults_by_name["soak"] = lambda folder: soak(folder, size.soak_s)
-    faults_by_name["fuzz"] = lambda _: fuzzed()
+    faults_by_name["fuzz"], faults_by_name["arguments"] = (lambda _, one=one: one() for one in fuzzed)
     return faults_by_name
 
 
@@ -136,7 +141,8 @@ def main() -> int:
     size = SHORT if options.short else FULL
     started = time.monotonic()
     outcomes = []
-    with fuzzing(size.profile) as fuzzed:
+    with ExitStack() as fuzzers:
+        fuzzed = [fuzzers.enter_context(fuzzing(name, size.profile)) for name in FUZZERS]
         for name, fault in steps(size, fuzzed).items():
             if options.only and name not in options.only:
                 continue
