@@ -7,20 +7,19 @@ of the context.
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import logging
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar, cast
 
 from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import NoOpTracer, SpanKind, Status, StatusCode
 
 from spangrade.tracer import semconv
 from spangrade.tracer._content import content_captured
@@ -39,6 +38,12 @@ _logged_s: dict[str, float] = {}  # when each place in the agent's code was last
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 O = TypeVar("O", bound="Operation")  # noqa: E741
+
+
+def is_recording() -> bool:
+    """Return whether a provider is set: without one no span is recorded, and nothing needs to be done."""
+    # The public `get_tracer_provider` takes 2 µs, this 0.2.
+    return not isinstance(getattr(_tracer, "_tracer", None), NoOpTracer)
 
 
 def never_raising(method: Callable[P, None]) -> Callable[P, None]:
@@ -91,10 +96,12 @@ class _Scope:
         self._token = otel.attach(context)
 
     def leave(self) -> None:
-        if otel.get_current() is self._inner:
-            otel.attach(self._outer)  # works if the block ends in another task; a token does not
-        else:
-            otel.detach(self._token)  # something inside is still current: restore past it
+        """Restore the context that was current before, whatever is current by now."""
+        try:
+            self._token.var.reset(self._token)
+        except ValueError:  # it ends in another task, which may have a copy of the context or an own one
+            if otel.get_current() is self._inner:
+                otel.attach(self._outer)
 
 
 class Session:
@@ -167,6 +174,9 @@ class Operation:
         self.enclosing: Operation | None = None
         self._span_name = span_name
         self._session: Session | None = None
+        self.is_recorded = False  # whether the span is open and sampled when it starts
+        self._is_open = False
+        self._yielded: list[Any] = []  # the items of a stream
         self._attributes: dict[str, Any] = {
             key: value if value is True else plain_text(value)
             for key, value in attributes.items()
@@ -177,7 +187,7 @@ class Operation:
 
     def __enter__(self) -> Self:
         self.start()
-        self._scope = _Scope(self._context or otel.get_current())
+        self.enter()
         return self
 
     def __exit__(
@@ -186,29 +196,50 @@ class Operation:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._scope:
-            self._scope.leave()
+        self.leave()
         self.finish(error)
 
     def __call__(self, function: F) -> F:
         """Decorate a function: each call, or each run of a generator, is one operation."""
-        return cast(F, wrapped(function, lambda: copy.copy(self)))
+        return cast(F, wrapped(function, self._copy, is_recording))
+
+    def _copy(self) -> Self:
+        copied = object.__new__(type(self))  # a fifth of the time of copy.copy
+        copied.__dict__.update(self.__dict__)
+        copied._yielded = []
+        return copied
 
     @never_raising
-    def start(self) -> None:
-        """Open the span without making it current."""
-        self.enclosing = current(Operation)
-        session = self._session = current_session()
+    def start(self, context: Context | None = None) -> None:
+        """Open the span without making it current, in a context (the current one by default)."""
+        context = otel.get_current() if context is None else context  # looked up once: it takes 0.4 µs
+        self.enclosing = current(Operation, context)
+        session = self._session = current_session(context)
         attributes = self._attributes
         if session is not None:
             outermost = self.enclosing is None or self.enclosing._session is not session
             attributes = attributes | session_attributes(session, root=self.opens_turn or outermost)
-        self.span = _tracer.start_span(self._span_name, kind=self.span_kind, attributes=attributes)
-        self._context = otel.set_value(_OPERATION, self, trace.set_span_in_context(self.span))
+        self.span = _tracer.start_span(self._span_name, context, kind=self.span_kind, attributes=attributes)
+        self._is_open = True
+        self.is_recorded = self.span.is_recording()
+        self._context = otel.set_value(_OPERATION, self, trace.set_span_in_context(self.span, context))
+
+    def enter(self) -> None:
+        """Make the span current, for a block or for one step of a generator."""
+        self._scope = _Scope(self._context or otel.get_current())
+
+    def leave(self) -> None:
+        """Restore the context that was current before; the next step resumes the one that this leaves."""
+        if self._scope:
+            self._context = otel.get_current()
+            self._scope.leave()
 
     @never_raising
     def finish(self, error: BaseException | None = None) -> None:
         """End the span and record an exception; a cancellation or an early close does not set the status."""
+        if not self._is_open:
+            return
+        self._is_open = False
         try:
             if isinstance(error, Exception) and self.span.is_recording():
                 self.span.set_attribute(semconv.ERROR_TYPE, _qualified_name(error))
@@ -219,31 +250,28 @@ class Operation:
         finally:
             self.span.end()
 
-    @contextlib.contextmanager
-    def step(self) -> Iterator[None]:
-        """Make the span current for one step of a generator; the next step resumes the context it leaves."""
-        token = otel.attach(self._context or otel.get_current())
-        try:
-            yield
-        finally:
-            self._context = otel.get_current()
-            otel.detach(token)
+    @never_raising
+    def cut_off(self, error: BaseException | None = None) -> None:
+        """Record what was yielded before nobody took the rest, and that it was cut off; end the span."""
+        if self._is_open:
+            if self._yielded:
+                self.returned(None)
+            self._set(semconv.CUT_OFF, True)
+            self.finish(error)
 
     @property
     def records_content(self) -> bool:
         """Whether the span is open and content is captured."""
         return self.span.is_recording() and content_captured()
 
-    @property
-    def collects(self) -> bool:
-        """Whether `returned` needs the items that a generator yielded."""
-        return False
-
-    def called(self, arguments: dict[str, Any]) -> None:
+    def called(self, name_arguments: Callable[[], dict[str, Any]]) -> None:
         """Record the arguments of a call of the decorated function."""
 
-    def returned(self, value: Any, yielded: Sequence[Any] = ()) -> None:
-        """Record the value that was returned and, if `collects`, the items that were yielded before."""
+    def yielded(self, item: Any) -> None:
+        """Keep an item of a stream for `returned`."""
+
+    def returned(self, value: Any) -> None:
+        """Record the value that was returned or, if it is None, the items that were yielded."""
 
     @never_raising
     def _set(self, key: str, value: Any) -> None:
@@ -259,9 +287,9 @@ class Operation:
             self.span.set_attribute(key, dumps(json_value(value)))
 
 
-def current(kind: type[O]) -> O | None:
-    """Return the innermost open operation of a kind, None if there is none."""
-    operation = otel.get_value(_OPERATION)
+def current(kind: type[O], context: Context | None = None) -> O | None:
+    """Return the innermost open operation of a kind in a context, None if there is none."""
+    operation = otel.get_value(_OPERATION, context)
     while isinstance(operation, Operation):
         if isinstance(operation, kind):
             return operation

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 from spangrade.tracer import _messages, semconv
@@ -34,9 +35,9 @@ class Turn(Operation):
         self._answered = False
 
     @never_raising
-    def start(self) -> None:
+    def start(self, context: Context | None = None) -> None:
         """Open the span and record the user's text."""
-        super().start()
+        super().start(context)
         if self._user_input is not None:
             self._set_text(semconv.TURN_INPUT, self._user_input)
 
@@ -46,22 +47,23 @@ class Turn(Operation):
         self._answered = True
         self._set_text(semconv.TURN_OUTPUT, text)
 
-    @property
-    def collects(self) -> bool:
-        """Whether content is captured: yielded texts are pieces of the answer."""
-        return content_captured()
-
     @never_raising
-    def called(self, arguments: dict[str, Any]) -> None:
+    def called(self, name_arguments: Callable[[], dict[str, Any]]) -> None:
         """Record the first text among the arguments as the user's, unless one was given."""
-        text = next((value for value in arguments.values() if isinstance(value, str)), None)
-        if self._user_input is None and text is not None:
-            self._set_text(semconv.TURN_INPUT, text)
+        if self._user_input is None and self.records_content:
+            text = next((value for value in name_arguments().values() if isinstance(value, str)), None)
+            if text is not None:
+                self._set_text(semconv.TURN_INPUT, text)
+
+    def yielded(self, item: Any) -> None:
+        """Keep a text: it is a piece of the answer."""
+        if isinstance(item, str) and self.records_content:
+            self._yielded.append(item)
 
     @never_raising
-    def returned(self, value: Any, yielded: Sequence[Any] = ()) -> None:
+    def returned(self, value: Any) -> None:
         """Record a returned text, or the yielded pieces of one, as the answer, unless one was recorded."""
-        pieces = [value] if isinstance(value, str) else [piece for piece in yielded if isinstance(piece, str)]
+        pieces = [value] if isinstance(value, str) else self._yielded
         if pieces and not self._answered:
             self.respond("".join(pieces))
 
@@ -102,19 +104,21 @@ class Tool(Operation):
         self._has_result = True
         self._set_json(semconv.TOOL_CALL_RESULT, value)
 
-    @property
-    def collects(self) -> bool:
-        """Whether content is captured: the yielded items are the result."""
-        return content_captured()
-
-    def called(self, arguments: dict[str, Any]) -> None:
+    @never_raising
+    def called(self, name_arguments: Callable[[], dict[str, Any]]) -> None:
         """Record the arguments of the call."""
-        self.arguments(arguments)
+        if self.records_content:
+            self.arguments(name_arguments())
 
-    def returned(self, value: Any, yielded: Sequence[Any] = ()) -> None:
+    def yielded(self, item: Any) -> None:
+        """Keep an item: it is a part of the result."""
+        if self.records_content:
+            self._yielded.append(item)
+
+    def returned(self, value: Any) -> None:
         """Record the returned value, or else the yielded items, as the result, unless one was recorded."""
         if not self._has_result:
-            self.result(yielded if value is None and yielded else value)
+            self.result(self._yielded if value is None and self._yielded else value)
 
 
 class LLMCall(Operation):

@@ -54,6 +54,7 @@ class ConversationSampler(Sampler):
     def __init__(self, ratio: float) -> None:
         self.ratio = ratio
         self._threshold = _threshold(ratio)
+        self._state_of_roots = _with_threshold(TraceState(), self._threshold)
 
     def should_sample(
         self,
@@ -76,7 +77,7 @@ class ConversationSampler(Sampler):
             state = _with_threshold(state, 0).update(_OURS, f"conversation:{self.ratio:g}")
         else:
             sampled = trace_id % _NEVER >= self._threshold
-            state = _with_threshold(state, self._threshold)
+            state = _with_threshold(state, self._threshold) if state else self._state_of_roots
         if not sampled:
             return SamplingResult(Decision.DROP, None, state)
         return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, state)
