@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from spangrade.converters.spans.values import text
 from spangrade.tracer import semconv
@@ -97,13 +99,20 @@ _OTHER_OPERATIONS = frozenset(
 )
 
 
+def is_other_operation(attributes: Mapping[str, Any]) -> bool:
+    """Return whether attributes name an operation that is not a step of a session, or a tool's protocol."""
+    return (
+        text(attributes.get(semconv.OPERATION_NAME)) in _OTHER_OPERATIONS or "mcp.method.name" in attributes
+    )
+
+
 def looks_like_an_agents(span: Span) -> bool:
     """Return whether a span has content, and the scope or an attribute of an agent's instrumentation.
 
     False for one whose operation is known not to be a step of a session, and for the protocols of tools.
     """
     attributes = span.attributes
-    if text(attributes.get(semconv.OPERATION_NAME)) in _OTHER_OPERATIONS or "mcp.method.name" in attributes:
+    if is_other_operation(attributes):
         return False
     scope = span.scope_name
     if scope is not None and (scope in _SCOPES or scope.startswith(_SCOPE_PREFIXES)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spangrade.converters.spans.values import parse_json
+
 _MAX_DIGITS = 9
 
 
@@ -26,6 +28,25 @@ def numbered(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]
 def messages(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """Return the messages that OpenInference flattens at `prefix`, in the shape of the providers' APIs."""
     return [_message(item) for item in numbered(attributes, prefix)]
+
+
+def plain_message(item: Mapping[str, Any], role: str | None = None) -> dict[str, Any]:
+    """Return a message that is flattened without `message.` in its names (Traceloop), with a role."""
+    content = parse_json(item.get("content"))
+    return {
+        **item,
+        "role": role or item.get("role"),
+        "content": content if isinstance(content, list) else item.get("content"),
+        "tool_calls": [{"type": "function", **call} for call in numbered(item, "tool_calls.")],
+    }
+
+
+def any_messages(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """Return the messages that are flattened at `prefix`, in either form."""
+    return [
+        _message(item) if any(key.startswith("message.") for key in item) else plain_message(item)
+        for item in numbered(attributes, prefix)
+    ]
 
 
 def _message(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,8 @@ def response_messages_of(response: Any) -> list[dict[str, Any]]:
         return [{"role": "assistant", **json_object(candidate.get("content"))} for candidate in candidates]
     if isinstance(response.get("output"), list):
         return [_item(item) for item in objects(response["output"])]
+    if isinstance(response.get("message"), dict):  # a choice alone
+        return [{"role": "assistant", **response["message"]}]
     if response.keys() & {"content", "parts", "tool_calls"}:
         return [{**response, "role": "assistant"}]
     return [_item(response)] if text(response.get("type")) in {"message", "function_call"} else []

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from spangrade.converters.spans.agent_spans import looks_like_an_agents
+from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
 from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.evaluations import evaluations_of
 from spangrade.converters.spans.histories import forget_messages
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.session_attributes import with_session_attributes
+from spangrade.converters.spans.session_candidates import session_candidates
 from spangrade.converters.spans.signs import Signs
+from spangrade.converters.spans.structure import read_by_structure
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.plugins import plugins
@@ -154,10 +156,14 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
                     observation = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
                     if not is_ours:
                         observation = checked(observation, span)
-                    if observation.kind == "other" and name == FALLBACK and looks_like_an_agents(span):
-                        observation = observation._replace(not_understood=span.scope_name or "")
+                    if observation.kind == "other" and name == FALLBACK:
+                        observation = _by_structure(observation, span)
                     break
             observation = with_session_attributes(observation, span)
+            if observation.conversation_id is None and (
+                candidates_of := session_candidates(span.attributes, observation.kind)
+            ):
+                observation = observation._replace(session_candidates=candidates_of)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code: other packages' dialects)
             observation = _unreadable(span, name, error)
         if (evaluations := evaluations_of(span)) and observation.unreadable is None:
@@ -168,6 +174,18 @@ def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRe
         )
     forget_messages()
     return observations
+
+
+def _by_structure(observation: Observation, span: Span) -> Observation:
+    """Return what a span records that no dialect understands, by its structure; else marked as such."""
+    if not is_other_operation(span.attributes):
+        read = read_by_structure(span, span.attributes)
+        if read is not None and not read.by_shape:
+            return read
+        if looks_like_an_agents(span):
+            return (read or observation)._replace(not_understood=span.scope_name or "")
+        return read or observation
+    return observation
 
 
 def _with_sampling(observation: Observation, trace_state: str) -> Observation:

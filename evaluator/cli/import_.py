@@ -67,6 +67,11 @@ def import_(
     if imported.records_lost:
         warn(f"not read: {imported.records_lost} of the records; the rest is imported")
     warn_not_understood(imported.not_understood)
+    if imported.without_session and not imported.not_understood:
+        warn(
+            f"no session was found in {counted(imported.without_session, 'span')}: "
+            "none of them is known to be an agent's; what helps: spangrade lint"
+        )
     raise typer.Exit(imported.exit_code)
 
 

@@ -12,15 +12,15 @@ from spangrade.evaluator.derive.completeness import missing_spans
 from spangrade.evaluator.derive.context_window import context_window
 from spangrade.evaluator.derive.cost import estimated_models, own_priced_models, price, total_cost
 from spangrade.evaluator.derive.declared import system_instruction, tool_declarations
-from spangrade.evaluator.derive.duplicates import merge_duplicates
-from spangrade.evaluator.derive.errors import errors, without_copies
+from spangrade.evaluator.derive.errors import errors
 from spangrade.evaluator.derive.evaluations import recorded_scores
 from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
+from spangrade.evaluator.derive.passes import prepared
 from spangrade.evaluator.derive.price_overrides import OwnPrice
-from spangrade.evaluator.derive.span_tree import Tree, with_topmost_runs
+from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import latency, seconds
-from spangrade.evaluator.derive.tokens import agents_with_tokens, with_sound_tokens
+from spangrade.evaluator.derive.tokens import agents_with_tokens
 from spangrade.evaluator.derive.tool_calls import requested_call, tool_interaction, tool_observations
 from spangrade.evaluator.derive.turns import Group, turn_groups, turn_of
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
@@ -42,8 +42,7 @@ def build_session(
     `prices` come before those of `genai-prices`. `logged_scores` are the scores in session logs.
     """
     observations = list(observations)
-    tree = with_topmost_runs(Tree(without_copies(with_sound_tokens(observations))))
-    tree = merge_duplicates(tree)
+    tree = prepared(observations)
     groups = turn_groups(tree)
     turns = tuple(turn_of(number, group) for number, group in enumerate(groups, 1))
     agents = _agents(tree)

@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
+
+import orjson
 
 from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.shapes import without_doubtful_calls
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.session import Latency, Session, Usage
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import column_types
 
+_MOST_EXAMPLES = 20  # spans of a scope whose attributes are named
 _CALLS = frozenset({"llm", "tool"})
 
 
@@ -63,7 +69,8 @@ def counted(observations: Sequence[Observation]) -> tuple[tuple[str, int], ...]:
     """Return how many spans of a trace were not understood, by scope ("" is no scope)."""
     if all(o.not_understood is None for o in observations):
         return ()
-    scopes = Counter(o.not_understood or "" for o in spans_not_understood(Tree(observations)))
+    tree = Tree(without_doubtful_calls(observations))
+    scopes = Counter(o.not_understood or "" for o in spans_not_understood(tree))
     return tuple(sorted(scopes.items()))
 
 
@@ -73,16 +80,42 @@ def by_scope(store: Store) -> dict[str, int]:
     return dict(store.query(query))
 
 
-def by_session(store: Store, session_id: str | None) -> list[tuple[str, str, int]]:
-    """Return (session id, scope, spans) of all sessions, or of one.
+class ScopeSpans(NamedTuple):
+    """Spans of one scope ("" is no scope), and the names of the attributes of the first of them."""
+
+    session_id: str | None
+    scope: str
+    spans: int
+    attributes: tuple[str, ...]
+
+
+def by_session(store: Store, session_id: str | None) -> list[ScopeSpans]:
+    """Return the spans of all sessions, or of one, that were not understood, by session and scope.
 
     A trace that is not a session stands under its own id.
     """
-    query = (
-        "SELECT session_id, scope, sum(spans)::BIGINT FROM derived.not_understood "
-        "WHERE $session IS NULL OR session_id = $session GROUP BY ALL ORDER BY ALL"
-    )
-    return store.query(query, {"session": session_id})
+    query = statement("spans_not_understood", "spangrade.evaluator.derive.sync.sql")
+    return _scope_spans(store.query(query, {"session": session_id, "most": _MOST_EXAMPLES}))
+
+
+def without_session(store: Store) -> list[ScopeSpans]:
+    """Return the spans of the last import by scope if it brought none of a session, ignored scopes left out.
+
+    Where nothing was imported, these are all spans if the database has no session.
+    """
+    ignored = ignored_scopes(store)
+    query = statement("spans_without_session", "spangrade.evaluator.derive.sync.sql")
+    found = _scope_spans(store.query(query, {"most": _MOST_EXAMPLES}))
+    return [one for one in found if one.scope not in ignored]
+
+
+def _scope_spans(rows: Iterable[tuple[str | None, str, int, Sequence[str]]]) -> list[ScopeSpans]:
+    return [
+        ScopeSpans(
+            session, scope, spans, tuple(sorted({key for text in examples for key in orjson.loads(text)}))
+        )
+        for session, scope, spans, examples in rows
+    ]
 
 
 def ignored_scopes(store: Store) -> frozenset[str]:

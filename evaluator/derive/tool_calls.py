@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -12,7 +12,7 @@ import orjson
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.derive.run_messages import with_messages_of_runs
-from spangrade.evaluator.derive.span_tree import Tree
+from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
 from spangrade.evaluator.derive.timing import seconds
 from spangrade.evaluator.derive.turns import Group
 from spangrade.evaluator.derive.unmatched_calls import ModelRequest, UnmatchedCalls
@@ -33,8 +33,12 @@ def tool_observations(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Ob
     result: list[tuple[int, Observation]] = []
     for turn, group in enumerate(groups, 1):
         llm_calls = [o if o.agent else o._replace(agent=tree.agent_of(o)) for o in group.calls]
-        requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members))
         spans = [o for o in group.members if o.kind == "tool"]
+        requests = _requests_with_spans(spans, tree) if len(spans) > 1 else {}
+        if requests:
+            spans = [o for o in spans if node_of(o) not in requests]
+            llm_calls = _with_requests(llm_calls, requests.values(), tree)
+        requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members))
         unmatched = UnmatchedCalls(requested)
         tools = list(completed(spans, unmatched, tree))
         # A hand-off that has a span of its own is not a tool's call beside it.
@@ -48,6 +52,41 @@ def tool_observations(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Ob
             tools = sorted([*tools, *from_messages], key=lambda o: o.start_ns) if tools else from_messages
         result += [(turn, o) for o in tools]
     return result
+
+
+def _requests_with_spans(spans: Sequence[Observation], tree: Tree) -> Mapping[Node, Observation]:
+    """Return the spans that stand for a model's request of a call which another span then executes.
+
+    They are inside the model call and have the id of the call and no result (AgentOps); the span that
+    executes it comes after the model call and has no id.
+    """
+    requests: dict[Node, Observation] = {}
+    executed = [o for o in spans if o.call_id is None]
+    for span in spans:
+        if not executed or span.call_id is None or span.result is not None or span.failed:
+            continue
+        around = tree.parent(span)
+        if around is None or around.kind != "llm":
+            continue
+        following = (o for o in executed if o.name == span.name and o.start_ns >= around.end_ns)
+        if (execution := next(following, None)) is not None:
+            executed.remove(execution)
+            requests[node_of(span)] = span
+    return requests
+
+
+def _with_requests(
+    llm_calls: Iterable[Observation], requests: Iterable[Observation], tree: Tree
+) -> list[Observation]:
+    """Return model calls with the calls that spans inside them stand for, where their messages lack these."""
+    calls: dict[Node, list[ToolCall]] = {}
+    for span in requests:
+        if (around := tree.parent(span)) is not None:
+            calls.setdefault(node_of(around), []).append(ToolCall(span.name, span.call_id, span.arguments))
+    return [
+        o._replace(tool_calls=tuple(calls[node_of(o)])) if node_of(o) in calls and not o.tool_calls else o
+        for o in llm_calls
+    ]
 
 
 def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:

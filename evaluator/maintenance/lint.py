@@ -11,6 +11,7 @@ import nanoarrow as na
 import orjson
 
 from spangrade.evaluator.derive import load, not_understood
+from spangrade.evaluator.derive.not_understood import ScopeSpans
 from spangrade.evaluator.maintenance.advice import advice
 from spangrade.evaluator.maintenance.advice import not_understood as not_understood_advice
 from spangrade.evaluator.maintenance.gaps import OF_CALLS, Gap, session_gaps
@@ -26,6 +27,7 @@ from spangrade.tracer.store.sql import statement
 # Clocks of one network are kept that close; within a process there is no skew.
 CLOCK_TOLERANCE_NS = 10_000_000
 _BATCH = 2_000  # sessions
+_MOST_NAMES = 12  # attributes of spans that were not understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +87,27 @@ def lint(store: Store, session_id: str | None = None, session: Session | None = 
                     names,
                     advice(gap.code, spans.get(gap.at) if gap.at else None),
                 )
-    for of_session, scope, spans_of_scope in not_understood.by_session(store, session_id):
-        where = f"of scope `{scope}`" if scope else "without a scope"
-        what = f"spans {where} that no dialect understood"
-        help_ = not_understood_advice(scope)
-        yield Finding("not_understood", of_session, what, spans_of_scope, tuple(metrics), help_)
+    unread = not_understood.by_session(store, session_id)
+    yield from (_unread("not_understood", "that no dialect understood", one, metrics) for one in unread)
+    if session_id is None and not unread:
+        for one in not_understood.without_session(store):
+            yield _unread("no_session", "in which no session was found", one, metrics)
     if session_id is None and (rejected := rejected_files(store.path)):
         what = f"files in {rejected[0].parent.name} that could not be loaded (first: {rejected[0].name})"
         yield Finding("not_loaded", None, what, len(rejected), (), advice("not_loaded"))
     for kind, number, error in given_up(store) if session_id is None else ():
         what = f"messages of `spangrade watch` ({kind}) that were given up (last: {error})"
         yield Finding("not_delivered", None, what, number, (), advice("not_delivered"))
+
+
+def _unread(code: str, fate: str, spans: ScopeSpans, metrics: Iterable[str]) -> Finding:
+    where = f"of scope `{spans.scope}`" if spans.scope else "without a scope"
+    names = ", ".join(spans.attributes[:_MOST_NAMES]) or "none"
+    more = "" if len(spans.attributes) <= _MOST_NAMES else f" and {len(spans.attributes) - _MOST_NAMES} more"
+    what = f"spans {where} {fate} (attributes: {names}{more})"
+    return Finding(
+        code, spans.session_id, what, spans.spans, tuple(metrics), not_understood_advice(spans.scope)
+    )
 
 
 def _unmeasured(session: Session, metrics: Mapping[str, Metric]) -> set[str]:

@@ -14,7 +14,7 @@ from spangrade.converters.spans import declarations, langchain_values, run_io
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.flattened import numbered
+from spangrade.converters.spans.flattened import numbered, plain_message
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
 from spangrade.converters.spans.signs import Signs
@@ -33,7 +33,8 @@ from spangrade.tracer.span import LogRecord, Span
 _PROPERTIES = "traceloop.association.properties."
 _CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id", "chat_id")
 _OWN = {_PROPERTIES + name for name in _CONVERSATION_IDS}
-_OWN |= {"traceloop.span.kind", "llm.request.type", "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
+_MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.completion.0.role"})
+_OWN |= {"traceloop.span.kind", "llm.request.type", *_MESSAGES}
 _OWN |= {"gen_ai.workflow.nodes", "langgraph.command.goto_node"}
 _SCOPES = frozenset({"opentelemetry.instrumentation.langchain", "opentelemetry.instrumentation.crewai"})
 _KINDS: dict[str | None, Kind] = {"workflow": "workflow", "agent": "agent", "task": "other", "tool": "tool"}
@@ -98,9 +99,13 @@ def _kind(observation: Observation, attributes: Mapping[str, Any]) -> Kind:
         return "tool"
     if kind == "workflow" and name.startswith(_PARTS):
         return "other"
+    if observation.kind == "llm":  # on LlamaIndex, a call of a model is a task, too
+        return "llm"
     if kind in _KINDS:
         return _KINDS[kind]
     if text(attributes.get("llm.request.type")) in {"chat", "completion"}:
+        return "llm"
+    if kind is None and observation.kind == "other" and _is_call(observation, attributes):
         return "llm"
     nodes = texts(parse_json(attributes.get("gen_ai.workflow.nodes")))
     if observation.kind == "agent" and (
@@ -108,6 +113,11 @@ def _kind(observation: Observation, attributes: Mapping[str, Any]) -> Kind:
     ):
         return "workflow"
     return observation.kind
+
+
+def _is_call(observation: Observation, attributes: Mapping[str, Any]) -> bool:
+    """Return whether a span without a kind has a model and messages (instrumentations copied from these)."""
+    return observation.model is not None and not _MESSAGES.isdisjoint(attributes)
 
 
 def _run(span: Span, observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,24 +184,14 @@ def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, A
         changes["output_tokens"] = count(attributes.get("llm.usage.completion_tokens"))
     if tools := declarations.listed_functions(attributes):
         changes["tool_declarations"] = tools
-    inputs = [_message(m) for m in numbered(attributes, "gen_ai.prompt.")]
-    outputs = [_message(m, "assistant") for m in numbered(attributes, "gen_ai.completion.")]
+    inputs = [plain_message(m) for m in numbered(attributes, "gen_ai.prompt.")]
+    outputs = [plain_message(m, "assistant") for m in numbered(attributes, "gen_ai.completion.")]
     if inputs or outputs:
         changes |= read_exchange(inputs, outputs)._asdict()
         changes["system_instructions"] = observation.system_instructions or declarations.of_messages(inputs)
         if observation.conversation_id is None:
             changes["digests"] = conversation_digests(inputs, outputs)
     return changes
-
-
-def _message(item: Mapping[str, Any], role: str | None = None) -> dict[str, Any]:
-    content = parse_json(item.get("content"))
-    return {
-        **item,
-        "role": role or item.get("role"),
-        "content": content if isinstance(content, list) else item.get("content"),
-        "tool_calls": [{"type": "function", **call} for call in numbered(item, "tool_calls.")],
-    }
 
 
 def _payload(attributes: Mapping[str, Any], direction: str, key: str) -> Any:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import nanoarrow as na
 
-from spangrade.evaluator.derive.not_understood import by_scope
+from spangrade.evaluator.derive.not_understood import by_scope, without_session
 from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.derive.settings import (
     NO_SETTINGS,
@@ -184,11 +184,15 @@ def _parts_read(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> 
 
 
 class Contents(NamedTuple):
-    """How many sessions a database has and had, and its spans that no dialect understood, by scope."""
+    """How many sessions a database has and had, and its spans that no dialect understood, by scope.
+
+    `without_session` are the spans of an import in which no session was found.
+    """
 
     sessions: int
     sessions_before: int
     not_understood: Mapping[str, int]
+    without_session: int
 
 
 def import_parts(
@@ -217,7 +221,7 @@ def import_parts(
             return contents
         derive_in_windows(open_store, intake.in_order, kept=intake.kept, on_share=callbacks.on_share)
     with open_store() as store:
-        return Contents(count_sessions(store), before, by_scope(store))
+        return _contents(store, before)
 
 
 def _store_parts(
@@ -240,7 +244,12 @@ def _store_parts(
         callbacks.on_progress("deriving sessions")
         if intake.traces:
             _remember_import(store, intake.traces)
-        return None if stale(store) else Contents(count_sessions(store), before, by_scope(store))
+        return None if stale(store) else _contents(store, before)
+
+
+def _contents(store: Store, sessions_before: int) -> Contents:
+    unread = sum(spans for _, _, spans, _ in without_session(store))
+    return Contents(count_sessions(store), sessions_before, by_scope(store), unread)
 
 
 def _share_of_write(part: ReadPart) -> float:
@@ -283,7 +292,8 @@ class Imported(NamedTuple):
 
     `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could
     not be read. `not_understood` is, by scope, the number of spans in the database that look like an agent's
-    and that no dialect understood.
+    and that no dialect understood. `without_session` is the number of spans in these files if no session was
+    found in any of them, ignored scopes left out; else 0.
     """
 
     db: str
@@ -295,6 +305,7 @@ class Imported(NamedTuple):
     records_lost: int
     files_lost: int
     not_understood: Mapping[str, int]
+    without_session: int = 0
 
     @property
     def exit_code(self) -> ExitCode:
@@ -325,4 +336,5 @@ def import_files(
         records_lost=intake.records_lost,
         files_lost=intake.files_lost,
         not_understood=contents.not_understood,
+        without_session=contents.without_session,
     )

@@ -86,7 +86,7 @@ def places_of(
             trace_id,
             session_by_trace[trace_id],
             records[trace_id],
-            position_of(observations, _conversation_id(observations, session_by_trace[trace_id])),
+            position_of(observations, _conversation_id(trace_id, observations, session_by_trace[trace_id])),
             counted(observations),
         )
         for trace_id, observations in by_trace.items()
@@ -156,9 +156,10 @@ def _built(
     return [session.session_id for session in sessions], rows
 
 
-def _conversation_id(observations: Iterable[Observation], session_id: str) -> str | None:
+def _conversation_id(trace_id: str, observations: Iterable[Observation], session_id: str) -> str | None:
     """Return the id of a trace's session if the trace records it."""
-    return session_id if any(o.conversation_id for o in observations) else None
+    is_recorded = session_id != trace_id or any(o.conversation_id for o in observations)
+    return session_id if is_recorded else None
 
 
 def observed(
@@ -198,16 +199,23 @@ def observed(
     return by_trace, records
 
 
-def session_id(trace_id: str, observations: Iterable[Observation]) -> str:
+def session_id(trace_id: str, observations: Sequence[Observation]) -> str:
     """Return the id of the session that a trace belongs to: the conversation id nearest the trace's root.
 
-    A sub-agent that is run as a tool may carry an id of its own. A trace without any is its own session.
+    A sub-agent that is run as a tool may carry an id of its own. In a trace without any, it is the one value
+    of the attributes that may hold an id. A trace without that is its own session.
     """
     ids = {o.conversation_id for o in observations if o.conversation_id}
     if len(ids) == 1:
         return ids.pop()
     if not ids:
-        return trace_id
+        return _only_candidate(observations) or trace_id
     tree = Tree(observations)
     with_id = [o for o in tree.ordered if o.conversation_id]
     return min(with_id, key=tree.depth).conversation_id or trace_id
+
+
+def _only_candidate(observations: Sequence[Observation]) -> str | None:
+    """Return the value that may be a session's id in a trace with a model call, if there is only one."""
+    values = {value for o in observations for value in o.session_candidates}
+    return values.pop() if len(values) == 1 and any(o.kind == "llm" for o in observations) else None

@@ -74,7 +74,8 @@ def test_a_session_with_spans_that_were_not_understood_is_marked_and_its_totals_
     assert db.not_understood() == {"newlib": 1}
     (finding,) = (one for one in db.lint() if one.code == "not_understood")
     assert (finding.session_id, finding.count) == ("c", 1)
-    assert finding.what == "spans of scope `newlib` that no dialect understood"
+    names = "llm.newthing.model, llm.newthing.prompt"
+    assert finding.what == f"spans of scope `newlib` that no dialect understood (attributes: {names})"
     assert "--ignore-scope newlib" in (finding.advice or "")
 
 

@@ -1,0 +1,299 @@
+"""Spans that no dialect understands, read by what their attributes are called and shaped like.
+
+An instrumentation that follows no convention still has an attribute for the kind of a span
+(`acme.span.type: "tool"`), with the inputs and outputs beside it, and a model call has a model with tokens or
+messages. What is found is given to the reader of the conventions under the conventions' names. Where two
+attributes could be meant, or a word is not known, nothing is read: unknown is not a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from spangrade.converters.spans import flattened, langchain_values, provider_values, run_io
+from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
+from spangrade.tracer import semconv
+from spangrade.tracer.span import Span
+
+# What the value of an attribute for a span's kind says; None is known not to be a step of a session.
+_WORDS: dict[str, Kind | None] = {
+    **dict.fromkeys(("llm", "chat", "generation", "completion", "chat_completion", "chat_model"), "llm"),
+    **dict.fromkeys(("tool", "function", "tool_call", "function_call"), "tool"),
+    "agent": "agent",
+    **dict.fromkeys(("chain", "workflow"), "workflow"),
+    **dict.fromkeys(("retriever", "retrieval", "embedding", "embeddings", "reranker", "rerank"), None),
+}
+_KIND = re.compile(r"(?:^|[._])(?:span|observation|run|step)[._](?:kind|type)$|^type$")
+_MODEL = re.compile(r"(?:^|[._])model(?:[._](?:name|id))?$")
+# Models of machines, and of what is not a call of a language model.
+_OTHER_MODEL = re.compile(r"(?:^|[._])(?:device|host|cpu|os|hardware|embedding|embedder|reranker)[._]")
+_TOKENS = {
+    "input_tokens": re.compile(
+        r"(?:^|[._])(?:input|prompt)[._]tokens?$|[._]tokens?(?:[._](?:count|usage))?[._](?:input|prompt|in)$"
+        r"|[._]usage[._](?:input|prompt)$"
+    ),
+    "output_tokens": re.compile(
+        r"(?:^|[._])(?:output|completion)[._]tokens?$"
+        r"|[._]tokens?(?:[._](?:count|usage))?[._](?:output|completion|out)$|[._]usage[._](?:output|completion)$"
+    ),
+    "cached_input_tokens": re.compile(
+        r"(?:^|[._])(?:cached|cache[._]read)(?:[._](?:input|prompt))?[._]tokens?$"
+    ),
+    "reasoning_tokens": re.compile(r"(?:^|[._])(?:reasoning|thinking)[._]tokens?$"),
+}
+_USAGE = re.compile(r"(?:^|[._])(?:usage|metrics)$")
+_INPUT = re.compile(
+    r"(?:^|[._])(?:(?:input|prompt)(?:[._](?:value|messages|text))?|inputs|messages|arguments|args|parameters)$"
+)
+_OUTPUT = re.compile(
+    r"(?:^|[._])(?:(?:output|completion|response)(?:[._](?:value|messages|text|content))?|outputs|result)$"
+)
+_ARGUMENTS = re.compile(r"[._](?:arguments|args|parameters)$")
+_TOOL_NAME = re.compile(r"(?:^|[._])(?:tool|function)[._]name$")
+_AGENT_NAME = re.compile(r"(?:^|[._])agent[._]name$")
+_CALL_ID = re.compile(r"(?:^|[._])(?:tool[._])?call[._]id$")
+_PROVIDER = re.compile(r"(?:^|[._])(?:provider(?:[._]name)?|llm[._](?:vendor|system))$")
+_FLAT = re.compile(r"^(.+)\.0\.(?:message\.)?(?:role|content)$")
+_FLAT_OUTPUT = re.compile(r"output|completion|response")
+# What frameworks put around the name of an agent or a tool in the name of its span.
+_AFFIX = re.compile(
+    r"^(?:tool_call|execute_tool|invoke_agent|tool|agent|function|run)[ .:/]+|[ .:/](?:tool|agent|function)$"
+)
+# Attributes of transports and of code, whose inputs and outputs are not an agent's.
+_FOREIGN = re.compile(
+    r"^(?:http|db|rpc|url|net|network|server|client|messaging|code|thread|process|faas|aws|k8s)\."
+)
+_UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WRAPPED = ({"type", "value"}, {"value"})
+
+
+class _Layout(NamedTuple):
+    """Which of a span's attributes may record what, by their names."""
+
+    kinds: tuple[str, ...]
+    models: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tokens: tuple[tuple[str, str], ...]  # (field, attribute)
+    usages: tuple[str, ...]
+    tool_names: tuple[str, ...]
+    agent_names: tuple[str, ...]
+    call_ids: tuple[str, ...]
+    providers: tuple[str, ...]
+    flat_inputs: tuple[str, ...]
+    flat_outputs: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def _layout(keys: tuple[str, ...]) -> _Layout | None:
+    """Return what attributes may record; None if neither a kind nor a model is among them."""
+    names = {key: _normalized(key) for key in keys if not _FOREIGN.match(key)}
+
+    def named(pattern: re.Pattern[str]) -> tuple[str, ...]:
+        return tuple(key for key, name in names.items() if pattern.search(name))
+
+    kinds = named(_KIND)
+    models = tuple(key for key in named(_MODEL) if not _OTHER_MODEL.search(names[key]))
+    if not kinds and not models:
+        return None
+    flat = [found[1] for key in keys if (found := _FLAT.match(key))]
+    outputs = [prefix for prefix in flat if _FLAT_OUTPUT.search(prefix)]
+    return _Layout(
+        kinds,
+        tuple(sorted(models, key=lambda key: ("response" not in key, "request" not in key))),
+        named(_INPUT),
+        named(_OUTPUT),
+        tuple((field, key) for field, pattern in _TOKENS.items() for key in named(pattern)),
+        named(_USAGE),
+        named(_TOOL_NAME),
+        named(_AGENT_NAME),
+        named(_CALL_ID),
+        named(_PROVIDER),
+        tuple(dict.fromkeys(prefix for prefix in flat if prefix not in outputs)),
+        tuple(dict.fromkeys(outputs)),
+    )
+
+
+def _normalized(key: str) -> str:
+    return _UPPER.sub("_", key).lower()
+
+
+def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Observation | None:
+    """Return what a span records by the structure of its attributes; None if that shows no step.
+
+    `by_shape` is set for a model call that no attribute calls one: it counts only where a trace has no other
+    (see `derive.passes`).
+    """
+    layout = _layout(tuple(attributes))
+    if layout is None:
+        return None
+    found = _kind(layout, attributes)
+    if found is None:
+        return _llm(span, attributes, layout, "")
+    kind, named_by = found
+    if kind is None:
+        return None
+    read = _READERS[kind]
+    return read(span, attributes, layout, named_by)
+
+
+def is_known_not_to_be_a_step(attributes: Mapping[str, Any]) -> bool:
+    """Return whether an attribute calls a span a retriever, an embedding or the like."""
+    layout = _layout(tuple(attributes))
+    return layout is not None and (_kind(layout, attributes) or ("", ""))[0] is None
+
+
+def _kind(layout: _Layout, attributes: Mapping[str, Any]) -> tuple[Kind | None, str] | None:
+    """Return the kind that an attribute names, and the attribute; None if there is none with a known word.
+
+    Two attributes that name different kinds name none.
+    """
+    found = [(_WORDS[word], key) for key in layout.kinds if (word := _word(attributes[key])) in _WORDS]
+    return found[0] if found and len({kind for kind, _ in found}) == 1 else None
+
+
+def _word(value: Any) -> str:
+    """Return a word for a kind in its plain form, also of `SpanKind.TOOL`, the `str()` of an enum."""
+    return (
+        value.rpartition(".")[2].lower().replace("-", "_").replace(" ", "_") if isinstance(value, str) else ""
+    )
+
+
+def _values(attributes: Mapping[str, Any], keys: Iterable[str], named_by: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values of attributes, those of the vendor that names the span's kind first."""
+    vendor = named_by.partition(".")[0] + "."
+    for key in sorted(keys, key=lambda key: (not key.startswith(vendor), len(key))):
+        value = parse_json(attributes[key])
+        if isinstance(value, dict) and value.keys() in _WRAPPED:
+            value = value["value"]
+        if value is not None and value != "":
+            yield key, value
+
+
+def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
+    inputs = _messages(
+        attributes, layout.flat_inputs, layout.inputs, named_by, provider_values.request_messages
+    )
+    outputs = _messages(
+        attributes, layout.flat_outputs, layout.outputs, named_by, provider_values.response_messages
+    )
+    tokens: dict[str, Any] = {}
+    for key in layout.usages:
+        tokens |= provider_values.tokens(json_object(attributes[key]))
+    for field, key in layout.tokens:
+        if (number := count(attributes[key])) is not None:
+            tokens[field] = number
+    model = first_text(attributes[key] for key in layout.models)
+    by_shape = not named_by
+    if by_shape and (model is None or not (tokens or _has_roles(inputs) or _has_roles(outputs))):
+        return None
+    own = {
+        semconv.OPERATION_NAME: semconv.CHAT,
+        semconv.INPUT_MESSAGES: inputs or None,
+        semconv.OUTPUT_MESSAGES: outputs or None,
+    }
+    observation = genai.read_attributes(span, {**attributes, **own})
+    read = observation._asdict()
+    missing: dict[str, Any] = {name: number for name, number in tokens.items() if read[name] is None}
+    return observation._replace(
+        model=observation.model or model,
+        provider=observation.provider or first_text(attributes[key] for key in layout.providers),
+        by_shape=by_shape,
+        **missing,
+    )
+
+
+def _messages(
+    attributes: Mapping[str, Any],
+    flat: Iterable[str],
+    keys: Iterable[str],
+    named_by: str,
+    messages_of: Callable[[Any], list[dict[str, Any]]],
+) -> list[dict[str, Any]]:
+    """Return the messages of a model call: those with roles, else the text of the kind's vendor."""
+    listed = [message for prefix in flat for message in flattened.any_messages(attributes, f"{prefix}.")]
+    if listed:
+        return listed
+    texts: list[dict[str, Any]] = []
+    for key, value in _values(attributes, keys, named_by):
+        messages = messages_of(value)
+        if not isinstance(value, str) and _has_roles(messages):
+            return messages
+        if isinstance(value, str) and named_by and key.partition(".")[0] == named_by.partition(".")[0]:
+            texts = texts or messages
+    return texts
+
+
+def _has_roles(messages: Iterable[Mapping[str, Any]]) -> bool:
+    return any(isinstance(message.get("role"), str) for message in messages)
+
+
+def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
+    inputs = sorted(
+        _values(attributes, layout.inputs, named_by), key=lambda item: _ARGUMENTS.search(item[0]) is None
+    )
+    outputs = list(_values(attributes, layout.outputs, named_by))
+    if not inputs and not outputs:
+        return None
+    output = outputs[0][1] if outputs else None
+    own = {
+        semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
+        semconv.TOOL_NAME: first_text(attributes[key] for key in layout.tool_names) or _name_in(span),
+        semconv.TOOL_CALL_ID: first_text(attributes[key] for key in layout.call_ids),
+    }
+    tool = genai.read_attributes(span, {**attributes, **own})
+    if tool.arguments is None and inputs:
+        tool = tool._replace(arguments=json_text(run_io.arguments(inputs[0][1])))
+    if tool.result is None and output is not None:
+        tool = tool._replace(result=json_text(run_io.python_value(output)))
+        tool = tool._replace(**run_io.tool_output(tool, output))
+    return tool
+
+
+def _agent(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
+    name = first_text(attributes[key] for key in layout.agent_names) or _name_in(span)
+    own = {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: name}
+    return _run(span, attributes, layout, named_by, own)
+
+
+def _workflow(
+    span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str
+) -> Observation | None:
+    run = _run(span, attributes, layout, named_by, {semconv.OPERATION_NAME: semconv.INVOKE_WORKFLOW})
+    return None if run is None else run._replace(only_topmost=True)
+
+
+def _run(
+    span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str, own: Mapping[str, Any]
+) -> Observation | None:
+    """Return a run. A bare text is the user's message or the reply only of a run that is an agent's."""
+    inputs = [value for _, value in _values(attributes, layout.inputs, named_by)]
+    outputs = [value for _, value in _values(attributes, layout.outputs, named_by)]
+    if not inputs and not outputs:
+        return None
+    run = genai.read_attributes(span, {**attributes, **own})
+    is_agent = run.kind == "agent"
+    return run._replace(
+        user_input=run.user_input or first_text(langchain_values.last_text(v, "user") for v in inputs),
+        response=run.response or first_text(langchain_values.last_text(v, "assistant") for v in outputs),
+        run_input=first_text(inputs) if is_agent else None,
+        run_output=first_text(outputs) if is_agent else None,
+    )
+
+
+_READERS: Mapping[Kind, Callable[[Span, Mapping[str, Any], _Layout, str], Observation | None]] = {
+    "llm": _llm,
+    "tool": _tool,
+    "agent": _agent,
+    "workflow": _workflow,
+}
+
+
+def _name_in(span: Span) -> str | None:
+    """Return the name of an agent or a tool in the name of its span: `get_cart` of `get_cart.tool`."""
+    return text(_AFFIX.sub("", span.name)) or text(span.name)

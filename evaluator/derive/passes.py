@@ -1,0 +1,87 @@
+"""The passes over a session's observations before anything is derived from them, each with its reason.
+
+They run in the order of the lists. `spangrade show --why` lists what each of them changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.duplicates import merge_duplicates
+from spangrade.evaluator.derive.errors import without_copies
+from spangrade.evaluator.derive.shapes import without_doubtful_calls
+from spangrade.evaluator.derive.span_tree import Tree, node_of, with_topmost_runs
+from spangrade.evaluator.derive.tokens import with_sound_tokens
+
+_Spans = TypeVar("_Spans")
+
+
+class Pass(NamedTuple, Generic[_Spans]):
+    """A step that changes what spans record of a session; `reason` is why, for people."""
+
+    name: str
+    reason: str
+    run: Callable[[_Spans], _Spans]
+
+
+BEFORE_THE_TREE: Sequence[Pass[Sequence[Observation]]] = (
+    Pass(
+        "doubtful_calls",
+        "a span that only looks like a model call does not count beside, or around, other model calls",
+        without_doubtful_calls,
+    ),
+    Pass(
+        "sound_tokens",
+        "the input of a model call includes what was cached, and an output is what the total leaves",
+        with_sound_tokens,
+    ),
+    Pass("copied_failures", "the instrumentation copied an earlier span's failure", without_copies),
+)
+IN_THE_TREE: Sequence[Pass[Tree]] = (
+    Pass("topmost_runs", "a function is a run only where no agent's work is around it", with_topmost_runs),
+    Pass("duplicates", "two spans record one call, which counts once", merge_duplicates),
+)
+
+
+def prepared(observations: Iterable[Observation]) -> Tree:
+    """Return the tree of a session's observations after all passes."""
+    spans: Sequence[Observation] = list(observations)
+    for before in BEFORE_THE_TREE:
+        spans = before.run(spans)
+    tree = Tree(spans)
+    for within in IN_THE_TREE:
+        tree = within.run(tree)
+    return tree
+
+
+class Change(NamedTuple):
+    """What a pass changed of a span: the values of its fields before and after."""
+
+    by: str
+    reason: str
+    span: Observation
+    fields: Mapping[str, tuple[object, object]]
+
+
+def changes(observations: Iterable[Observation]) -> Iterator[Change]:
+    """Yield what each pass changes, in the order of the passes and of the spans."""
+    tree = Tree(observations)
+    for before in BEFORE_THE_TREE:
+        after = Tree(before.run(tree.ordered))
+        yield from _changes(before.name, before.reason, tree, after)
+        tree = after
+    for within in IN_THE_TREE:
+        after = within.run(tree)
+        yield from _changes(within.name, within.reason, tree, after)
+        tree = after
+
+
+def _changes(name: str, reason: str, before: Tree, after: Tree) -> Iterator[Change]:
+    changed = {node_of(o): o for o in after.ordered}
+    for span in before.ordered:
+        now = changed[node_of(span)]
+        pairs = zip(span._fields, span, now, strict=True)
+        if fields := {field: (old, new) for field, old, new in pairs if old != new}:
+            yield Change(name, reason, span, fields)

@@ -1,0 +1,20 @@
+-- The spans that no dialect understood, by session and scope, with the attributes of the first of them.
+WITH counted AS (
+    SELECT session_id, scope, sum(spans)::BIGINT AS spans
+    FROM derived.not_understood
+    WHERE $session IS NULL OR session_id = $session
+    GROUP BY ALL
+), traces AS (
+    SELECT session_id, scope, trace_id
+    FROM derived.not_understood
+    WHERE $session IS NULL OR session_id = $session
+), examples AS (
+    SELECT traces.session_id, traces.scope, arg_min(spans.attributes, spans.seq, $most) AS attributes
+    FROM spans
+    JOIN traces ON spans.trace_id = traces.trace_id AND coalesce(spans.scope_name, '') = traces.scope
+    GROUP BY ALL
+)
+SELECT session_id, scope, spans, coalesce(attributes, [])
+FROM counted
+LEFT JOIN examples USING (session_id, scope)
+ORDER BY session_id, scope

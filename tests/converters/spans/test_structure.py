@@ -1,0 +1,316 @@
+"""Spans that no dialect knows are read by their structure, and nothing is made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Spangrade
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paths import FIXTURES
+from recordings import dotted, observed, sessions
+
+from spangrade.converters.spans.registry import dialects
+from spangrade.evaluator.session import Session
+from spangrade.tracer.files import read
+from spangrade.tracer.span import Problem, Span
+
+RECORDINGS = sorted((FIXTURES / "structure").glob("*.otlp.jsonl"))
+TURNS = [
+    ("What is in my cart?", "Your cart has 2 items, total $129.90."),
+    ("Thanks, bye.", "You are welcome, C-1001."),
+]
+CART = {"items": ["potting soil", "fertilizer"], "total": 129.9}
+
+
+def records(path: Path) -> list[Any]:
+    return [record for record in read(path) if not isinstance(record, Problem)]
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
+def test_a_recording_of_an_instrumentation_without_a_dialect_is_read(path: Path, tmp_path: Path) -> None:
+    (session,) = sessions(records(path), tmp_path / "s.duckdb")
+    assert [(turn.user_input, turn.final_response) for turn in session.turns] == TURNS
+    (call,) = session.tool_interactions
+    assert (call.tool_name, call.input_arguments, call.output, call.ok, call.turn) == (
+        "get_cart",
+        {"customer_id": "C-1001"},
+        CART,
+        True,
+        1,
+    )
+    assert (call.call_id or "").startswith("call_")
+    assert [(c.input_tokens, c.output_tokens) for c in session.llm_calls] == [(120, 12), (140, 12), (160, 12)]
+    assert [(c.model or "").removeprefix("openai/") for c in session.llm_calls] == ["gpt-4o-mini"] * 3
+    assert (session.usage.complete, session.not_understood, session.errors) == (True, 0, ())
+    records_an_id = path.name != "agentops.otlp.jsonl"
+    assert (session.session_id_source, session.session_id == "conv-1") == (
+        ("conversation", True) if records_an_id else ("trace", False)
+    )
+    assert session.agents == (("shop",) if path.name == "traceai.otlp.jsonl" else None)
+
+
+def span(number: int, parent: int | None, name: str = "step", **fields: Any) -> Span:
+    return Span(
+        "a" * 32,
+        f"{number:016x}",
+        None if parent is None else f"{parent:016x}",
+        name,
+        "INTERNAL",
+        number * 10,
+        1_000 - number if parent is None else number * 10 + 9,
+        **fields,
+    )
+
+
+def vendors_run(vendor: str, kind: str, id_name: str) -> list[Span]:
+    """One turn as a made-up vendor records it."""
+    history = [{"role": "user", "content": "Any soil?"}]
+    asked = {
+        "role": "assistant",
+        "tool_calls": [{"id": "c1", "function": {"name": "find", "arguments": "{}"}}],
+    }
+    result = {"role": "tool", "tool_call_id": "c1", "content": '{"found":3}'}
+    steps: list[tuple[int | None, str, dict[str, Any]]] = [
+        (None, "shop", {kind: "agent", f"{vendor}.input": "Any soil?", f"{vendor}.output": "Yes, 3."}),
+        (
+            1,
+            "ask",
+            {
+                kind: "llm",
+                f"{vendor}.model": "gpt-4o",
+                f"{vendor}.input": json.dumps(history),
+                f"{vendor}.output": json.dumps([asked]),
+                f"{vendor}.usage.input_tokens": 20,
+                f"{vendor}.usage.output_tokens": 5,
+            },
+        ),
+        (1, "find", {kind: "tool", f"{vendor}.input": "{}", f"{vendor}.output": '{"found":3}'}),
+        (
+            1,
+            "ask",
+            {
+                kind: "llm",
+                f"{vendor}.model": "gpt-4o",
+                f"{vendor}.input": json.dumps([*history, asked, result]),
+                f"{vendor}.output": json.dumps([{"role": "assistant", "content": "Yes, 3."}]),
+                f"{vendor}.usage.input_tokens": 30,
+                f"{vendor}.usage.output_tokens": 6,
+            },
+        ),
+    ]
+    return [
+        span(number, parent, name, attributes={**attributes, f"{vendor}.{id_name}": "s-1"}, scope_name=vendor)
+        for number, (parent, name, attributes) in enumerate(steps, 1)
+    ]
+
+
+words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=3, max_size=10)
+REAL = {"gen", "ai", "llm", "http", "rpc", "url", "net", "aws", "tls", "rum", "server", "client", "thread"}
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    words.filter(lambda word: word not in REAL),
+    st.sampled_from(["{}.span.kind", "{}.span.type", "span.type", "type"]),
+    st.sampled_from(["session.id", "conversation_id", "chatId", "thread_id"]),
+)
+def test_a_vendor_that_nobody_knows_is_read(vendor: str, kind: str, id_name: str) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        (session,) = sessions(vendors_run(vendor, kind.format(vendor), id_name), Path(folder) / "s.duckdb")
+    assert [(turn.user_input, turn.final_response) for turn in session.turns] == [("Any soil?", "Yes, 3.")]
+    assert (session.session_id, session.agents) == ("s-1", ("shop",))
+    assert [(c.tool_name, c.input_arguments, c.output, c.call_id) for c in session.tool_interactions] == [
+        ("find", {}, {"found": 3}, "c1")
+    ]
+    assert (session.usage.input_tokens, session.usage.output_tokens, session.models) == (50, 11, ("gpt-4o",))
+
+
+KEYS = st.sampled_from(
+    [
+        *("acme.span.kind", "span.type", "type", "acme.model", "acme.model.name", "device.model.name"),
+        *("acme.input", "acme.output", "input.value", "output.value", "acme.prompt", "acme.response"),
+        *("acme.usage.input_tokens", "acme.usage.output_tokens", "acme.usage", "acme.total_tokens"),
+        *("acme.session.id", "app.chat_id", "thread.id", "messaging.conversation_id", "metadata"),
+        *("acme.tool.name", "acme.agent.name", "acme.arguments", "acme.messages.0.role"),
+        *("acme.messages.0.content", "http.request.body"),
+    ]
+)
+VALUES = st.one_of(
+    st.sampled_from(
+        ["llm", "tool", "agent", "chain", "embedding", "Kind.TOOL", "elephant", "null", "[]", "{}"]
+    ),
+    st.text(max_size=8),
+    st.integers(-5, 10**13),
+    st.booleans(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.lists(st.text(max_size=3), max_size=2),
+    st.sampled_from(
+        [
+            '[{"role": "user", "content": "walrus"}]',
+            '{"type": "chat_messages", "value": [{"role": "assistant", "content": "otter"}]}',
+            '{"prompt_tokens": 7, "completion_tokens": -3}',
+            '{"thread_id": "heron"}',
+            '{"args": ["a"], "kwargs": {}}',
+        ]
+    ),
+)
+
+
+def texts_of(value: Any) -> set[str]:
+    """Every text in a value, also those in JSON."""
+    found: set[str] = set()
+    if isinstance(value, str):
+        found.add(value)
+        try:
+            inner = json.loads(value)
+        except ValueError:
+            return found
+        return found | (texts_of(inner) if not isinstance(inner, str) else {inner})
+    if isinstance(value, dict):
+        return found.union(*map(texts_of, value.keys()), *map(texts_of, value.values()))
+    if isinstance(value, list | tuple):
+        return found.union(*map(texts_of, value))
+    return {json.dumps(value), str(value)}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(KEYS, VALUES, max_size=9))
+def test_nothing_is_read_that_is_not_in_the_span(attributes: dict[str, Any]) -> None:
+    recorded = observed(attributes, name="ferret")
+    assert recorded.unreadable is None
+    there = texts_of(attributes) | {"ferret", "", "null"}
+    for value in (recorded.user_input, recorded.response, recorded.run_input, recorded.run_output):
+        assert value is None or value in there
+    for value in (recorded.model, recorded.name, recorded.agent, recorded.call_id, recorded.provider):
+        assert value is None or value in there
+    assert set(recorded.session_candidates) <= there
+    counts = {value for value in attributes.values() if type(value) is int} | {7, None}
+    counts |= {int(v) for v in attributes.values() if isinstance(v, str) and v.strip().isdecimal()}
+    counts |= {int(v) for v in attributes.values() if isinstance(v, bool | float)}
+    assert {recorded.input_tokens, recorded.output_tokens} <= counts
+
+
+CALL = {"acme.model": "gpt-4o", "acme.usage.input_tokens": 9, "acme.usage.output_tokens": 2}
+
+
+def session_of(tmp_path: Path, *spans: Span) -> Session:
+    (session,) = sessions(spans, tmp_path / "s.duckdb")
+    return session
+
+
+def test_a_span_with_a_model_and_tokens_is_a_model_call_unless_it_sums_up_others(tmp_path: Path) -> None:
+    spans = [span(1, None, attributes=CALL), span(2, 1, attributes=CALL), span(3, 1, attributes=CALL)]
+    session = session_of(tmp_path, *spans)
+    assert [call.span_id for call in session.llm_calls] == [f"{2:016x}", f"{3:016x}"]
+    assert session.usage.input_tokens == 18
+
+
+def test_a_span_that_looks_like_a_model_call_does_not_count_beside_one_that_is(tmp_path: Path) -> None:
+    sure = dotted(gen_ai__operation__name="chat", gen_ai__request__model="gpt-4o")
+    sure |= dotted(gen_ai__usage__input_tokens=9, gen_ai__usage__output_tokens=2)
+    session = session_of(tmp_path, span(1, None, attributes=sure), span(2, None, attributes=CALL))
+    assert (len(session.llm_calls), session.usage.input_tokens) == (1, 9)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"device.model.name": "Pixel", **{k: v for k, v in CALL.items() if k != "acme.model"}},
+        {"acme.model": "gpt-4o"},
+        {"acme.span.kind": "embedding", **CALL},
+        {"acme.span.kind": "tool"},
+        {"acme.span.kind": "elephant", "acme.input": "x"},
+        {"acme.span.kind": "tool", "span.type": "agent", "acme.input": "x"},
+        {"gen_ai.operation.name": "embeddings", **CALL},
+    ],
+)
+def test_what_is_not_certain_is_not_a_step(attributes: dict[str, Any]) -> None:
+    assert observed(attributes).kind == "other"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "session_id"),
+    [
+        ([{"app.chat_id": "c7"}, {}], "c7"),
+        ([{"app.chat_id": "c7"}, {"acme.session.id": "c7"}], "c7"),
+        ([{"app.chat_id": "c7"}, {"acme.session.id": "c8"}], None),
+        ([{"thread.id": "12"}, {"messaging.conversation_id": "m"}], None),
+        ([{"session.id": "of the browser"}, {}], None),
+        ([{"metadata": '{"thread_id": "t1"}'}, {}], "t1"),
+    ],
+)
+def test_the_one_value_that_may_be_a_sessions_id_is_its_id(
+    attributes: list[dict[str, Any]], session_id: str | None, tmp_path: Path
+) -> None:
+    server, other = attributes
+    spans = [
+        span(1, None, attributes=server, scope_name="http"),
+        span(2, 1, attributes=CALL),
+        span(3, 1, attributes=other),
+    ]
+    session = session_of(tmp_path, *spans)
+    expected = ("trace", "a" * 32) if session_id is None else ("conversation", session_id)
+    assert (session.session_id_source, session.session_id) == expected
+
+
+SIGNS = {
+    "adk": {"gen_ai.system": "gcp.vertex.agent"},
+    "ag2": {"ag2.span.type": "x"},
+    "genkit": {"genkit:type": "x"},
+    "langfuse": {"langfuse.observation.type": "span"},
+    "langsmith": {"langsmith.span.kind": "chain"},
+    "mastra": {"mastra.span.type": "x"},
+    "openinference": {"openinference.span.kind": "CHAIN"},
+    "traceloop": {"traceloop.span.kind": "task"},
+}
+
+
+@pytest.mark.parametrize("dialect", ["traceloop"])
+def test_a_model_call_by_the_conventions_stays_one_whatever_a_dialect_makes_of_it(dialect: str) -> None:
+    call = dotted(
+        gen_ai__operation__name="chat",
+        gen_ai__request__model="gpt-4o",
+        gen_ai__input__messages='[{"role":"user","content":"Hi"}]',
+        gen_ai__usage__input_tokens=3,
+    )
+    attributes = {**call, **SIGNS[dialect]}
+    assert next(n for n, d in dialects().items() if d.claims(span(1, None, attributes=attributes))) == dialect
+    recorded = observed(attributes)
+    assert (recorded.kind, recorded.user_input, recorded.input_tokens) == ("llm", "Hi", 3)
+
+
+def test_an_import_of_spans_without_a_session_is_never_silent(tmp_path: Path, spangrade: Spangrade) -> None:
+    db = str(tmp_path / "s.duckdb")
+    for name, attributes in (("web", {"http.route": "/"}), ("task", {"traceloop.span.kind": "task"})):
+        (tmp_path / f"{name}.jsonl").write_text(otlp(name, attributes))
+    for name in ("web", "task"):
+        imported = spangrade("import", tmp_path / f"{name}.jsonl", "--db", db)
+        assert " ".join(imported.err) == (
+            "spangrade: no session was found in 1 span: none of them is known to be an agent's; "
+            "what helps: spangrade lint"
+        )
+        listed = spangrade("lint", "--db", db, "--format", "json")
+        findings = {
+            f["what"]: f["count"] for f in json.loads("\n".join(listed.out)) if f["code"] == "no_session"
+        }
+        assert listed.code == 4
+        key = "http.route" if name == "web" else "traceloop.span.kind"
+        assert findings[f"spans of scope `{name}` in which no session was found (attributes: {key})"] == 1
+
+
+def otlp(scope: str, attributes: dict[str, str]) -> str:
+    recorded = {
+        "traceId": scope.encode().hex().ljust(32, "0"),
+        "spanId": "1" * 16,
+        "name": "step",
+        "startTimeUnixNano": "1",
+        "endTimeUnixNano": "2",
+        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
+    }
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"scope": {"name": scope}, "spans": [recorded]}]}]})
