@@ -17,7 +17,7 @@ from types import MappingProxyType
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
 from spangrade.converters.datasets.golden import NO_QUESTIONS
 from spangrade.evaluator.derive import load_batches, load_sessions
-from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks, import_parts, start_import
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks, import_batches, start_import
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, up_to_date
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.grading.file_columns import with_rows
@@ -269,7 +269,7 @@ def sessions_to_grade(
     complete = True
     if recordings:
         intake, parts = start_import(db, recordings, callbacks)
-        import_parts(partial(Store.open, db, wait_s=WAIT_S), intake, parts, callbacks)
+        import_batches(partial(Store.open, db, wait_s=WAIT_S), intake, parts, callbacks)
         complete = not intake.incomplete
     elif own_spans is not None:
         with Store.open(db, wait_s=WAIT_S) as store:

@@ -14,7 +14,7 @@ from paths import RECORDED, RECORDED_MORE
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, update
-from spangrade.evaluator.derive.sync.intake import import_parts, start_import
+from spangrade.evaluator.derive.sync.intake import import_batches, start_import
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -94,4 +94,4 @@ def observed(
 
 def import_files(store: Store, paths: Iterable[Path]) -> None:
     """Import files into an open database, and derive their sessions."""
-    import_parts(lambda: nullcontext(store), *start_import(store.path, list(paths)))
+    import_batches(lambda: nullcontext(store), *start_import(store.path, list(paths)))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
-from spangrade.converters.spans.observation import Observation
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.untrusted import column_types
@@ -41,8 +40,3 @@ def session_id_of(span: Span, attributes: Iterable[str]) -> str | None:
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
     return None
-
-
-def with_session_ids(observations: Sequence[Observation], by_span: Mapping[str, str]) -> list[Observation]:
-    """Return a trace's observations with session ids by span id in place of all conversation ids."""
-    return [o._replace(conversation_id=by_span.get(o.span_id)) for o in observations]

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from spangrade.evaluator.derive.same_calls import KeyedCall
-from spangrade.evaluator.derive.sync.affected import affected_by
 from spangrade.evaluator.derive.sync.batches import batches
 from spangrade.evaluator.derive.sync.link_traces import Position
-from spangrade.evaluator.derive.sync.portion import Place
-from spangrade.evaluator.derive.sync.update import PendingTrace, write_traces
+from spangrade.evaluator.derive.sync.observed import Trace
+from spangrade.evaluator.derive.sync.recorded import TraceRange
+from spangrade.evaluator.derive.sync.update import StoredTrace, linked_traces, write_traces
 from spangrade.evaluator.lake.tasks import ScanJob, Scanned, Update, lake_sql, plan_file, sessions_file
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
@@ -143,21 +143,21 @@ def _link(scratch: Store, number: int) -> None:
         {"number": number},
     ):
         calls.setdefault(trace_id, set()).add(KeyedCall(*call))
-    places, pending = [], {}
-    for trace_id, session_id, records, *placed, is_known in scratch.query(
+    traces, stored = [], {}
+    for trace_id, session_id, records, *first_call, is_known in scratch.query(
         "SELECT * EXCLUDE number FROM to_link WHERE number = $number ORDER BY start_ns, trace_id",
         {"number": number},
     ):
-        start_ns, history, request, digests, conversation_id = placed
+        start_ns, history, request, digests, conversation_id = first_call
         known_calls = frozenset(calls.get(trace_id, ()))
         position = Position(
             start_ns, history, request, frozenset(orjson.loads(digests)), conversation_id, known_calls
         )
-        places.append(Place(trace_id, session_id, records, position, ()))
-        pending[trace_id] = PendingTrace(trace_id, 0, 0, records, is_known)
-    affected = affected_by(scratch, places)
+        traces.append(Trace(trace_id, session_id, records, position, ()))
+        stored[trace_id] = StoredTrace(TraceRange(trace_id, 0, 0), records, is_known)
+    linked, _ = linked_traces(scratch, traces)
     with scratch.transaction():
-        write_traces(scratch, places, affected, pending)
+        write_traces(scratch, traces, linked, stored)
 
 
 def plan(scratch: Store, update: Update, most: int) -> int:

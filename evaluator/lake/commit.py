@@ -62,6 +62,16 @@ def remove_moved(store: Store, update: Update) -> None:
             store.query(f"DELETE FROM {table} WHERE trace_id IN (FROM moved)")  # noqa: S608 (our own names)
 
 
+def check_one_row(lake: Lake, store: Store, update: Update) -> None:
+    """Raise StoreError, within the commit, if a session that an update derived has more than one row."""
+    sessions = text_literal(sessions_file(update))
+    if doubled := store.query(lake_sql("doubled").format(sessions=sessions)):
+        raise StoreError(
+            f"{lake}: session {doubled[0][0]}: derived a second time, which is a defect of spangrade: "
+            "nothing of this update is kept"
+        )
+
+
 def add_files(store: Store, files: Mapping[str, str]) -> None:
     """Make files part of a lake; they are given by table."""
     for table, url in files.items():

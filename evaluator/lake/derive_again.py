@@ -25,7 +25,7 @@ from spangrade.evaluator.lake.catalog import (
     new_scratch,
     state_of,
 )
-from spangrade.evaluator.lake.commit import OF_TRACES, add_files, advance, commit, remove_moved
+from spangrade.evaluator.lake.commit import OF_TRACES, add_files, advance, check_one_row, commit, remove_moved
 from spangrade.evaluator.lake.derive_slice import Derived, derive
 from spangrade.evaluator.lake.job import (
     Prepared,
@@ -106,6 +106,7 @@ def _commit(lake: Lake, prepared: Prepared, derived: Sequence[Derived]) -> None:
             create_views(store)
             for one in derived:
                 add_files(store, one.files)
+            check_one_row(lake, store, prepared.update)
             store.query("UPDATE derived.progress SET fingerprint = $made_by", {"made_by": fingerprint()})
             advance(store, prepared.state, len(derived))
 

@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 from spangrade.evaluator.derive.evaluations import session_evaluations
 from spangrade.evaluator.derive.schema import TABLES
-from spangrade.evaluator.derive.sync.affected import Affected
-from spangrade.evaluator.derive.sync.portion import (
-    Complete,
-    observed,
-    places_of,
-    portion_of_sessions,
-    session_id,
+from spangrade.evaluator.derive.sync.observed import observations_of, packed, traces_of
+from spangrade.evaluator.derive.sync.recorded import (
+    TraceRange,
+    logged_state,
+    logs_of,
+    spans_of,
+    stored_rows,
 )
-from spangrade.evaluator.derive.sync.recorded import TraceRange, logged_state, logs_of, spans_of, stored_rows
-from spangrade.evaluator.derive.sync.update import PendingTrace, insert_sessions, write_traces
+from spangrade.evaluator.derive.sync.sessions import Recorded, build_sessions, insert_sessions
+from spangrade.evaluator.derive.sync.update import LinkedTraces, StoredTrace, write_traces
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.lake.grading import NOT_GRADED, Graded, Grading, grade_slice
 from spangrade.evaluator.lake.tasks import (
@@ -116,26 +116,23 @@ def _load(store: Store, job: DeriveJob) -> dict[str, str]:
 
 def _derive(store: Store, job: DeriveJob, session_by_trace: Mapping[str, str]) -> None:
     """Derive the sessions of all traces of a slice, and where the traces belong."""
-    settings = job.update.settings
-    ranges = [TraceRange(trace_id, 0, job.batch) for trace_id in session_by_trace]
-    stored = stored_rows(store, ranges)
-    by_trace, records = observed(spans_of(stored.spans), logs_of(stored.logs), settings)
+    rows = stored_rows(store, [TraceRange(trace_id, 0, job.batch) for trace_id in session_by_trace])
+    by_trace, logs_by_trace = observations_of(spans_of(rows.spans), logs_of(rows.logs), job.update.settings)
     sessions = sorted(set(session_by_trace.values()))
-    complete = Complete(
-        by_trace,
+    recorded = Recorded(
+        {trace_id: packed(observations) for trace_id, observations in by_trace.items()},
         session_by_trace,
         logged_state(store, sessions),
-        settings,
         session_evaluations(store, sessions),
+        job.update.settings,
     )
-    insert_sessions(store, [portion_of_sessions(complete)])
-    own = {trace_id: session_id(trace_id, found) for trace_id, found in by_trace.items()}
-    places = places_of(by_trace, records, own)
-    pending = {place.trace_id: PendingTrace(place.trace_id, 0, 0, place.records, False) for place in places}
+    traces = traces_of(by_trace, logs_by_trace)
+    stored = {trace.trace_id: StoredTrace(TraceRange(trace.trace_id, 0, 0), 0, False) for trace in traces}
     # Who leads whom was found before; the tables of traces get it with the numbers of batches.
-    affected = Affected(dict(session_by_trace), {}, set(), dict.fromkeys(session_by_trace))
+    linked = LinkedTraces(session_by_trace, {}, dict.fromkeys(session_by_trace))
     with store.transaction():
-        write_traces(store, places, affected, pending)
+        insert_sessions(store, build_sessions(recorded))
+        write_traces(store, traces, linked, stored)
         store.query(lake_sql("written_traces"), {"batch": job.batch})
 
 

@@ -40,7 +40,14 @@ from spangrade.evaluator.lake.catalog import (
     state_of,
     writable,
 )
-from spangrade.evaluator.lake.commit import add_files, add_runs, advance, commit, replace_sessions
+from spangrade.evaluator.lake.commit import (
+    add_files,
+    add_runs,
+    advance,
+    check_one_row,
+    commit,
+    replace_sessions,
+)
 from spangrade.evaluator.lake.derive_slice import LAKE_FOLDERS, Derived, DeriveJob, derive
 from spangrade.evaluator.lake.grading import Graded, Grading, finish_run
 from spangrade.evaluator.lake.tasks import (
@@ -303,6 +310,7 @@ def _commit(
             replace_sessions(store, prepared.update)
             for one in derived:
                 add_files(store, one.files)
+            check_one_row(lake, store, prepared.update)
             if grading is not None:
                 add_runs(store, "run")
             also(store)

@@ -17,7 +17,7 @@ import orjson
 
 from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.settings import Settings
-from spangrade.evaluator.derive.sync.portion import observed, places_of, session_id
+from spangrade.evaluator.derive.sync.observed import observations_of, traces_of
 from spangrade.evaluator.derive.sync.recorded import Row, logs_of, spans_of
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.lake.catalog import Lake, attach, new_scratch
@@ -151,15 +151,11 @@ def scan(job: ScanJob) -> Scanned:
     with task_connection(job.update, with_lake=job.of_lake is not None) as connection, few_collections():
         logs = list(logs_of(_rows(connection, "logs", LogRecord._fields, job)))
         batches = _distinct(_batches(_cursor(connection, "spans", Span._fields, job)))
-        by_trace, _ = observed(spans_of(batches), [log for log in logs if log.trace_id], job.update.settings)
+        by_trace, logs_by_trace = observations_of(spans_of(batches), logs, job.update.settings)
         sessions = sorted(
             {str(name) for log in logs if not log.trace_id and (name := log.attributes.get(_CONVERSATION))}
         )
-        of_logs: dict[str, int] = {}
-        for log in logs:
-            if log.trace_id:
-                of_logs[log.trace_id] = of_logs.get(log.trace_id, 0) + 1
-        traces, calls = _trace_rows(by_trace, of_logs, job.part)
+        traces, calls = _trace_rows(by_trace, logs_by_trace, job.part)
         name = attempt_name(job.part)
         scanned = Scanned(*(f"{job.update.stage}/{kind}/{name}.parquet" for kind in Scanned._fields))
         for table, url in zip(
@@ -181,17 +177,16 @@ _CONVERSATION = "gen_ai.conversation.id"
 
 
 def _trace_rows(
-    by_trace: Mapping[str, Sequence[Observation]], of_logs: Mapping[str, int], part: int
+    by_trace: Mapping[str, Sequence[Observation]], logs_by_trace: Mapping[str, int], part: int
 ) -> tuple[list[Row], list[Row]]:
-    session_by_trace = {trace_id: session_id(trace_id, found) for trace_id, found in by_trace.items()}
-    records = {trace_id: len(found) for trace_id, found in by_trace.items()}
     traces: list[Row] = []
     calls: list[Row] = []
-    for trace_id, session, spans, position, _ in places_of(by_trace, records, session_by_trace):
+    for trace_id, session_id, _, position, _ in traces_of(by_trace, logs_by_trace):
         ids = len({o.conversation_id for o in by_trace[trace_id] if o.conversation_id})
         traces.append(
             (
-                *(trace_id, part, spans, of_logs.get(trace_id, 0), ids, session, position.conversation_id),
+                *(trace_id, part, len(by_trace[trace_id]), logs_by_trace[trace_id], ids),
+                *(session_id, position.conversation_id),
                 *(position.start_ns, position.history, position.request),
                 orjson.dumps(sorted(position.digests)).decode(),
             )

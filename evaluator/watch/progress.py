@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-from spangrade.evaluator.derive.sync.update import noted
+from spangrade.evaluator.derive.sync.update import changed_sessions
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.tables import sql
 from spangrade.tracer.store import Store
@@ -58,8 +58,8 @@ class Progress:
             )
             if self._includes(session_id, start_ns)
         ]
-        # Until they are read again, sessions in `unfinished` are not what their spans say.
-        unfinished = noted(store)
+        # Until they are built, sessions in `unfinished` are not what their spans say.
+        unfinished = changed_sessions(store)
         recent = last_ns is not None and now_ns - last_ns <= self._idle_ns
         is_new = {session_id for session_id, seq in arrived if recent and seq > last_seq}
         ends = _ends(store, (session_id for session_id, _ in arrived if session_id not in is_new))

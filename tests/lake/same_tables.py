@@ -11,7 +11,7 @@ from spangrade.tracer.store.sql import text_literal
 # What is numbered by arrivals or drawn anew for each run; a lake has no judge.
 _OF_ITS_OWN = ("batch", "seq", "first_seq", "last_seq", "run_id", "graded_at", "judge", "judge_votes")
 _TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'one' ORDER BY ALL"
-_WITHOUT = {"arrivals", "last_import", "progress", "read_again", "schema_version"}
+_WITHOUT = {"arrivals", "last_import", "changed", "progress", "schema_version", "steps"}
 
 
 def differences(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -23,17 +24,17 @@ from spangrade.evaluator.derive.settings import (
     apply,
     settings_of,
 )
-from spangrade.evaluator.derive.sync.kept import Kept
+from spangrade.evaluator.derive.sync.observations import Observations
 from spangrade.evaluator.derive.sync.parts import (
     Job,
-    ReadPart,
+    ReadBatch,
     grouped,
     part_groups,
     read_parts,
     read_parts_at_once,
 )
-from spangrade.evaluator.derive.sync.update import count_sessions, derive_new, noted, stale
-from spangrade.evaluator.derive.sync.windows import OpenStore, derive_in_windows
+from spangrade.evaluator.derive.sync.update import count_sessions, newest, stale, start, steps
+from spangrade.evaluator.derive.sync.windows import WINDOW_S, OpenStore, derive_in_windows
 from spangrade.evaluator.derive.sync.workers import (
     InOrder,
     default_workers,
@@ -45,7 +46,7 @@ from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH_BYTES, Table, arrow_column, bytes_of
 
-WRITE = 32_768  # rows that are written at once, and derived then: in about a second, of 60 MB
+WRITE = 32_768  # rows that are written at once: some 60 MB
 WRITE_BYTES = 2 * BATCH_BYTES  # that they have at most
 _SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
 
@@ -83,11 +84,11 @@ DEFAULT = Callbacks()
 
 @dataclass(slots=True)
 class Intake:
-    """What importing files comes to: the traces in them, the rows added, and what could not be read.
+    """The result of importing files: the traces in them, the rows added, and what could not be read.
 
-    `is_new` says that there was no database. `settings` are those of the database, `noted` its sessions that
-    are derived again at the end: parts that are read before it is open use none. `kept` is what is known of
-    those sessions. `in_order` gives work to the processes that `workers` ends.
+    `is_new` says that there was no database. `settings` are those of the database: what is read before it is
+    open is read by none. `observations` is what the records show. `in_order` gives work to the processes that
+    `workers` ends.
     """
 
     traces: set[str] = field(default_factory=set)
@@ -96,17 +97,16 @@ class Intake:
     files_lost: int = 0
     is_new: bool = False
     settings: Settings = NO_SETTINGS
-    noted: frozenset[str] = frozenset()
-    kept: Kept = field(default_factory=Kept)
+    observations: Observations = field(default_factory=Observations)
     in_order: InOrder = map
     workers: ExitStack = field(default_factory=ExitStack)
 
-    def count(self, part: ReadPart, on_problem: Callable[[Problem], None]) -> None:
-        """Count what a part comes to, and report its problems."""
-        self.traces |= part.traces
-        self.records_lost += sum(problem.dropped for problem in part.problems) - part.files_lost
-        self.files_lost += part.files_lost
-        for problem in part.problems:
+    def count(self, batch: ReadBatch, on_problem: Callable[[Problem], None]) -> None:
+        """Count what was read, and report its problems."""
+        self.traces |= batch.traces
+        self.records_lost += sum(problem.dropped for problem in batch.problems) - batch.files_lost
+        self.files_lost += batch.files_lost
+        for problem in batch.problems:
             on_problem(problem)
 
     @property
@@ -118,7 +118,7 @@ class Intake:
 def check_files(paths: Sequence[Path], callbacks: Callbacks = DEFAULT) -> None:
     """Read files and keep nothing. Raises InputError if anything in them cannot be read."""
     intake = Intake()
-    for _ in _parts_read(intake, paths, callbacks):
+    for _ in _read_files(intake, paths, callbacks):
         pass
     if intake.incomplete:
         raise InputError("nothing imported: --strict, and not everything could be read")
@@ -126,8 +126,8 @@ def check_files(paths: Sequence[Path], callbacks: Callbacks = DEFAULT) -> None:
 
 def start_import(
     db: Path, paths: Sequence[Path], callbacks: Callbacks = DEFAULT, workers: int | None = 1
-) -> tuple[Intake, Iterator[ReadPart]]:
-    """Return the intake of files, and what is read of them for `import_parts`.
+) -> tuple[Intake, Iterator[ReadBatch]]:
+    """Return the intake of files, and what is read of them for `import_batches`.
 
     So many processes read them; None is as many as are worth it. Raises InputError if nothing in them can be
     read and the database does not exist: it is not created then.
@@ -136,20 +136,20 @@ def start_import(
     with ExitStack() as stack:
         pool = workers_in_order(workers or default_workers(_spans_in(paths)))
         intake = Intake(is_new=not db.exists(), in_order=stack.enter_context(pool))
-        parts = _parts_read(intake, paths, callbacks)
-        skipped = _until_rows(parts) if intake.is_new else []
+        batches = _read_files(intake, paths, callbacks)
+        skipped = _until_rows(batches) if intake.is_new else []
         if skipped and not skipped[-1].rows and intake.incomplete:
             raise InputError(f"{db}: not created, because nothing could be imported")
         intake.workers = stack.pop_all()
-    return intake, chain(skipped, parts)
+    return intake, chain(skipped, batches)
 
 
-def _until_rows(parts: Iterator[ReadPart]) -> list[ReadPart]:
-    """Return the parts up to the first with a row."""
+def _until_rows(batches: Iterator[ReadBatch]) -> list[ReadBatch]:
+    """Return the batches up to the first with a row."""
     skipped = []
-    for part in parts:
-        skipped.append(part)
-        if part.rows:
+    for batch in batches:
+        skipped.append(batch)
+        if batch.rows:
             break
     return skipped
 
@@ -165,20 +165,20 @@ def _size(path: Path) -> int:
     return 0
 
 
-def _parts_read(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> Iterator[ReadPart]:
+def _read_files(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> Iterator[ReadBatch]:
     """Yield what is read of files, in order; what cannot be read is reported and counted."""
     sizes: deque[int] = deque()
 
     def jobs() -> Iterator[Job]:
         for group in part_groups(paths):
             sizes.append(sum(part.size for part in group))
-            yield group, intake.settings, intake.noted
+            yield group, intake.settings
 
     size, done = sum(map(_size, paths)), 0
-    for parts in intake.in_order(read_parts if intake.in_order is map else read_parts_at_once, jobs()):
-        for part in parts:
-            intake.count(part, callbacks.on_problem)
-            yield part
+    for batches in intake.in_order(read_parts if intake.in_order is map else read_parts_at_once, jobs()):
+        for batch in batches:
+            intake.count(batch, callbacks.on_problem)
+            yield batch
         done += sizes.popleft()
         callbacks.on_share(done / max(done, size, 1))
 
@@ -195,10 +195,10 @@ class Contents(NamedTuple):
     without_session: int
 
 
-def import_parts(
+def import_batches(
     open_store: OpenStore,
     intake: Intake,
-    parts: Iterable[ReadPart],
+    batches: Iterable[ReadBatch],
     callbacks: Callbacks = DEFAULT,
     session_from: Sequence[str] | None = None,
 ) -> Contents:
@@ -216,23 +216,25 @@ def import_parts(
                 apply(store, callbacks.configured)
                 intake.settings = settings_of(store)
         with few_collections():
-            contents = _store_parts(open_store, intake, parts, before, callbacks)
-        if contents is not None:  # nearly always
+            contents = _store_batches(open_store, intake, batches, before, callbacks)
+        if contents is not None:  # of a small import
             return contents
-        derive_in_windows(open_store, intake.in_order, kept=intake.kept, on_share=callbacks.on_share)
+        derive_in_windows(
+            open_store, intake.in_order, observations=intake.observations, on_share=callbacks.on_share
+        )
     with open_store() as store:
         return _contents(store, before)
 
 
-def _store_parts(
-    open_store: OpenStore, intake: Intake, parts: Iterable[ReadPart], before: int, callbacks: Callbacks
+def _store_batches(
+    open_store: OpenStore, intake: Intake, batches: Iterable[ReadBatch], before: int, callbacks: Callbacks
 ) -> Contents | None:
-    """Store parts, and the sessions that are whole in them; return None if there are others.
+    """Store what was read, and begin to derive; return None if there is more to derive.
 
     `before` is the number of sessions that there were.
     """
-    rest: Sequence[ReadPart] = ()
-    for group in grouped(parts, _share_of_write, 1):
+    rest: Sequence[ReadBatch] = ()
+    for group in grouped(batches, _share_of_write, 1):
         if sum(map(_share_of_write, group)) < 1:
             rest = group  # the last
         else:
@@ -244,6 +246,8 @@ def _store_parts(
         callbacks.on_progress("deriving sessions")
         if intake.traces:
             _remember_import(store, intake.traces)
+        for _ in steps(store, intake.observations, intake.in_order, time.monotonic() + WINDOW_S):
+            pass
         return None if stale(store) else _contents(store, before)
 
 
@@ -252,9 +256,9 @@ def _contents(store: Store, sessions_before: int) -> Contents:
     return Contents(count_sessions(store), sessions_before, by_scope(store), unread)
 
 
-def _share_of_write(part: ReadPart) -> float:
-    """Return the share of what is written at once that a part is, in rows or in bytes."""
-    return max(part.rows / WRITE, bytes_of(part.tables) / WRITE_BYTES)
+def _share_of_write(batch: ReadBatch) -> float:
+    """Return the share of what is written at once that a batch is, in rows or in bytes."""
+    return max(batch.rows / WRITE, bytes_of(batch.tables) / WRITE_BYTES)
 
 
 def _remember_import(store: Store, traces: Iterable[str]) -> None:
@@ -264,27 +268,25 @@ def _remember_import(store: Store, traces: Iterable[str]) -> None:
         store.query("INSERT INTO last_import FROM traces", traces=arrow_column("trace_id", sorted(traces)))
 
 
-def _write(store: Store, intake: Intake, parts: Sequence[ReadPart]) -> None:
-    """Store the rows of parts, and the sessions that are whole in them."""
+def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
+    """Store rows, and what they show."""
     tables: dict[Table, list[na.Array]] = {}
-    for part in parts:
-        for table, rows in part.tables.items():
+    for batch in batches:
+        for table, rows in batch.tables.items():
             tables.setdefault(table, []).append(rows)
+    start(store, intake.observations)
+    before = newest(store)
     added = store.add_rows(tables)
-    repeated = sum(part.repeated for part in parts)
+    repeated = sum(batch.repeated for batch in batches)
     intake.added = Added(
         intake.added.spans + added.spans,
         intake.added.logs + added.logs,
         intake.added.duplicates + added.duplicates + repeated,
     )
     intake.settings = settings_of(store)  # another process may have changed them
-    # Of a duplicate, the database keeps the other one.
-    portions = [
-        part.portion for part in parts if part.portion.settings == intake.settings and not added.duplicates
-    ]
-    for _ in derive_new(store, portions, kept=intake.kept):
-        pass
-    intake.noted = noted(store)
+    if all(batch.settings == intake.settings for batch in batches):
+        observed = (one for batch in batches for one in batch.observed)
+        intake.observations.add_arrived(observed, before, newest(store))
 
 
 class Imported(NamedTuple):
@@ -326,8 +328,8 @@ def import_files(
     The attributes `session_from` hold a session's id from then on; None leaves them as they are. Raises
     InputError as `start_import` does.
     """
-    intake, parts = start_import(db, files, callbacks, workers)
-    contents = import_parts(open_store, intake, parts, callbacks, session_from)
+    intake, batches = start_import(db, files, callbacks, workers)
+    contents = import_batches(open_store, intake, batches, callbacks, session_from)
     return Imported(
         str(db),
         *intake.added,

@@ -1,4 +1,4 @@
-"""Parts of recorded files, each read by itself, in any process: their rows, and what their spans come to."""
+"""Parts of recorded files, each read by itself, in any process: their rows, and what these show."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import nanoarrow as na
 
 from spangrade.evaluator.derive.settings import Settings
-from spangrade.evaluator.derive.sync.portion import Portion, compact, portion_of
+from spangrade.evaluator.derive.sync.observed import ObservedTrace, observe_records
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -20,23 +20,24 @@ Item = TypeVar("Item")
 PART = 8_000_000  # bytes; about 4,000 spans with messages
 
 
-class ReadPart(NamedTuple):
-    """What reading a part comes to: its rows, and its portion.
+class ReadBatch(NamedTuple):
+    """The rows of some records of files, and what these show of their traces by some settings.
 
-    `repeated` is the number of records that are in the part already.
+    `repeated` is the number of records that are among them already.
     """
 
     tables: dict[Table, na.Array]
     rows: int
-    portion: Portion
+    observed: list[ObservedTrace]
+    settings: Settings
     traces: frozenset[str]
     repeated: int
     problems: list[Problem]
     files_lost: int
 
 
-# Parts, the settings of the database, and the sessions that need not be built.
-Job = tuple[Sequence[Part], Settings, frozenset[str]]
+# Parts, and the settings of the database.
+Job = tuple[Sequence[Part], Settings]
 
 
 def part_groups(paths: Iterable[Path]) -> Iterator[list[Part]]:
@@ -58,9 +59,9 @@ def grouped(items: Iterable[Item], size_of: Callable[[Item], float], size: float
         yield group
 
 
-def read_parts(job: Job) -> Iterator[ReadPart]:
-    """Read a group of parts; yield what each batch of their records comes to."""
-    group, settings, without = job
+def read_parts(job: Job) -> Iterator[ReadBatch]:
+    """Read a group of parts; yield their records in batches."""
+    group, settings = job
     problems: list[Problem] = []
     files_lost = 0
 
@@ -78,31 +79,30 @@ def read_parts(job: Job) -> Iterator[ReadPart]:
                 problems.append(Problem(str(part.path), str(error).removeprefix(f"{part.path}: ")))
 
     for batch in batches(records()):
-        yield _read(batch, settings, without, problems, files_lost)
+        yield _read(batch, settings, problems, files_lost)
         problems, files_lost = [], 0
     if problems or files_lost:
-        yield _read([], settings, without, problems, files_lost)
+        yield _read([], settings, problems, files_lost)
 
 
-def read_parts_at_once(job: Job) -> list[ReadPart]:
+def read_parts_at_once(job: Job) -> list[ReadBatch]:
     """Read a group of parts, for another process."""
-    without = job[2]
-    return [part._replace(portion=compact(part.portion, without)) for part in read_parts(job)]
+    return list(read_parts(job))
 
 
 def _read(
     records: Sequence[Span | LogRecord],
     settings: Settings,
-    without: frozenset[str],
     problems: list[Problem],
     files_lost: int,
-) -> ReadPart:
+) -> ReadBatch:
     spans, logs = distinct(records)
     tables = table_rows(spans, logs)
-    return ReadPart(
+    return ReadBatch(
         tables,
         len(spans) + len(logs),
-        portion_of([spans], logs, settings, without),
+        observe_records([spans], logs, settings),
+        settings,
         frozenset(record.trace_id for record in records if record.trace_id is not None),
         len(records) - len(spans) - len(logs),
         problems,

@@ -14,6 +14,9 @@ from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.sql import statement
 
 _FETCH = 1_024
+# What another process gets at once: some 15 MB of spans with messages.
+AT_ONCE = 8_192  # rows
+AT_ONCE_BYTES = 32_000_000
 
 Row = tuple[Any, ...]
 
@@ -27,10 +30,33 @@ class TraceRange(NamedTuple):
 
 
 class StoredRows(NamedTuple):
-    """The rows of traces as the tables hold them: their spans, in batches, and their logs."""
+    """Rows as the tables hold them: spans, in batches, and logs."""
 
     spans: Iterable[Sequence[Row]]
     logs: Sequence[Row]
+
+
+def arrived_rows(store: Store, after: int, upto: int) -> tuple[StoredRows, int]:
+    """Return the first rows that arrived after one number and up to another, and the number of the last.
+
+    They are at most `AT_ONCE`, or `AT_ONCE_BYTES` of text.
+    """
+    arrived = {"after": after, "upto": min(upto, after + AT_ONCE)}
+    cursor = store.connection.execute(_arrived("spans", Span._fields), arrived)
+    spans: list[Row] = []
+    size = 0
+    while rows := cursor.fetchmany(_FETCH):
+        spans += [row[1:] for row in rows]
+        size += sum(len(row[10]) + len(row[11]) for row in rows)
+        if size >= AT_ONCE_BYTES:
+            arrived["upto"] = rows[-1][0]
+            break
+    logs = [row[1:] for row in store.query(_arrived("logs", LogRecord._fields), arrived)]
+    return StoredRows([spans], logs), arrived["upto"]
+
+
+def _arrived(table: str, columns: Sequence[str]) -> str:
+    return f"SELECT seq, {', '.join(columns)} FROM {table} WHERE seq > $after AND seq <= $upto ORDER BY seq"  # noqa: S608 (our own names)
 
 
 def stored_rows(store: Store, traces: Sequence[TraceRange]) -> StoredRows:
@@ -88,22 +114,12 @@ def sessions_with_logs(store: Store, after: int) -> set[str]:
     return {session_id for session_id, _, _ in store.query(_session_logs(), {"seq": after})}
 
 
-def has_logs(store: Store, session_ids: Iterable[str]) -> set[str]:
-    """Return those of the sessions that have session logs."""
-    rows = store.query(
-        f"SELECT DISTINCT session_id FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id)",  # noqa: S608 (our own text)
-        {"seq": 0},
-        wanted=arrow_column("session_id", list(session_ids)),
-    )
-    return {session_id for (session_id,) in rows}
-
-
 def logged_state(
     store: Store, session_ids: Iterable[str]
 ) -> Mapping[str, list[tuple[int, Mapping[str, Any]]]]:
     """Return the state variables in session logs as (time in ns, variables), by session."""
     rows = store.query(
-        f"SELECT * FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id)",  # noqa: S608 (our own text)
+        f"SELECT * FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id) ORDER BY ALL",  # noqa: S608 (our own text)
         {"seq": 0},
         wanted=arrow_column("session_id", list(session_ids)),
     )

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from spangrade.evaluator.derive import stale
 from spangrade.evaluator.derive.settings import apply, differs
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.update import forget, pending_spans
+from spangrade.evaluator.derive.sync.update import forget, new_spans, stale
 from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.evaluator.derive.sync.workers import default_workers, workers_in_order
 from spangrade.tracer.errors import OldSchemaError
@@ -58,7 +57,7 @@ def derive(db: Path, *, again: bool = False, workers: int | None = 1, callbacks:
         apply(store, callbacks.configured)
         if again:
             forget(store)
-        workers = workers or default_workers(pending_spans(store))
+        workers = workers or default_workers(new_spans(store))
     with workers_in_order(workers) as in_order:
         opened = partial(Store.open, db, wait_s=RUN_WAIT_S)
         return derive_in_windows(opened, in_order, on_share=callbacks.on_share)

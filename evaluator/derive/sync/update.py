@@ -1,53 +1,55 @@
-"""Bringing what is derived up to date with what arrived.
+"""Bringing what is derived up to date with what arrived: each session is built once, from all its spans.
 
-Only the sessions that new spans or logs belong to are derived, whole, from all their spans: late spans,
-spans of one trace in several files and a session that goes on for days need no rules of their own.
+There are three phases. New records are observed: `Observations` holds what they show of their traces. Once
+all are observed, the new traces are linked: which session each belongs to is written, and which sessions
+changed. Then each changed session is built from the observations of all its traces, and replaces what there
+was of it.
 
-There are two passes. The first reads each new trace once, in slices, and writes the sessions that are whole
-in their slice. The sessions that other spans belong to as well are noted (`derived.read_again`); the second
-pass derives each of them once. Each slice is one transaction, after which the work can stop and continue in
-another process. Memory does not grow with the database.
+Each step of linking and building is one transaction, after which the work can stop and continue in another
+process: that one observes again what it needs. Memory does not grow with the database.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import nanoarrow as na
 
-from spangrade.evaluator.derive.evaluations import delete_scores, save_scores
+from spangrade.evaluator.derive.evaluations import delete_scores, session_evaluations
 from spangrade.evaluator.derive.schema import TABLES, comment_statements, create_statements
 from spangrade.evaluator.derive.session_rows import Row
-from spangrade.evaluator.derive.settings import NO_SETTINGS, Settings, settings_of
-from spangrade.evaluator.derive.sync.affected import Affected, affected_by
+from spangrade.evaluator.derive.settings import Settings, settings_of
 from spangrade.evaluator.derive.sync.batches import batches
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
-from spangrade.evaluator.derive.sync.kept import Kept
-from spangrade.evaluator.derive.sync.portion import (
-    Place,
-    Portion,
-    compact,
-    portion_of,
-    portion_of_sessions,
-)
-from spangrade.evaluator.derive.sync.read_again import complete_sessions, noted_groups
+from spangrade.evaluator.derive.sync.link_traces import link_traces
+from spangrade.evaluator.derive.sync.observations import Observations
+from spangrade.evaluator.derive.sync.observed import ObservedTrace, Trace, joined, observe_records
 from spangrade.evaluator.derive.sync.recorded import (
+    AT_ONCE,
     StoredRows,
     TraceRange,
+    arrived_rows,
+    logged_state,
     logs_of,
     sessions_with_logs,
     spans_of,
     stored_rows,
 )
+from spangrade.evaluator.derive.sync.sessions import Recorded, build_sessions, replace_sessions
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.arrow import arrow_column, arrow_rows, joined, sql_types
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows, sql_types
 from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import column_types, table_problem
 
-SLICE = 8_192  # spans; what is kept of them while their sessions are built is some 10 MB
+_LINKED_AT_ONCE = 4_096  # traces
+# Of sessions that are built at once; a larger one is built alone. Some 50 MB in a process.
+_BUILT_AT_ONCE = 32_768  # records
+_BUILT_AT_ONCE_BYTES = 32_000_000  # of packed observations
 
 # As the built-in `map`.
 InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -83,25 +85,30 @@ _MOVED = {"trace_id": _TEXT, "session_id": _TEXT}
 _LEADERS = {"trace_id": _TEXT, "leader": _TEXT}
 _COLUMNS = {
     "progress": {"fingerprint": "VARCHAR", "seq": "BIGINT"},
-    "read_again": {"session_id": "VARCHAR"},
+    "steps": {"number": "BIGINT"},
+    "changed": {"session_id": "VARCHAR"},
     **{name: sql_types(types) for name, types in _OF_TRACES.items()},
     **{name: sql_types(table.arrow_types) for name, table in TABLES.items()},
 }
 
 
-class PendingTrace(NamedTuple):
-    """A trace with new spans or logs: how many of them, and where all its records are, known ones too."""
+class StoredTrace(NamedTuple):
+    """Where the records of a trace are in the order of arrival, about how many, and if it was derived."""
 
-    trace_id: str
-    first_seq: int
-    last_seq: int
+    range: TraceRange
     records: int
     is_known: bool
 
-    @property
-    def range(self) -> TraceRange:
-        """The place of its records in the order of arrival."""
-        return TraceRange(self.trace_id, self.first_seq, self.last_seq)
+
+class LinkedTraces(NamedTuple):
+    """The sessions of new traces, and those of derived ones that move.
+
+    `leaders` are the traces whose calls others repeat, by trace, of new traces and of derived ones.
+    """
+
+    session_by_trace: Mapping[str, str]
+    moved: Mapping[str, str]
+    leaders: Mapping[str, str | None]
 
 
 def update(store: Store) -> int:
@@ -111,7 +118,7 @@ def update(store: Store) -> int:
     (`fingerprint`). A second call with nothing new does nothing. After an interruption it continues where it
     stopped.
     """
-    return len(set().union(*steps(store)))
+    return len(set().union(*steps(store, Observations())))
 
 
 def rebuild(store: Store) -> int:
@@ -122,81 +129,291 @@ def rebuild(store: Store) -> int:
 
 def stale(store: Store) -> bool:
     """Return whether `update` has something to do: new spans or logs, or all that is to be derived again."""
-    done = _derived_up_to(store)
-    return done is None or _newest(store) > done or bool(store.query("FROM derived.read_again LIMIT 1"))
+    done = derived_up_to(store)
+    return done is None or newest(store) > done or bool(store.query("FROM derived.changed LIMIT 1"))
 
 
 def steps(
-    store: Store, in_order: InOrder = map, until_s: float = math.inf, kept: Kept | None = None
+    store: Store, observations: Observations, in_order: InOrder = map, until_s: float = math.inf
 ) -> Iterator[set[str]]:
-    """Do what `update` does in steps, each a transaction, and yield the ids of the sessions of each.
+    """Do what `update` does in steps, and yield the ids of the sessions that each has built.
 
     It can be left after any step, and does not start another one when `time.monotonic()` is past `until_s`;
     another call continues there, and `stale` returns whether one is needed. `in_order` calls a function for
-    each of some arguments, perhaps in other processes, and yields the results in order. `kept` holds what
-    earlier steps kept.
+    each of some arguments, perhaps in other processes, and yields the results in order. `observations` has
+    what earlier calls, or an import, observed.
     """
-    kept = Kept() if kept is None else kept
-    yield from derive_new(store, (), in_order, until_s, kept)
-    if _newest(store) > (_derived_up_to(store) or 0):
-        return
-    noted = list(noted_groups(store))
-    for session_ids, portion in zip(
-        noted, in_order(portion_of_sessions, complete_sessions(store, noted, kept, until_s)), strict=False
-    ):
-        _replace_sessions(store, session_ids, portion)
-        yield set(portion.session_ids)
+    start(store, observations)
+    done, last = derived_up_to(store) or 0, newest(store)
+    if last > done:
+        yield from _observe(store, observations, last, in_order, until_s)
+        if observations.seq < last or observations.missed:
+            return
+        for _ in _link(store, observations, done, last):
+            yield set()
+            if time.monotonic() >= until_s:
+                return
+    yield from _build(store, observations, in_order, until_s)
 
 
-def derive_new(
-    store: Store,
-    portions: Sequence[Portion] = (),
-    in_order: InOrder = map,
-    until_s: float = math.inf,
-    kept: Kept | None = None,
-) -> Iterator[set[str]]:
-    """Derive the sessions that are whole in new traces; note the others that these belong to.
-
-    `portions` are what new records come to by the settings of the database: their spans are not read. Yields
-    the ids of the sessions of each step; for the other arguments see `steps`.
-    """
-    kept = Kept(0) if kept is None else kept
-    done = _derived_up_to(store)
-    if done is None:
+def start(store: Store, observations: Observations) -> None:
+    """Create the derived tables unless they are there, and drop observations that are of no use any more."""
+    if derived_up_to(store) is None:
         forget(store)
-        done = 0
-    newest = _newest(store)
-    if newest <= done:
-        return
-    pending = {row[0]: PendingTrace(*row) for row in store.query(_sql("pending"), {"seq": done})}
-    _note(store, sessions_with_logs(store, after=done))
-    if portions:
-        yield _keep_fresh(store, portions, pending, kept)
-    slices = list(batches(pending.values(), lambda trace: trace.records, SLICE))
-    read = 0
-    for portion in in_order(portion_of_rows, _jobs(store, slices, until_s)):
-        yield _keep(store, [portion], portion.places, pending, kept)
-        read += 1
-    if read == len(slices):
-        store.query("UPDATE derived.progress SET seq = $seq", {"seq": newest})
+    observations.start(_step_number(store), settings_of(store), derived_up_to(store) or 0)
 
 
-def pending_spans(store: Store) -> int:
+def _observe(
+    store: Store, observations: Observations, last: int, in_order: InOrder, until_s: float
+) -> Iterator[set[str]]:
+    """Observe the records that were not observed yet, in the order of arrival."""
+    todo = [*observations.missed, *([(observations.seq, last)] if observations.seq < last else [])]
+    settings = settings_of(store)
+    read: deque[tuple[int, int]] = deque()  # the ranges of arrivals that are not observed yet
+
+    def jobs() -> Iterator[tuple[StoredRows, Settings]]:
+        for after, upto in todo:
+            while after < upto:
+                rows, after = arrived_rows(store, after, upto)
+                read.append((after, upto))
+                yield rows, settings
+                if time.monotonic() >= until_s:
+                    return
+
+    observations.missed, observations.seq = list(todo), last
+    for observed in in_order(observe_rows, jobs()):
+        observations.add(observed)
+        reached, upto = read.popleft()
+        observations.missed[0] = (reached, upto)
+        if reached >= upto:
+            del observations.missed[0]
+        yield set()
+
+
+def observe_rows(job: tuple[StoredRows, Settings]) -> list[ObservedTrace]:
+    """Return what rows of the database show of their traces."""
+    rows, settings = job
+    return observe_records(spans_of(rows.spans), logs_of(rows.logs), settings)
+
+
+def _link(store: Store, observations: Observations, done: int, last: int) -> Iterator[None]:
+    """Write where new traces belong, and which sessions changed."""
+    store.query(_sql("new_traces"), {"seq": done})
+    ((traces,),) = store.query("SELECT count(*) FROM new_traces")
+    for first in range(0, traces, _LINKED_AT_ONCE):
+        rows = store.query(
+            "SELECT * EXCLUDE number FROM new_traces WHERE number BETWEEN $first AND $last ORDER BY number",
+            {"first": first, "last": first + _LINKED_AT_ONCE - 1},
+        )
+        new = {row[0]: StoredTrace(TraceRange(*row[:3]), *row[3:]) for row in rows}
+        observed = _whole_traces(store, observations, new.values())
+        linked, changed = linked_traces(store, observed)
+        with _step(store, observations):
+            write_traces(store, observed, linked, new)
+            _mark_changed(store, changed)
+        yield
+    with _step(store, observations):
+        _mark_changed(store, sessions_with_logs(store, after=done))
+        store.query("UPDATE derived.progress SET seq = $seq", {"seq": last})
+
+
+def _whole_traces(store: Store, observations: Observations, traces: Iterable[StoredTrace]) -> list[Trace]:
+    """Return what all records of traces show: as they were observed, else as they are read together."""
+    whole, to_read = [], []
+    for trace in traces:
+        observed = observations.of(trace.range.trace_id)
+        one = joined(observed) if observed and not trace.is_known else None
+        if one is None or one.trace.records != trace.records:
+            to_read.append(trace)
+        else:
+            whole.append(one.trace)
+            if len(observed) > 1:
+                observations.replace([one])
+    return whole + [one.trace for one in _read_whole(store, observations, to_read)]
+
+
+def _read_whole(
+    store: Store, observations: Observations, traces: Iterable[StoredTrace]
+) -> Iterator[ObservedTrace]:
+    """Read all records of traces, and yield what they show."""
+    settings = settings_of(store)
+    for some in batches(traces, lambda trace: trace.records, AT_ONCE):
+        rows = stored_rows(store, [trace.range for trace in some])
+        observed = observe_records(spans_of(rows.spans), logs_of(rows.logs), settings)
+        observations.replace(observed)
+        yield from observed
+
+
+def linked_traces(store: Store, traces: Sequence[Trace]) -> tuple[LinkedTraces, set[str]]:
+    """Return the sessions of traces, and which sessions change with them."""
+    links, leaders = link_traces(store, {trace.trace_id: trace.position for trace in traces})
+    session_by_trace = {trace.trace_id: links.pop(trace.trace_id, trace.session_id) for trace in traces}
+    before = store.query(
+        "SELECT session_id FROM derived.traces SEMI JOIN wanted USING (trace_id)",
+        wanted=arrow_column("trace_id", [*session_by_trace, *links]),
+    )
+    changed = {*session_by_trace.values(), *links.values(), *(session_id for (session_id,) in before)}
+    return LinkedTraces(session_by_trace, links, leaders), changed
+
+
+def write_traces(
+    store: Store, traces: Sequence[Trace], linked: LinkedTraces, stored: Mapping[str, StoredTrace]
+) -> None:
+    """Write where traces belong, within the caller's transaction; move the derived ones that they affect."""
+    rows_by_table = _trace_rows(traces, linked, stored)
+    known = [trace_id for trace_id in linked.session_by_trace if stored[trace_id].is_known]
+    for table, rows in rows_by_table.items():
+        if known:
+            store.query(
+                f"DELETE FROM derived.{table} WHERE trace_id IN (FROM known)",  # noqa: S608 (our own names)
+                known=arrow_column("trace_id", known),
+            )
+        if rows:
+            store.query(
+                f"INSERT INTO derived.{table} BY NAME FROM incoming",
+                incoming=arrow_rows(rows, _OF_TRACES[table]),
+            )
+        if linked.moved:
+            store.query(
+                f"UPDATE derived.{table} SET session_id = moved.session_id FROM moved "  # noqa: S608 (our own names)
+                f"WHERE {table}.trace_id = moved.trace_id",
+                moved=arrow_rows(list(linked.moved.items()), _MOVED),
+            )
+    if regrouped := [item for item in linked.leaders.items() if item[0] not in linked.session_by_trace]:
+        store.query(
+            "UPDATE derived.traces SET leader = regrouped.leader FROM regrouped "
+            "WHERE traces.trace_id = regrouped.trace_id",
+            regrouped=arrow_rows(regrouped, _LEADERS),
+        )
+
+
+def _trace_rows(
+    traces: Iterable[Trace], linked: LinkedTraces, stored: Mapping[str, StoredTrace]
+) -> dict[str, list[Row]]:
+    """Return the rows of traces, by table."""
+    rows: dict[str, list[Row]] = {table: [] for table in _OF_TRACES}
+    for trace_id, _, records, position, not_understood in traces:
+        session_id = linked.session_by_trace[trace_id]
+        conversation = (session_id, position.start_ns, position.history, position.request)
+        named = (position.conversation_id, linked.leaders[trace_id])
+        rows["traces"].append((*stored[trace_id].range, records, *conversation, *named))
+        rows["keyed_calls"] += [(session_id, trace_id, *call) for call in sorted(position.calls, key=str)]
+        rows["digests"] += [
+            (session_id, trace_id, position.start_ns, digest) for digest in sorted(position.digests)
+        ]
+        rows["not_understood"] += [(session_id, trace_id, *counts) for counts in not_understood]
+    return rows
+
+
+def _build(store: Store, observations: Observations, in_order: InOrder, until_s: float) -> Iterator[set[str]]:
+    """Build the sessions that changed, from all their traces, and write them in place of what there was."""
+    groups: deque[list[str]] = deque()
+
+    def jobs() -> Iterator[Recorded]:
+        for session_ids, recorded in _recorded(store, observations):
+            groups.append(session_ids)
+            yield recorded
+            if time.monotonic() >= until_s:
+                return
+
+    for built in in_order(build_sessions, jobs()):
+        session_ids = groups.popleft()
+        with _step(store, observations):
+            replace_sessions(store, session_ids, built)
+            store.query(
+                "DELETE FROM derived.changed WHERE session_id IN (FROM built)",
+                built=arrow_column("session_id", session_ids),
+            )
+        yield set(built.session_ids)
+
+
+def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[str], Recorded]]:
+    """Yield the sessions that changed, some at a time, and all that they are built from."""
+    changed = store.query(_sql("changed_sessions"))
+    settings = settings_of(store)
+    for some in batches(changed, lambda row: int(row[1]), _BUILT_AT_ONCE):
+        rows = store.query(
+            "SELECT session_id, trace_id, first_seq, last_seq, records FROM derived.traces "
+            "SEMI JOIN wanted USING (session_id) ORDER BY first_seq, trace_id",
+            wanted=arrow_column("session_id", [session_id for session_id, _ in some]),
+        )
+        traces: dict[str, list[StoredTrace]] = {session_id: [] for session_id, _ in some}
+        for session_id, *place, records in rows:
+            traces[session_id].append(StoredTrace(TraceRange(*place), records, True))
+        for session_ids, packed in _packed(store, observations, traces):
+            yield (
+                session_ids,
+                Recorded(
+                    packed,
+                    {trace.range.trace_id: one for one in session_ids for trace in traces[one]},
+                    logged_state(store, session_ids),
+                    session_evaluations(store, session_ids),
+                    settings,
+                ),
+            )
+
+
+def _packed(
+    store: Store, observations: Observations, traces: Mapping[str, Sequence[StoredTrace]]
+) -> Iterator[tuple[list[str], dict[str, bytes]]]:
+    """Yield sessions, at most `_BUILT_AT_ONCE_BYTES` or one, and the packed observations of their traces."""
+    of_all = (trace for of_session in traces.values() for trace in of_session)
+    derived_before = [trace for trace in of_all if trace.range.trace_id not in observations]
+    for _ in _read_whole(store, observations, derived_before):
+        pass
+    packed: dict[str, bytes] = {}
+    session_ids: list[str] = []
+    size = 0
+    for session_id, of_session in traces.items():
+        session_ids.append(session_id)
+        for trace in of_session:
+            (one,) = observations.of(trace.range.trace_id)
+            packed[one.trace.trace_id] = one.observations
+            size += len(one.observations)
+        if size >= _BUILT_AT_ONCE_BYTES:
+            yield session_ids, packed
+            packed, session_ids, size = {}, [], 0
+    if session_ids:
+        yield session_ids, packed
+
+
+@contextmanager
+def _step(store: Store, observations: Observations) -> Iterator[None]:
+    """Commit the block's statements together, as a step that this process knows of."""
+    with store.transaction():
+        yield
+        store.query("UPDATE derived.steps SET number = number + 1")
+    observations.advance(_step_number(store))
+
+
+def _mark_changed(store: Store, session_ids: Iterable[str]) -> None:
+    if ids := sorted(session_ids):
+        store.query("INSERT INTO derived.changed FROM changed", changed=arrow_column("session_id", ids))
+
+
+def _step_number(store: Store) -> int:
+    return int(store.query("FROM derived.steps")[0][0])
+
+
+def new_spans(store: Store) -> int:
     """Return how many spans arrived since the last derivation."""
-    done = _derived_up_to(store) or 0
+    done = derived_up_to(store) or 0
     return _scalar(store, f"SELECT count(*) FROM spans WHERE seq > {done}") or 0  # noqa: S608 (a number)
 
 
-def records_left(store: Store) -> int:
-    """Return about how many spans and logs the remaining steps read; new ones may be read twice."""
-    pending = store.query(_sql("pending"), {"seq": _derived_up_to(store) or 0})
-    waiting = store.query(_sql("noted"))
-    return 2 * sum(int(PendingTrace(*row).records) for row in pending) + sum(int(row[1]) for row in waiting)
+def records_left(store: Store, observations: Observations) -> int:
+    """Return about how many records the remaining steps observe, link and build."""
+    done, last = derived_up_to(store) or 0, newest(store)
+    unobserved = last - observations.seq + sum(upto - after for after, upto in observations.missed)
+    linked = f"SELECT coalesce(sum(records), 0)::BIGINT FROM derived.traces WHERE first_seq > {done}"  # noqa: S608 (a number)
+    unlinked = max(last - done - (_scalar(store, linked) or 0), 0)
+    changed = sum(int(records) for _, records in store.query(_sql("changed_sessions")))
+    return unobserved + 2 * unlinked + changed
 
 
-def noted(store: Store) -> frozenset[str]:
-    """Return the ids of the sessions that must be read again."""
-    return frozenset(session_id for (session_id,) in store.query("FROM derived.read_again"))
+def changed_sessions(store: Store) -> frozenset[str]:
+    """Return the ids of the sessions that are to be built: what is derived of them is out of date."""
+    return frozenset(session_id for (session_id,) in store.query("FROM derived.changed"))
 
 
 def count_sessions(store: Store) -> int:
@@ -212,16 +429,18 @@ def forget(store: Store) -> None:
         store.query("DROP SCHEMA IF EXISTS derived CASCADE")
         delete_scores(store)
         store.query("CREATE SCHEMA derived")
-        for name in ("progress", "read_again", *_OF_TRACES):
+        for name in ("progress", "steps", "changed", *_OF_TRACES):
             store.query(_sql(name))
         store.query(";\n".join(create_statements()))
         store.query(_sql("state_variables"))
         store.query(";\n".join(comment_statements()))  # 10 ms at once, 50 ms one by one
         store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
+        # A number that no earlier derivation had.
+        store.query("INSERT INTO derived.steps VALUES ($number)", {"number": time.time_ns()})
     store.checked.add("derived")
 
 
-def _derived_up_to(store: Store) -> int | None:
+def derived_up_to(store: Store) -> int | None:
     """Return the last arrival that is derived; None if all is to be derived again."""
     if "derived" not in store.checked:
         if table_problem(store.connection, "derived", _COLUMNS):  # nothing, or of another version
@@ -233,159 +452,9 @@ def _derived_up_to(store: Store) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def _newest(store: Store) -> int:
+def newest(store: Store) -> int:
     """Return the newest arrival, 0 if nothing has arrived."""
-    newest = "SELECT greatest((SELECT max(seq) FROM spans), (SELECT max(seq) FROM logs))"
-    return _scalar(store, newest) or 0
-
-
-def _jobs(
-    store: Store, slices: Sequence[Sequence[PendingTrace]], until_s: float
-) -> Iterator[tuple[StoredRows, Settings, frozenset[str]]]:
-    """Yield the rows of slices, at least of one, until a time; with the sessions that need not be built."""
-    settings = settings_of(store) if slices else NO_SETTINGS
-    for traces in slices:
-        rows = stored_rows(store, [trace.range for trace in traces])
-        yield rows._replace(spans=list(rows.spans)), settings, noted(store)  # for another process
-        if time.monotonic() >= until_s:
-            return
-
-
-def portion_of_rows(job: tuple[StoredRows, Settings, frozenset[str]]) -> Portion:
-    """Return what rows of the database come to, without some sessions."""
-    rows, settings, without = job
-    return compact(portion_of(spans_of(rows.spans), logs_of(rows.logs), settings, without), without)
-
-
-def _keep_fresh(
-    store: Store, portions: Sequence[Portion], pending: dict[str, PendingTrace], kept: Kept
-) -> set[str]:
-    """Keep what portions show of the traces that one of them has whole, which are not pending then."""
-    fresh, others = [], set()
-    portion_by_session: dict[str, Portion] = {}
-    for portion in portions:
-        for place in portion.places:
-            trace = pending.get(place.trace_id)
-            if trace and not trace.is_known and trace.records == place.records:
-                fresh.append(place)
-            else:
-                others.add(place.session_id)
-            if portion_by_session.setdefault(place.session_id, portion) is not portion:
-                others.add(place.session_id)
-    derived = _keep(store, portions, fresh, pending, kept, others)
-    for place in fresh:
-        del pending[place.trace_id]
-    return derived
-
-
-def _keep(
-    store: Store,
-    portions: Sequence[Portion],
-    places: Sequence[Place],
-    pending: Mapping[str, PendingTrace],
-    kept: Kept,
-    shared: Iterable[str] = (),
-) -> set[str]:
-    """Write the sessions that a portion has whole, and where traces belong; return the sessions' ids.
-
-    `places` are the traces that a portion has whole, `shared` the sessions that others belong to too.
-    """
-    affected = affected_by(store, places, shared)
-    with store.transaction():
-        write_traces(store, places, affected, pending)
-        _note(store, affected.read_again)
-        insert_sessions(store, portions, affected.read_again)
-    contents = {trace_id: content for portion in portions for trace_id, content in portion.kept.items()}
-    for trace_id, _, records, *_ in places:
-        content = contents.get(trace_id)
-        if content is not None and affected.session_by_trace[trace_id] in affected.read_again:
-            kept.add(pending[trace_id].range, records, portions[0].settings, content)
-    return {one for portion in portions for one in portion.session_ids} - affected.read_again
-
-
-def write_traces(
-    store: Store, places: Sequence[Place], affected: Affected, pending: Mapping[str, PendingTrace]
-) -> None:
-    """Write where traces belong, within the caller's transaction; move the stored ones that they affect."""
-    rows_by_table = _trace_rows(places, affected, pending)
-    known = [place.trace_id for place in places if pending[place.trace_id].is_known]
-    for table, rows in rows_by_table.items():
-        if known:
-            store.query(
-                f"DELETE FROM derived.{table} WHERE trace_id IN (FROM known)",  # noqa: S608 (our own names)
-                known=arrow_column("trace_id", known),
-            )
-        if rows:
-            store.query(
-                f"INSERT INTO derived.{table} BY NAME FROM incoming",
-                incoming=arrow_rows(rows, _OF_TRACES[table]),
-            )
-        if affected.moved:
-            store.query(
-                f"UPDATE derived.{table} SET session_id = moved.session_id FROM moved "  # noqa: S608 (our own names)
-                f"WHERE {table}.trace_id = moved.trace_id",
-                moved=arrow_rows(list(affected.moved.items()), _MOVED),
-            )
-    if regrouped := [item for item in affected.leaders.items() if item[0] not in affected.session_by_trace]:
-        store.query(
-            "UPDATE derived.traces SET leader = regrouped.leader FROM regrouped "
-            "WHERE traces.trace_id = regrouped.trace_id",
-            regrouped=arrow_rows(regrouped, _LEADERS),
-        )
-
-
-def _trace_rows(
-    places: Iterable[Place], affected: Affected, pending: Mapping[str, PendingTrace]
-) -> dict[str, list[Row]]:
-    """Return the rows of traces, by table."""
-    rows: dict[str, list[Row]] = {table: [] for table in _OF_TRACES}
-    for trace_id, _, records, position, not_understood in places:
-        session_id = affected.session_by_trace[trace_id]
-        place = (session_id, position.start_ns, position.history, position.request)
-        named = (position.conversation_id, affected.leaders[trace_id])
-        rows["traces"].append((*pending[trace_id].range, records, *place, *named))
-        rows["keyed_calls"] += [(session_id, trace_id, *call) for call in sorted(position.calls, key=str)]
-        rows["digests"] += [
-            (session_id, trace_id, position.start_ns, digest) for digest in sorted(position.digests)
-        ]
-        rows["not_understood"] += [(session_id, trace_id, *counts) for counts in not_understood]
-    return rows
-
-
-def _note(store: Store, session_ids: Iterable[str]) -> None:
-    """Note sessions to be read again."""
-    if ids := sorted(session_ids):
-        store.query("INSERT INTO derived.read_again FROM noted", noted=arrow_column("session_id", ids))
-
-
-def insert_sessions(store: Store, portions: Sequence[Portion], without: Iterable[str] = ()) -> None:
-    """Write the sessions of portions, except some."""
-    batch = (_scalar(store, "SELECT max(batch) FROM derived.sessions") or 0) + 1
-    session_ids = {one for portion in portions for one in portion.session_ids}
-    others = sorted(session_ids.intersection(without))
-    for table in (table for table in TABLES if any(table in portion.rows for portion in portions)):
-        parts = [portion.rows[table] for portion in portions if table in portion.rows]
-        query = f"INSERT INTO derived.{table} BY NAME SELECT * REPLACE ($batch AS batch) FROM incoming"  # noqa: S608 (our own names)
-        tables = {"incoming": joined(parts)}
-        if others:
-            query += " ANTI JOIN others USING (session_id)"
-            tables["others"] = arrow_column("session_id", others)
-        store.query(query, {"batch": batch}, **tables)
-    if any("recorded_scores" in portion.rows for portion in portions):
-        save_scores(store, session_ids.difference(others))
-
-
-def _replace_sessions(store: Store, session_ids: Sequence[str], portion: Portion) -> None:
-    """Write noted sessions anew; those that are not sessions any more are removed."""
-    wanted = arrow_column("session_id", session_ids)
-    with store.transaction():
-        delete_scores(store, session_ids)
-        for table in (*TABLES, "read_again"):
-            store.query(
-                f"DELETE FROM derived.{table} WHERE session_id IN (FROM wanted)",  # noqa: S608 (our own names)
-                wanted=wanted,
-            )
-        insert_sessions(store, [portion])
+    return _scalar(store, "SELECT greatest((SELECT max(seq) FROM spans), (SELECT max(seq) FROM logs))") or 0
 
 
 def _scalar(store: Store, query: str) -> int | None:

@@ -49,7 +49,8 @@ def workers_in_order(workers: int) -> Iterator[InOrder]:
     def in_order(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
         started: deque[Future[Any]] = deque()
         for argument in arguments:
-            started.append(pool.submit(function, argument))
+            with _ctrl_c_later():  # it may start a process
+                started.append(pool.submit(function, argument))
             if len(started) > 2 * workers:
                 yield started.popleft().result()
         while started:
@@ -75,6 +76,19 @@ def few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Let Ctrl-C wait until the block ends; a process that is started in it does not get it at all."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker() -> None:

@@ -11,6 +11,7 @@ LEFT JOIN known USING (trace_id)
 GROUP BY trace_id
 HAVING any_value(known.trace_id) IS NOT NULL
     OR count(*) > 1 AND (
-        count(DISTINCT scanned.conversation_id) <> 1 OR max(conversation_ids) > 1 OR sum(logs) > 0 OR $by_attributes
+        count(DISTINCT scanned.conversation_id) <> 1
+        OR bool_or(scanned.conversation_id IS NOT NULL AND conversation_ids = 0) OR max(conversation_ids) > 1 OR sum(logs) > 0 OR $by_attributes
     )
 ORDER BY parts, trace_id

@@ -53,7 +53,7 @@ def test_only_sources_that_decide_what_is_derived_count(installed: Path) -> None
             module.write("# more\n")
     assert computed(installed) == fingerprint()
     different = {fingerprint()}
-    for name in ("derive/sync/sql/pending.sql", "derive/cost.py", "session.py"):
+    for name in ("derive/sync/sql/new_traces.sql", "derive/cost.py", "session.py"):
         with (installed / "spangrade" / "evaluator" / name).open("a") as module:
             module.write("-- more\n" if name.endswith(".sql") else "# more\n")
         different.add(computed(installed))

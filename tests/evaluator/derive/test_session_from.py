@@ -13,7 +13,7 @@ from paths import RECORDED, SAMPLE
 
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.session_from import session_from, session_id_of, set_session_from
-from spangrade.evaluator.derive.sync.intake import import_parts, start_import
+from spangrade.evaluator.derive.sync.intake import import_batches, start_import
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
@@ -74,7 +74,7 @@ def test_import_uses_the_setting_that_another_process_makes_while_it_reads(tmp_p
     intake, parts = start_import(path, [SAMPLE / "spans.otlp.jsonl"])
     with Store.open(path) as store:
         set_session_from(store, ["service.name"])
-    contents = import_parts(partial(Store.open, path), intake, parts)
+    contents = import_batches(partial(Store.open, path), intake, parts)
     with Store.open(path) as store:
         assert ids(store) == ["customer_service"]
     assert contents.sessions == 1

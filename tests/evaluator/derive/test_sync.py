@@ -1,20 +1,27 @@
-"""Bringing sessions up to date: in steps, each a transaction, and each session once however it is spread."""
+"""Bringing sessions up to date: in steps, each a transaction, and each session once, from all its spans."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import nanoarrow as na
 import pytest
 
 from spangrade.evaluator.derive import load, stale, update
-from spangrade.evaluator.derive.sync import read_again
+from spangrade.evaluator.derive.schema import TABLES
+from spangrade.evaluator.derive.session_rows import rows_of
+from spangrade.evaluator.derive.sync import recorded
 from spangrade.evaluator.derive.sync import update as sync
+from spangrade.evaluator.derive.sync.observations import Observations
+from spangrade.evaluator.derive.sync.sessions import BuiltSessions, insert_sessions
 from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_rows
 
 SESSIONS, TURNS = 4, 3
-STEPS = 8  # four slices of three traces, and then each session
+STEPS = 12  # four of six records, four of three traces, and then each session
 
 
 def interleaved() -> list[Span]:
@@ -41,69 +48,111 @@ def whole(path: Path) -> list[Session]:
 
 
 @pytest.fixture(scope="module")
-def in_one_slice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, ...]:
+def in_few_steps(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, ...]:
     return tuple(whole(tmp_path_factory.mktemp("whole") / "s.duckdb"))
 
 
 @pytest.fixture
-def small_slices(in_one_slice: tuple[Session, ...], monkeypatch: pytest.MonkeyPatch) -> list[Session]:
-    """Make slices of three traces; return the sessions as they are derived in one."""
-    monkeypatch.setattr(sync, "SLICE", 6)
-    monkeypatch.setattr(read_again, "READ_AGAIN", 2 * TURNS)
-    return list(in_one_slice)
+def small_steps(in_few_steps: tuple[Session, ...], monkeypatch: pytest.MonkeyPatch) -> list[Session]:
+    """Make steps of six records, three traces and one session; return the sessions of larger steps."""
+    monkeypatch.setattr(recorded, "AT_ONCE", 6)
+    monkeypatch.setattr(sync, "_LINKED_AT_ONCE", 3)
+    monkeypatch.setattr(sync, "_BUILT_AT_ONCE", 2 * TURNS)
+    return list(in_few_steps)
 
 
-def test_sessions_that_span_slices_are_derived_once_more_at_the_end(
-    small_slices: list[Session], tmp_path: Path
+def test_each_session_is_built_once_when_all_traces_are_linked(
+    small_steps: list[Session], tmp_path: Path
 ) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(interleaved())
-        steps = list(sync.steps(store))
-        assert list(load(store)) == small_slices
-    first = [{"s0", "s1", "s2"}, {"s3"}]  # as far as these slices show
-    assert steps == [*first, *[set()] * 2, *({f"s{number}"} for number in range(SESSIONS))]
+        steps = list(sync.steps(store, Observations()))
+        assert list(load(store)) == small_steps
+    assert steps == [*[set()] * 8, *({f"s{number}"} for number in range(SESSIONS))]
     assert len(steps) == STEPS
 
 
 @pytest.mark.parametrize("stop_after", range(STEPS))
-def test_derivation_that_is_interrupted_continues_where_it_stopped(
-    stop_after: int, small_slices: list[Session], tmp_path: Path
+def test_derivation_that_is_interrupted_is_completed_by_another_process(
+    stop_after: int, small_steps: list[Session], tmp_path: Path
 ) -> None:
     path = tmp_path / "s.duckdb"
     with Store.open(path) as store:
         store.add(interleaved())
-        for _, _ in zip(range(stop_after), sync.steps(store), strict=False):
+        for _, _ in zip(range(stop_after), sync.steps(store, Observations()), strict=False):
             pass
     with Store.open(path) as store:
         assert stale(store)
-        rest = list(sync.steps(store))
-        assert len(rest) == STEPS - stop_after
+        update(store)
         assert not stale(store)
-        assert list(load(store)) == small_slices
+        assert list(load(store)) == small_steps
         assert update(store) == 0
 
 
-def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
-    small_slices: list[Session], tmp_path: Path
+def test_what_was_observed_is_of_no_use_once_another_process_has_derived(
+    small_steps: list[Session], tmp_path: Path
 ) -> None:
     *early, late = interleaved()
+    observations = Observations()
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(early)
-        next(iter(sync.steps(store)))
+        for _, _ in zip(range(9), sync.steps(store, observations), strict=False):
+            pass  # all is linked, and one session built
         store.add([late])
         update(store)
-        assert sorted(load(store), key=lambda s: s.session_id) == small_slices
+        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
+        store.query("INSERT INTO derived.changed VALUES ('s3')")
+        list(sync.steps(store, observations))
+        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
 
 
-def test_what_is_left_is_new_spans_which_may_be_read_twice_and_those_of_sessions_to_be_read_again(
-    tmp_path: Path,
+@pytest.mark.parametrize("stop_after", range(STEPS))
+def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
+    stop_after: int, small_steps: list[Session], tmp_path: Path
 ) -> None:
+    *early, late = interleaved()
+    observations = Observations()
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(early)
+        for _, _ in zip(range(stop_after), sync.steps(store, observations), strict=False):
+            pass
+        store.add([late])
+        list(sync.steps(store, observations))
+        assert not stale(store)
+        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
+
+
+def test_a_second_row_of_a_session_is_refused_by_name(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(interleaved())
+        update(store)
+        built = BuiltSessions(["s0"], {"sessions": _rows_of(store, "s0")})
+        with (
+            pytest.raises(StoreError, match=r"s\.duckdb: session s0: derived a second time"),
+            store.transaction(),
+        ):
+            insert_sessions(store, built)
+        assert len(list(load(store))) == SESSIONS
+
+
+def _rows_of(store: Store, session_id: str) -> na.Array:
+    (session,) = load(store, session_id)
+    return arrow_rows(rows_of([session], batch=0)["sessions"], TABLES["sessions"].arrow_types)
+
+
+def test_what_is_left_is_what_is_to_be_observed_linked_and_built(tmp_path: Path) -> None:
     spans = interleaved()
+    observations = Observations()
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(spans[:16])  # two turns of each session
         update(store)
+        sync.start(store, observations)
         store.add(spans[16:18])  # the third turn of one
-        (derived,) = sync.derive_new(store)
-        assert derived == set()
-        store.add(spans[18:20])  # and of another
-        assert sync.records_left(store) == 6 + 2 * 2
+        assert sync.records_left(store, observations) == 2 + 2 * 2
+        steps = sync.steps(store, observations)
+        next(steps)
+        assert sync.records_left(store, observations) == 2 * 2
+        next(steps)
+        assert sync.records_left(store, observations) == 6
+        list(steps)
+        assert sync.records_left(store, observations) == 0

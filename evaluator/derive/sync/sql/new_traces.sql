@@ -1,11 +1,13 @@
 -- The traces that got spans or logs since the last derivation, in the order of arrival. Those that an
--- interrupted derivation has read already, with all of these, are left out.
+-- interrupted derivation has linked already, with all of these, are left out.
+CREATE OR REPLACE TEMP TABLE new_traces AS
 SELECT
     trace_id,
     least(new.first_seq, known.first_seq) AS first_seq,
     greatest(new.last_seq, known.last_seq) AS last_seq,
-    records,
-    known.trace_id IS NOT NULL AS is_known
+    new.records + coalesce(known.records, 0) AS records,
+    known.trace_id IS NOT NULL AS is_known,
+    row_number() OVER (ORDER BY new.first_seq) - 1 AS number
 FROM (
     SELECT trace_id, min(seq) AS first_seq, max(seq) AS last_seq, count(*) AS records
     FROM (
@@ -15,6 +17,5 @@ FROM (
     )
     GROUP BY trace_id
 ) AS new
-LEFT JOIN (SELECT trace_id, first_seq, last_seq FROM derived.traces) AS known USING (trace_id)
+LEFT JOIN (SELECT trace_id, first_seq, last_seq, records FROM derived.traces) AS known USING (trace_id)
 WHERE known.trace_id IS NULL OR known.first_seq > new.first_seq OR known.last_seq < new.last_seq
-ORDER BY new.first_seq

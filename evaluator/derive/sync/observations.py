@@ -1,0 +1,90 @@
+"""What was observed of traces that are not derived yet, in a temporary file: memory does not grow with it."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from spangrade.evaluator.derive.settings import Settings
+from spangrade.evaluator.derive.sync.observed import ObservedTrace
+
+_CACHE_KB = 65_536  # of what is kept in memory; a span has about 600 bytes, and reading it again takes 30 µs
+
+
+class Observations:
+    """What was observed of the records of a database since its last derivation.
+
+    `derived` is the state of what is derived by which they were observed: another process that derives in
+    between makes them useless. The records up to the arrival `seq` are observed, except those in `missed`:
+    ranges of arrivals, each after one number and up to another.
+    """
+
+    def __init__(self) -> None:
+        # A database without a name is a temporary file of SQLite's own, which it removes.
+        self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        for setting in ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{_CACHE_KB}"):
+            self._db.execute(f"PRAGMA {setting}")
+        self._db.execute(
+            "CREATE TABLE observed "
+            "(trace_id TEXT NOT NULL, trace BLOB, can_be_joined INTEGER, observations BLOB)"
+        )
+        self.derived: tuple[int, Settings] | None = None
+        self.seq = 0
+        self.missed: list[tuple[int, int]] = []
+
+    def start(self, revision: int, settings: Settings, seq: int) -> None:
+        """Forget what was observed unless it is of this state; `seq` is the last arrival that is derived."""
+        if self.derived != (revision, settings):
+            self._db.execute("DROP INDEX IF EXISTS by_trace")
+            self._db.execute("DELETE FROM observed")
+            self.derived, self.seq, self.missed = (revision, settings), seq, []
+
+    def advance(self, revision: int) -> None:
+        """Remember that this process changed what is derived."""
+        if self.derived is not None:
+            self.derived = (revision, self.derived[1])
+
+    def add(self, observed: Iterable[ObservedTrace]) -> None:
+        """Add what some records show, which come from any batch."""
+        rows = (
+            (one.trace.trace_id, pickle.dumps(one.trace, pickle.HIGHEST_PROTOCOL), *one[1:])
+            for one in observed
+        )
+        self._db.execute("BEGIN")
+        self._db.executemany("INSERT INTO observed VALUES (?, ?, ?, ?)", rows)
+        self._db.execute("COMMIT")
+
+    def add_arrived(self, observed: Iterable[ObservedTrace], after: int, upto: int) -> None:
+        """Add what the records show that arrived after one number and up to another."""
+        if self.seq < after:  # another process wrote in between
+            self.missed.append((self.seq, after))
+        self.add(observed)
+        self.seq = upto
+
+    def replace(self, observed: Sequence[ObservedTrace]) -> None:
+        """Put what all records of traces show in place of what some of them showed."""
+        self._index()
+        self._db.executemany(
+            "DELETE FROM observed WHERE trace_id = ?", [(one.trace.trace_id,) for one in observed]
+        )
+        self.add(observed)
+
+    def of(self, trace_id: str) -> list[ObservedTrace]:
+        """Return what each batch showed of a trace."""
+        self._index()
+        rows = self._db.execute(
+            "SELECT trace, can_be_joined, observations FROM observed WHERE trace_id = ?", (trace_id,)
+        )
+        return [
+            ObservedTrace(pickle.loads(trace), bool(can_be_joined), observations)  # noqa: S301 (made by `add`)
+            for trace, can_be_joined, observations in rows
+        ]
+
+    def __contains__(self, trace_id: str) -> bool:
+        self._index()
+        query = "SELECT 1 FROM observed WHERE trace_id = ? LIMIT 1"
+        return self._db.execute(query, (trace_id,)).fetchone() is not None
+
+    def _index(self) -> None:
+        self._db.execute("CREATE INDEX IF NOT EXISTS by_trace ON observed (trace_id)")
