@@ -28,7 +28,7 @@ from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.revision import revision
 from spangrade.evaluator.grading.run_details import NO_TAGS, GradedBy, RunDetails, details_json
 from spangrade.evaluator.grading.selection import ALL, Selection
-from spangrade.evaluator.grading.stored_questions import question_digests
+from spangrade.evaluator.grading.stored_questions import expectations
 from spangrade.evaluator.grading.stored_selection import StoredSelection, select_sessions
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
@@ -232,7 +232,7 @@ def grade_dataset(
         if out is not None:
             from spangrade.evaluator.reports.files import write_reports  # JUnit's XML takes 10 ms to import
 
-            write_results(run, out, details_json(details, question_digests(questions.golden_questions)))
+            write_results(run, out, details_json(details, expectations(questions.golden_questions)))
             write_reports(run, out, questions, facts, datetime.now(UTC), wanted)
     return run
 

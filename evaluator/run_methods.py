@@ -32,6 +32,8 @@ class RunMethods(ReadMethods):
         *,
         metrics: str | Iterable[str] = (),
         fail_if: str | Iterable[str] = (),
+        min_compared: float | None = None,
+        allow_changed_questions: bool = False,
     ) -> Compared:
         """Compare two runs, or two selections of sessions, question by question where both have the same.
 
@@ -39,15 +41,22 @@ class RunMethods(ReadMethods):
         `branch:NAME` (the newest of a git branch), or the folder that `grade(out=…)` wrote or a file in it. A
         selection is a condition in SQL, as `grade(where=…)` takes it: `"agent_version = '1.4'"`; each of its
         sessions has the grade of the latest run that graded it. `metrics` limits the comparison to these; the
-        share of sessions that passed is `passed`. `fail_if` are gates such as `"tool_recall worse by 0.02"`
-        or `"cost worse by 10%"`.
+        share of sessions that passed is `passed`. `fail_if` are gates such as `"passed worse by 5 points"`,
+        `"cost worse by 10%"` or `"broken > 0"`; `min_compared` is a gate on the share of questions that can
+        be compared. Those whose references, gates, versions of metrics or judge are not the same cannot,
+        unless `allow_changed_questions`.
 
         Raises InputError if there is no such run, for a condition that cannot be used or that no graded
         session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
         cannot be used, and if scipy is not installed.
         """
         from spangrade.evaluator.statistics.comparison.compare import compare
-        from spangrade.evaluator.statistics.comparison.gate import Compared, judge, parse_gate
+        from spangrade.evaluator.statistics.comparison.gate import (
+            Compared,
+            at_least_compared,
+            judge,
+            parse_gate,
+        )
         from spangrade.evaluator.statistics.comparison.sides import (
             is_file_of_run,
             samples_of,
@@ -62,8 +71,11 @@ class RunMethods(ReadMethods):
             confined = any(map(selects_sessions, names))
             with self._reading(confined=confined) as store:
                 samples = samples_of(store, *names)
-        comparison = compare(*samples, texts_of(metrics))
-        return Compared(comparison, tuple(judge(gate, comparison) for gate in gates))
+        comparison = compare(*samples, texts_of(metrics), allow_changed=allow_changed_questions)
+        results = [judge(gate, comparison) for gate in gates]
+        if min_compared is not None:
+            results.insert(0, at_least_compared(min_compared, comparison))
+        return Compared(comparison, tuple(results))
 
     def trend(
         self,

@@ -104,7 +104,7 @@ class Cell(NamedTuple):
 def grid(questions: tuple[int, ...]) -> Iterator[Cell]:
     """Yield the cells; samples of different questions have no correlation."""
     for kind, number, cluster, rate, difference in product(KINDS, questions, CLUSTERS, RATES, DIFFERENCES):
-        for correlation in CORRELATIONS:
+        for correlation in CORRELATIONS if kind != "binary" else ():  # of these false_passes.py is exact
             yield Cell(kind, number, True, cluster, correlation, rate, difference)
         yield Cell(kind, number, False, cluster, 0.5, rate, difference)
 

@@ -28,13 +28,27 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="'METRIC worse by MARGIN'",
-            help="A gate, such as 'passed worse by 0.05' or 'cost worse by 10%'; repeat it for more.",
+            help="A gate: 'passed worse by 5 points', 'cost worse by 10%', 'broken > 0'; repeat it for more.",
         ),
     ] = None,
+    min_compared: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", min=0, max=1, help="Exit 4 if fewer of the questions can be compared."),
+    ] = None,
+    allow_changed_questions: Annotated[
+        bool,
+        typer.Option(
+            "--allow-changed-questions",
+            help="Compare although references, gates, versions of metrics or the judge are not the same.",
+        ),
+    ] = False,
     inconclusive_ok: Annotated[
         bool, typer.Option("--inconclusive-ok", help="Exit 0 if the data do not settle a gate.")
     ] = False,
     all: Annotated[bool, typer.Option("--all", help="List all questions that flipped.")] = False,  # noqa: A002
+    all_metrics: Annotated[
+        bool, typer.Option("--all-metrics", help="List the metrics that show no difference, too.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="A folder for comparison.json, comparison.md and comparison.junit.xml."),
@@ -46,7 +60,14 @@ def compare(
     Exit codes: 0 without gates or if all pass, 1 a gate failed, 2 bad input, 4 the data do not settle a gate.
     """
     with database_or_lake(db, lake) as opened:
-        compared = opened.compare(first, second, metrics=metric or (), fail_if=fail_if or ())
+        compared = opened.compare(
+            first,
+            second,
+            metrics=metric or (),
+            fail_if=fail_if or (),
+            min_compared=min_compared,
+            allow_changed_questions=allow_changed_questions,
+        )
     from spangrade.evaluator.reports.comparison import comparison_json, comparison_tables
 
     if out is not None:
@@ -56,5 +77,5 @@ def compare(
     if format is Format.JSON:
         print_json(comparison_json(*compared))
     else:
-        show(comparison_tables(*compared, every=all))
+        show(comparison_tables(*compared, every=all, all_metrics=all_metrics))
     raise typer.Exit(compared.exit_code(inconclusive_ok=inconclusive_ok))

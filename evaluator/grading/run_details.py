@@ -74,8 +74,8 @@ class RunDetails(NamedTuple):
         }
 
 
-def details_json(details: RunDetails, digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return the details of a run as JSON values of results.json, with the digests of its golden questions.
+def details_json(details: RunDetails, questions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the details of a run as JSON values of results.json, with what its golden questions expect.
 
     A `lowest` or `highest` of null is none.
     """
@@ -88,7 +88,7 @@ def details_json(details: RunDetails, digests: Mapping[str, str]) -> dict[str, A
     }
     revision = {f"git_{key}": value for key, value in details.revision._asdict().items()}
     about = {"name": details.name, "tags": dict(details.tags), **revision}
-    return {"run": about, "measured": measured, "questions": dict(digests)}
+    return {"run": about, "measured": measured, "questions": dict(questions)}
 
 
 def check_name(name: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
+from typing import Any
 
 import nanoarrow as na
 import orjson
@@ -17,6 +18,7 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import BATCH, arrow_rows
 
 _COLUMNS = {"question_id": na.string(), "digest": na.string(), "question": na.string()}
+_ABOUT = ("id", "metadata", "reviewed")
 _AT_ONCE = BATCH  # questions: DuckDB takes less memory for whole row groups; the rows of 20,000 take 95 MB
 
 
@@ -66,9 +68,17 @@ def stored_questions(store: Store, run_id: str) -> Iterator[GoldenQuestion]:
             yield GoldenQuestion.model_validate(orjson.loads(text))
 
 
-def question_digests(questions: Iterable[GoldenQuestion]) -> dict[str, str]:
-    """Return the digest of each question's content, as `save_questions` stores it."""
-    return {question_id: digest for question_id, digest, _ in map(_row, questions)}
+def expectation(question: Mapping[str, Any]) -> str:
+    """Return what a question, given as JSON values, asks and expects, as canonical JSON."""
+    return canonical({key: value for key, value in question.items() if key not in _ABOUT})
+
+
+def expectations(questions: Iterable[GoldenQuestion]) -> dict[str, Any]:
+    """Return what each question asks and expects, as JSON values by its id."""
+    return {
+        question.id: orjson.loads(expectation(question.model_dump(mode="json", exclude_unset=True)))
+        for question in questions
+    }
 
 
 def _row(question: GoldenQuestion) -> tuple[str, str, str]:

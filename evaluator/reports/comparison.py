@@ -12,9 +12,9 @@ from rich.text import Text
 from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code
 from spangrade.evaluator.reports.tables import cell
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
-from spangrade.evaluator.statistics.comparison.differences import TooLittle
-from spangrade.evaluator.statistics.comparison.gate import GateResult, Outcome
-from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
+from spangrade.evaluator.statistics.comparison.gate import GateResult, Outcome, compared_text
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded
 from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them
@@ -52,7 +52,13 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
         },
         "only_in_first": list(comparison.only_in_first),
         "only_in_second": list(comparison.only_in_second),
-        "changed_questions": list(comparison.changed_questions),
+        "compared": {"questions": comparison.passed.comparable, "of": comparison.passed.total},
+        "unanswered_in_first": list(comparison.unanswered_in_first),
+        "unanswered_in_second": list(comparison.unanswered_in_second),
+        "changed_questions": [
+            {"question_id": one.question, "what": one.what, "relaxed": one.is_relaxed}
+            for one in comparison.changed_questions
+        ],
         "metrics_only_in_first": list(comparison.metrics_only_in_first),
         "metrics_only_in_second": list(comparison.metrics_only_in_second),
         "gates": [gate._asdict() for gate in gates],
@@ -60,15 +66,22 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
 
 
 def comparison_tables(
-    comparison: Comparison, gates: Sequence[GateResult] = (), *, every: bool
+    comparison: Comparison, gates: Sequence[GateResult] = (), *, every: bool, all_metrics: bool = False
 ) -> RenderableType:
-    """Return a comparison as tables; unless `every`, only the first questions of each kind are listed."""
+    """Return a comparison as tables: how much of it can be compared, the gates, and what changed.
+
+    Unless `every`, only the first questions of each kind are listed; with `all_metrics` also the metrics that
+    show no difference.
+    """
+    parts: list[RenderableType] = [cell(compared_text(comparison))]
+    shown, folded = _metrics(comparison, gates, all_metrics=all_metrics)
     metrics = Table(*_COLUMNS)
-    for change in comparison.metrics:
+    for change in shown:
         cells = [cell(text) for text in _metric_cells(change)]
         cells[_COLUMNS.index("change")].stylize(_STYLES.get(change.change, ""))
         metrics.add_row(*cells)
-    parts: list[RenderableType] = [metrics]
+    parts += [metrics] if shown else []
+    parts += [cell(line) for line in folded]
     for title, flips in _flip_groups(comparison):
         made = Table(*_FLIP_COLUMNS, title=title, title_justify="left")
         for flip in flips[: None if every else MAX_LISTED]:
@@ -76,16 +89,46 @@ def comparison_tables(
         parts += [made, *([] if every or len(flips) <= MAX_LISTED else [_more(len(flips))])]
     parts += [cell(line) for line in _lines(comparison)]
     for gate in gates:
-        parts.append(
-            Text.assemble((gate.outcome, _STYLES[gate.outcome]), cell(f" {gate.gate}: {gate.reason}"))
-        )
+        parts.append(Text.assemble((gate.outcome, _STYLES[gate.outcome]), cell(f" {gate_text(gate)}")))
     return Group(*parts)
+
+
+def _metrics(
+    comparison: Comparison, gates: Sequence[GateResult], *, all_metrics: bool
+) -> tuple[Sequence[MetricChange], Sequence[str]]:
+    """Return the metrics to show, and a line that names the others."""
+    gated = {gate.gate.split(maxsplit=1)[0] for gate in gates}
+    shown = [
+        each
+        for each in comparison.metrics
+        if all_metrics
+        or each.metric in (PASSED, *gated)
+        or each.change not in (Change.NONE, Change.TOO_LITTLE)
+    ]
+    rest = [each.metric for each in comparison.metrics if each not in shown]
+    if not rest:
+        return shown, ()
+    return shown, [
+        f"{counted(len(rest), 'metric')} without a difference shown: {', '.join(rest)} (--all-metrics)"
+    ]
+
+
+def gate_text(gate: GateResult) -> str:
+    """Return a gate, what was expected and what was found, in one line."""
+    return f"{gate.gate}: {_found(gate)}"
+
+
+def _found(gate: GateResult) -> str:
+    return f"expected at most {gate.accepted}; {gate.reason}" if gate.accepted else gate.reason
 
 
 def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
     """Return a comparison for a comment on a pull request, in bounded length; recorded text in code spans."""
     lines = [f"## spangrade: {code(comparison.first.label)} against {code(comparison.second.label)}", ""]
-    lines += [f"- **{gate.outcome}** {code(gate.gate)}: {code(gate.reason)}" for gate in gates[:MAX_LISTED]]
+    lines += [f"{compared_text(comparison)}", ""]
+    lines += [
+        f"- **{gate.outcome}** {code(gate.gate)}: {code(_found(gate), 400)}" for gate in gates[:MAX_LISTED]
+    ]
     lines += [f"- and {len(gates) - MAX_LISTED} more"] if len(gates) > MAX_LISTED else []
     metrics = map(_metric_cells, comparison.metrics[:MAX_METRICS])
     lines += [*([""] if gates else []), *_markdown_table(_COLUMNS, metrics)]
@@ -113,7 +156,9 @@ def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> It
 
 
 def _metric_json(change: MetricChange) -> dict[str, Any]:
-    has_too_little = isinstance(change.difference, TooLittle)
+    difference = change.difference
+    has_too_little = isinstance(difference, TooLittle)
+    first, second = change.pairs.of_first, change.pairs.of_second
     return {
         "metric": change.metric,
         "unit": change.measured.unit,
@@ -121,35 +166,62 @@ def _metric_json(change: MetricChange) -> dict[str, Any]:
         "first": change.first,
         "second": change.second,
         "questions": change.questions,
+        "of": change.pairs.total,
         "change": change.change,
-        "difference": None if has_too_little else change.difference._asdict(),
-        "too_little_data": change.difference.reason if isinstance(change.difference, TooLittle) else None,
+        "difference": None if isinstance(difference, TooLittle) else _difference_json(difference),
+        "too_little_data": difference.reason if isinstance(difference, TooLittle) else None,
+        "observed": difference.estimate if has_too_little else None,
         "corrected_p_value": change.corrected_p,
-        "paired": change.paired,
-        "inconclusive": list(change.inconclusive),
+        "paired": change.pairs.is_paired,
+        "inconclusive": [sum(side.unknown for side in sides) for sides in (first, second)],
         "note": change.note,
     }
 
 
+def _difference_json(difference: Difference) -> dict[str, Any]:
+    flips = None if difference.flips is None else list(difference.flips[:2])
+    return {**difference._asdict(), "flips": flips}
+
+
+def difference_text(difference: Difference | TooLittle) -> str:
+    """Return a difference with its interval, as `-0.417 (-0.706 to -0.107)` or `×1.87 (1.85 to 1.88)`."""
+    if difference.estimate is None:
+        return "–"
+    sign = "×" if difference.is_ratio else ""
+    form = "{:.3g}" if difference.is_ratio else "{:+.3g}"
+    if isinstance(difference, TooLittle):
+        return f"{sign}{form.format(difference.estimate)} (no interval)"
+    if difference.low == difference.high == 0:
+        return "0"
+    estimate, low, high = (
+        form.format(value) for value in (difference.estimate, difference.low, difference.high)
+    )
+    return f"{sign}{estimate} ({low} to {high})"
+
+
+def p_value_text(p_value: float | None) -> str:
+    """Return a p-value with two digits; it is never 0."""
+    if p_value is None:
+        return "–"
+    return "< 0.0001" if p_value < 0.0001 else f"{p_value:.2g}"
+
+
 def _metric_cells(change: MetricChange) -> list[str]:
     difference = change.difference
-    if isinstance(difference, TooLittle):
-        interval = "–"
-    elif difference.low == difference.high == 0:
-        interval = "0"
-    else:
-        sign = "×" if difference.is_ratio else ""
-        form = "{:.3g}" if difference.is_ratio else "{:+.3g}"
-        estimate, low, high = (
-            form.format(value) for value in (difference.estimate, difference.low, difference.high)
-        )
-        interval = f"{sign}{estimate} ({low} to {high})"
     means = ("–" if mean is None else f"{mean:.4g}" for mean in (change.first, change.second))
-    p_value = "–" if change.corrected_p is None else f"{change.corrected_p:.2g}"
     why = difference.reason if isinstance(difference, TooLittle) else ""
     notes = "; ".join(filter(None, (why, change.note)))
     text = f"{change.change} ({notes})" if notes else str(change.change)
-    return [change.metric, *means, interval, p_value, text, str(change.questions)]
+    total = change.pairs.total if change.pairs.is_paired else change.questions
+    questions = str(change.questions) if change.questions == total else f"{change.questions} of {total}"
+    return [
+        change.metric,
+        *means,
+        difference_text(difference),
+        p_value_text(change.corrected_p),
+        text,
+        questions,
+    ]
 
 
 def _flip_groups(comparison: Comparison) -> Iterator[tuple[str, Sequence[Flip]]]:
@@ -196,8 +268,16 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield from _line("question", f"only in the {side}", [key for key in only if key in questions])
         without = [key for key in only if key not in questions]
         yield from _line("session", f"without a question only in the {side}", without)
-    changed = "with another content in the second"
-    yield from _line("question", changed, comparison.changed_questions)
+        yield from _line(
+            "question", f"unanswered in the {side}", getattr(comparison, f"unanswered_in_{side}")
+        )
+    for text, is_relaxed in (("relaxed in the second", True), ("that expect something else", False)):
+        changed = [
+            f"{one.question} ({one.what})"
+            for one in comparison.changed_questions
+            if one.is_relaxed is is_relaxed
+        ]
+        yield from _line("question", text, changed)
     yield from _line("metric", "only in the first", comparison.metrics_only_in_first)
     yield from _line("metric", "only in the second", comparison.metrics_only_in_second)
     for side, sample in (("first", comparison.first), ("second", comparison.second)):

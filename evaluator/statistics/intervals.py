@@ -6,6 +6,7 @@ American Statistical Association 22 (1927). Student, "The probable error of a me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from statistics import NormalDist
 
@@ -64,3 +65,38 @@ def student_p_value(distance: float, freedom: float) -> float:
     except ImportError as missing:
         raise InputError("this p-value needs scipy: pip install 'spangrade[stats]'") from missing
     return 2 * float(stdtr(freedom, -distance))
+
+
+def exchange_p_value(differences: Sequence[float]) -> float:
+    """Return the two-sided p-value of the test that differences are as likely to have either sign.
+
+    It is exact up to 13 differences, and beyond of 9,999 ways to choose the signs, always the same. Raises
+    InputError if scipy is not installed.
+    """
+    if len(differences) < 2:
+        return 1.0
+    try:
+        import numpy as np
+        from scipy.stats import permutation_test
+    except ImportError as missing:
+        raise InputError("this p-value needs scipy: pip install 'spangrade[stats]'") from missing
+    found = permutation_test(
+        (np.asarray(differences), np.zeros(len(differences))),
+        lambda first, second, axis: np.mean(first - second, axis=axis),
+        permutation_type="samples",
+        rng=np.random.default_rng(0),
+    )
+    return float(found.pvalue)
+
+
+def deviation_factors(number: int) -> tuple[float, float]:
+    """Return by which factors the true standard deviation may be below and above that of `number` values.
+
+    The bounds of its 95% confidence interval, of normal values. Raises InputError if scipy is not installed.
+    """
+    try:
+        from scipy.special import chdtri
+    except ImportError as missing:
+        raise InputError("this interval needs scipy: pip install 'spangrade[stats]'") from missing
+    alpha, freedom = (1 - CONFIDENCE) / 2, max(number - 1, 1)
+    return sqrt(freedom / chdtri(freedom, alpha)), sqrt(freedom / chdtri(freedom, 1 - alpha))

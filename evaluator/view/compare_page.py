@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.reports.comparison import difference_text, p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import TooLittle
+from spangrade.evaluator.statistics.comparison.gate import compared_text
 from spangrade.evaluator.statistics.comparison.sample import Graded
 from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
 from spangrade.evaluator.view.alignment import MOST, aligned
@@ -94,6 +96,7 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     return {
         **values,
         "comparison": comparison,
+        "compared": compared_text(comparison),
         "given": dict(zip(_SIDES, run_ids, strict=True)),
         "metrics": list(map(_metric_row, comparison.metrics)),
         "groups": [(title, kind, list(map(_flip_row, flips))) for title, kind, flips in _groups(comparison)],
@@ -102,7 +105,12 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
             for title, names in (
                 ("only in the first run", comparison.only_in_first),
                 ("only in the second run", comparison.only_in_second),
-                ("with another content in the second run", comparison.changed_questions),
+                ("unanswered in the first run", comparison.unanswered_in_first),
+                ("unanswered in the second run", comparison.unanswered_in_second),
+                (
+                    "with other expectations in the second run",
+                    [f"{one.question}: {one.what}" for one in comparison.changed_questions],
+                ),
             )
             if names
         ],
@@ -122,17 +130,14 @@ def _check_size(store: Store, run_id: str) -> None:
 
 def _metric_row(change: MetricChange) -> MetricRow:
     difference = change.difference
-    p_value = "–" if change.corrected_p is None else f"{change.corrected_p:.2g}"
+    p_value = p_value_text(change.corrected_p)
     style = _CLASSES.get(change.change, "unmatched")
+    text = difference_text(difference)
     if isinstance(difference, TooLittle):
         notes = "; ".join(filter(None, (difference.reason, change.note)))
-        return MetricRow(change, None, "–", p_value, notes, style)
-    form, sign = ("{:.3g}", "×") if difference.is_ratio else ("{:+.3g}", "")
-    estimate, low, high = (form.format(one) for one in (difference.estimate, difference.low, difference.high))
-    if difference.low == difference.high == 0:
-        estimate, low, high = "0", "0", "0"
+        return MetricRow(change, None, text, p_value, notes, style)
     shape = interval(difference.estimate, difference.low, difference.high, is_ratio=difference.is_ratio)
-    return MetricRow(change, shape, f"{sign}{estimate} ({low} to {high})", p_value, change.note, style)
+    return MetricRow(change, shape, text, p_value, change.note, style)
 
 
 def _groups(comparison: Comparison) -> Sequence[tuple[str, str, Sequence[Flip]]]:

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("evalstats", reason="needs the group `agreement`")
 import evalstats
 import numpy as np
-from evalstats.core.resampling import bonett_price_paired_ci, bonett_price_paired_ci_multirun_cluster
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import confint_proportions_2indep
@@ -24,14 +23,6 @@ from spangrade.evaluator.statistics.comparison.differences import (
 SHARE = (0.0, 1.0)
 POSITIVE = (0.0, math.inf)
 NUMBERS = (10, 50, 400)
-RATES = (0.5, 0.9, 1.0)
-
-
-def binary(questions: int, sessions: int, rates: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the outcomes of two runs, an array of questions and sessions each."""
-    random = np.random.default_rng(questions + sessions)
-    drawn = random.random((2, questions, sessions))
-    return (drawn[0] < rates[0]).astype(float), (drawn[1] < rates[1]).astype(float)
 
 
 def own(first: np.ndarray, second: np.ndarray, bounds: tuple[float, float] = SHARE) -> Difference:
@@ -39,24 +30,6 @@ def own(first: np.ndarray, second: np.ndarray, bounds: tuple[float, float] = SHA
     difference = paired_difference(list(zip(first.tolist(), second.tolist(), strict=True)), bounds)
     assert isinstance(difference, Difference)
     return difference
-
-
-@pytest.mark.parametrize("questions", NUMBERS)
-@pytest.mark.parametrize("rate", RATES)
-def test_a_binary_metric_has_the_interval_of_evalstats(questions: int, rate: float) -> None:
-    first, second = binary(questions, 1, (0.8, rate))
-    theirs = bonett_price_paired_ci(second[:, 0], first[:, 0])
-    assert own(first, second)[1:3] == pytest.approx(theirs)
-
-
-@pytest.mark.parametrize("questions", NUMBERS)
-@pytest.mark.parametrize("rate", RATES)
-def test_several_sessions_of_a_question_have_the_clustered_interval_of_evalstats(
-    questions: int, rate: float
-) -> None:
-    first, second = binary(questions, 3, (0.8, rate))
-    theirs = bonett_price_paired_ci_multirun_cluster(second, first)
-    assert own(first, second)[1:3] == pytest.approx(theirs)
 
 
 @pytest.mark.parametrize("questions", [30, 400])

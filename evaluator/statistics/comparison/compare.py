@@ -8,14 +8,20 @@ from statistics import fmean
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.statistics.comparison.changes import (
+    ChangedQuestion,
+    changed_questions,
+    changes_of_metric,
+    incomparable_questions,
+)
 from spangrade.evaluator.statistics.comparison.differences import (
-    MIN_QUESTIONS,
     Difference,
     TooLittle,
     holm,
     paired_difference,
     unpaired_difference,
 )
+from spangrade.evaluator.statistics.comparison.pairs import Pairs, Values, pairs_of
 from spangrade.evaluator.statistics.comparison.parting import parting
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, measured
 from spangrade.evaluator.statistics.intervals import CONFIDENCE
@@ -43,8 +49,8 @@ class MetricChange(NamedTuple):
     `first` and `second` are its means over the questions compared, None without any; `questions` is their
     number, that of the smaller sample if they are not the same. `difference` says why if there is too little
     data for one. `corrected_p` is its p-value corrected by Holm's method for all metrics that were compared;
-    the change is one if that is below 0.05. `paired` says whether the same questions were compared. `note`
-    says what makes the two hard to compare.
+    the change is one if that is below 0.05. `pairs` are the questions that it is about, also those without a
+    value in both. `note` says what it was measured by otherwise in the second sample.
     """
 
     metric: str
@@ -55,8 +61,7 @@ class MetricChange(NamedTuple):
     difference: Difference | TooLittle
     corrected_p: float | None
     change: Change
-    paired: bool
-    inconclusive: tuple[int, int]
+    pairs: Pairs
     note: str = ""
 
 
@@ -75,7 +80,11 @@ class Flip(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What differs between two samples; of sessions without a question, their ids stand for questions."""
+    """What differs between two samples; of sessions without a question, their ids stand for questions.
+
+    `passed` is what they know of which sessions passed. `excluded` says what was not compared because it was
+    graded otherwise, empty if nothing was or if that is allowed.
+    """
 
     first: Sample
     second: Sample
@@ -86,20 +95,34 @@ class Comparison(NamedTuple):
     inconclusive_in_second: tuple[Flip, ...]
     only_in_first: tuple[str, ...]
     only_in_second: tuple[str, ...]
-    changed_questions: tuple[str, ...]
+    passed: Pairs
+    unanswered_in_first: tuple[str, ...] = ()
+    unanswered_in_second: tuple[str, ...] = ()
+    undecided: tuple[int, int] = (0, 0)
+    excluded: str = ""
+    changed_questions: tuple[ChangedQuestion, ...] = ()
     metrics_only_in_first: tuple[str, ...] = ()
     metrics_only_in_second: tuple[str, ...] = ()
 
 
-def compare(first: Sample, second: Sample, only: Collection[str] = ()) -> Comparison:
+def compare(
+    first: Sample, second: Sample, only: Collection[str] = (), *, allow_changed: bool = False
+) -> Comparison:
     """Compare two samples, by `only` these metrics if any are named.
 
-    Raises InputError for a metric that neither has, and if scipy is not installed.
+    Questions that expect something else in the second sample, and metrics that were measured by another
+    version, gate or judge, are compared only with `allow_changed`. Raises InputError for a metric that
+    neither has, and if scipy is not installed.
     """
-    names = [name for name in first.values if name in second.values]
+    names = [name for name in first.values if name in second.values or name in second.unknown]
     if unknown := [name for name in only if name not in names]:
         raise InputError(f'metric "{unknown[0]}" is not in both; there are {", ".join(names)}')
-    changes = [_metric_change(name, first, second) for name in names if not only or name in only]
+    changed = changed_questions(first, second)
+    pairs = {
+        name: _pairs(name, first, second, () if allow_changed else changed, allow_changed=allow_changed)
+        for name in (PASSED, *names)
+    }
+    changes = [_metric_change(name, first, second, pairs[name]) for name in names if not only or name in only]
     before, after = first.by_key(), second.by_key()
     both = [(key, tuple(before[key]), tuple(after[key])) for key in sorted(before.keys() & after.keys())]
     return Comparison(
@@ -110,94 +133,85 @@ def compare(first: Sample, second: Sample, only: Collection[str] = ()) -> Compar
         _flips(both, _is_broken, _FAILING, of_first=False),
         _flips(both, _is_only_open, _OPEN, of_first=True),
         _flips(both, _is_only_open, _OPEN, of_first=False),
-        tuple(sorted(before.keys() - after.keys())),
-        tuple(sorted(after.keys() - before.keys())),
-        tuple(q for q, _, _ in both if _has_changed(q, first, second)),
+        tuple(sorted(before.keys() - after.keys() - second.unanswered)),
+        tuple(sorted(after.keys() - before.keys() - first.unanswered)),
+        pairs[PASSED],
+        tuple(sorted(first.unanswered)),
+        tuple(sorted(second.unanswered)),
+        (_undecided(first), _undecided(second)),
+        "" if allow_changed else _excluded(first, second, changed),
+        changed,
         tuple(name for name in first.values if name not in second.values),
         tuple(name for name in second.values if name not in first.values),
     )
 
 
-def _has_changed(question_id: str, first: Sample, second: Sample) -> bool:
-    """Return whether the content of a question is known to differ."""
-    digests = [sample.questions.get(question_id) for sample in (first, second)]
-    return None not in digests and digests[0] != digests[1]
+def _excluded(first: Sample, second: Sample, changed: Sequence[ChangedQuestion]) -> str:
+    if changes_of_metric(PASSED, first, second):
+        return "the gates are not the same"
+    return f"{len(changed)} changed" if changed else ""
 
 
-def _metric_change(name: str, first: Sample, second: Sample) -> MetricChange:
-    """Return the change of a metric, without the correction for the number of metrics.
+def _undecided(sample: Sample) -> int:
+    return sum(one.verdict in (Verdict.INCONCLUSIVE, Verdict.BROKEN) for one in sample.graded)
 
-    The questions that both have are compared; if these are too few, but each sample has enough, all of both.
-    """
-    info = measured(name, second, first)
-    values = first.values[name], second.values[name]
-    common = sorted(values[0].keys() & values[1].keys())
-    is_paired = len(common) >= MIN_QUESTIONS or (bool(common) and min(map(len, values)) < MIN_QUESTIONS)
+
+def _pairs(
+    name: str, first: Sample, second: Sample, changed: Sequence[ChangedQuestion], *, allow_changed: bool
+) -> Pairs:
+    is_measured_otherwise = not allow_changed and bool(changes_of_metric(name, first, second))
+    return pairs_of(name, first, second, incomparable_questions(name, changed), none=is_measured_otherwise)
+
+
+def difference_of(
+    first: Sequence[Values], second: Sequence[Values], info: Measured, *, is_paired: bool
+) -> Difference | TooLittle:
+    """Return the difference of the values of two samples, question by question if they are paired."""
     if is_paired:
-        pairs = [(values[0][key], values[1][key]) for key in common]
-        difference = paired_difference(pairs, info.bounds)
-        if first.session_ids == second.session_ids and all(a == b for a, b in pairs):
-            difference = Difference(0.0, 0.0, 0.0, 1.0, len(pairs), "the same sessions and values")
-        samples: Sequence[Sequence[Sequence[float]]] = ([a for a, _ in pairs], [b for _, b in pairs])
-    else:
-        samples = (list(values[0].values()), list(values[1].values()))
-        difference = unpaired_difference(*samples, info.bounds)
-    means = [fmean(map(fmean, sample)) if sample else None for sample in samples]
+        return paired_difference(list(zip(first, second, strict=True)), info.bounds)
+    return unpaired_difference(first, second, info.bounds)
+
+
+def _metric_change(name: str, first: Sample, second: Sample, pairs: Pairs) -> MetricChange:
+    """Return the change of a metric, without the correction for the number of metrics."""
+    info = measured(name, second, first)
+    known = pairs.known()
+    difference = difference_of(*known, info, is_paired=pairs.is_paired)
+    is_same = bool(known[0]) and first.session_ids == second.session_ids and known[0] == known[1]
+    if is_same and pairs.is_paired:
+        difference = Difference(0.0, 0.0, 0.0, 1.0, len(known[0]), "the same sessions and values")
+    means = [fmean(map(fmean, side)) if side else None for side in known]
+    note = "; ".join(changes_of_metric(name, first, second))
     return MetricChange(
         name,
         info,
         means[0],
         means[1],
-        min(map(len, samples)),
+        min(map(len, known)),
         difference,
         None,
         Change.TOO_LITTLE,
-        is_paired,
-        (first.inconclusive.get(name, 0), second.inconclusive.get(name, 0)),
-        "; ".join(_notes(name, first, second)),
+        pairs,
+        note,
     )
-
-
-def _notes(name: str, first: Sample, second: Sample) -> Iterator[str]:
-    """Yield what is not the same of a metric in two samples, of `passed` which metrics gated otherwise."""
-    if name == PASSED:
-        shared = first.metrics.keys() & second.metrics.keys()
-        gates = [each for each in sorted(shared) if _differ("thresholds", each, first, second)]
-        if gates:
-            yield f"other gates: {', '.join(gates)}"
-    elif name in first.metrics and name in second.metrics:
-        if _differ("versions", name, first, second):
-            versions = [[v or "unknown" for v in sample.metrics[name].versions] for sample in (first, second)]
-            yield f"another version: {' and '.join(versions[0])}, then {' and '.join(versions[1])}"
-        if _differ("thresholds", name, first, second):
-            thresholds = [
-                ["none" if t is None else f"{t:g}" for t in sample.metrics[name].thresholds]
-                for sample in (first, second)
-            ]
-            yield f"another threshold: {' and '.join(thresholds[0])}, then {' and '.join(thresholds[1])}"
-
-
-def _differ(field: str, metric: str, first: Sample, second: Sample) -> bool:
-    """Return whether the thresholds, or the versions, of a metric are not the same throughout."""
-    values = {*getattr(first.metrics[metric], field), *getattr(second.metrics[metric], field)}
-    return len(values) > 1
 
 
 def _corrected(changes: list[MetricChange]) -> Iterator[MetricChange]:
     """Yield the changes with their p-values corrected for the number of metrics compared."""
-    differences = [change.difference for change in changes]
-    corrected = iter(holm([each.p_value for each in differences if isinstance(each, Difference)]))
+    corrected = iter(holm([p for each in changes if (p := each.difference.p_value) is not None]))
     for change in changes:
-        if isinstance(change.difference, TooLittle):
+        if change.difference.p_value is None:
             yield change
         else:
             p_value = next(corrected)
             kind = _kind(change.measured.higher_is_better, change.difference, p_value)
+            if isinstance(change.difference, TooLittle) and kind is Change.NONE:
+                kind = Change.TOO_LITTLE
             yield change._replace(corrected_p=p_value, change=kind)
 
 
-def _kind(higher_is_better: bool | None, difference: Difference, p_value: float) -> Change:
-    if p_value >= SIGNIFICANT:
+def _kind(higher_is_better: bool | None, difference: Difference | TooLittle, p_value: float) -> Change:
+    if p_value >= SIGNIFICANT or difference.estimate is None:
         return Change.NONE
     is_higher = difference.estimate > (1.0 if difference.is_ratio else 0.0)
     if higher_is_better is None:

@@ -6,8 +6,9 @@ how often each interval contains the true difference.
 
 | values | of the same questions | of different questions |
 |---|---|---|
-| 0 or 1 | Bonett-Price | Agresti-Caffo |
-| with bounds: below 30 questions, or mostly equal | the same, on their scale | the same, on their scale |
+| 0 or 1, also several of a question | exact (`exact.py`) | Agresti-Caffo |
+| with bounds: below 10 questions | the same, on their scale | the same, on their scale |
+| with bounds: below 30 questions, or mostly equal | Bonett-Price, on their scale | the same, on their scale |
 | with bounds, otherwise | Student's t of the differences | Welch's t |
 | positive, without a highest value (cost, seconds) | Student's t, of logarithms | Welch's t, of logarithms |
 | any other number, from 30 questions on | Student's t of the differences | Welch's t |
@@ -33,13 +34,32 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean, variance
 from typing import NamedTuple
 
-from spangrade.evaluator.statistics.intervals import QUANTILE, student_p_value, student_quantile
+from spangrade.evaluator.statistics.comparison.exact import ALPHA, MAX_EXACT, at_least_p, at_most_p, interval
+from spangrade.evaluator.statistics.intervals import (
+    QUANTILE,
+    exchange_p_value,
+    student_p_value,
+    student_quantile,
+)
 
-MIN_QUESTIONS = 10
+MIN_QUESTIONS = 10  # of values without bounds
 MIN_QUESTIONS_FOR_T = 30  # for values with bounds: with 10, t contains the true difference in 91% only
 MIN_DIFFERENT = 10  # of values without bounds that are mostly equal: with 5, an interval contains it in 92%
 
 Values = Sequence[float]  # of the sessions of one question
+
+
+class Flips(NamedTuple):
+    """How much the questions gained and lost together, as shares of the `span` of the scale."""
+
+    gained: float
+    lost: float
+    span: float = 1.0
+
+    @property
+    def reversed(self) -> Flips:
+        """The flips of the samples the other way round."""
+        return Flips(self.lost, self.gained, self.span)
 
 
 class Difference(NamedTuple):
@@ -47,7 +67,7 @@ class Difference(NamedTuple):
 
     With `is_ratio` these are factors (1 is equal), else differences in the metric's unit. `p_value` is that
     of the two-sided test that there is no difference. `questions` is the number compared, that of the smaller
-    sample if the questions are not the same.
+    sample if the questions are not the same. With `flips` the exact test decides.
     """
 
     estimate: float
@@ -57,13 +77,45 @@ class Difference(NamedTuple):
     questions: int
     method: str
     is_ratio: bool = False
+    flips: Flips | None = None
+
+    def is_at_least(self, bound: float) -> bool:
+        """Return whether the data show, with an error of 2.5%, that the difference is at least `bound`."""
+        if self.flips is None:
+            return self.low >= bound
+        return _rejects_lower(self.flips, self.questions, bound)
+
+    def is_at_most(self, bound: float) -> bool:
+        """Return whether the data show, with an error of 2.5%, that the difference is at most `bound`."""
+        if self.flips is None:
+            return self.high <= bound
+        return _rejects_lower(self.flips.reversed, self.questions, -bound)
+
+    def is_more_than(self, bound: float) -> bool:
+        """Return whether the data show, with an error of 2.5%, that the difference is above `bound`."""
+        return self.low > bound if self.flips is None else self.is_at_least(bound)
+
+    def is_less_than(self, bound: float) -> bool:
+        """Return whether the data show, with an error of 2.5%, that the difference is below `bound`."""
+        return self.high < bound if self.flips is None else self.is_at_most(bound)
+
+
+def _rejects_lower(flips: Flips, questions: int, bound: float) -> bool:
+    return at_least_p(flips.gained, flips.lost, questions, bound / flips.span) <= ALPHA
 
 
 class TooLittle(NamedTuple):
-    """Why two samples cannot be compared; so many questions are `needed`, None if that is not known."""
+    """Why the difference of two samples has no interval, and what was observed.
+
+    So many questions are `needed`, None if that is not known. `estimate` is the observed difference, with
+    `is_ratio` a factor; `p_value` that of the exact test that nothing changed, None of no question.
+    """
 
     reason: str
     needed: int | None = None
+    estimate: float | None = None
+    is_ratio: bool = False
+    p_value: float | None = None
 
 
 class _Scale(NamedTuple):
@@ -87,16 +139,21 @@ def paired_difference(
     lowest and highest possible value. Raises InputError if scipy is not installed.
     """
     questions = len(pairs)
+    if not questions:
+        return TooLittle("no question can be compared")
     different = sum(fmean(first) != fmean(second) for first, second in pairs)
     values = [value for pair in pairs for sample in pair for value in sample]
+    if _is_bounded(bounds) and (questions < MIN_QUESTIONS or all(value in bounds for value in values)):
+        return _exact(pairs, bounds)
     scale = _scale(values, questions, bounds, rare=different < questions / 2)
     if isinstance(scale, TooLittle):
-        return scale
+        return _observed(scale, pairs, bounds)
     if scale.is_adjusted and math.isinf(bounds[1] - bounds[0]):
         if 0 < different < MIN_DIFFERENT:
-            return TooLittle(
+            few = TooLittle(
                 f"{different} of {questions} questions differ; at least {MIN_DIFFERENT} are needed"
             )
+            return _observed(few, pairs, bounds)
         largest = max(abs(scale.mean(second) - scale.mean(first)) for first, second in pairs)
         scale = scale._replace(span=largest or 1.0)
     differences = [scale.mean(second) - scale.mean(first) for first, second in pairs]
@@ -119,6 +176,8 @@ def unpaired_difference(
     InputError if scipy is not installed.
     """
     questions = min(len(first), len(second))
+    if not questions:
+        return TooLittle("no session has a value in both")
     values = [value for sample in (first, second) for question in sample for value in question]
     scale = _scale(values, questions, bounds, rare=_mostly_one(values))
     if isinstance(scale, TooLittle):
@@ -149,15 +208,52 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
+def _is_bounded(bounds: tuple[float, float]) -> bool:
+    return math.isfinite(bounds[0]) and math.isfinite(bounds[1])
+
+
+def _exact(pairs: Sequence[tuple[Values, Values]], bounds: tuple[float, float]) -> Difference:
+    """Return the difference of values with bounds by the exact test of flips."""
+    span = bounds[1] - bounds[0]
+    differences = [(fmean(second) - fmean(first)) / span for first, second in pairs]
+    gained = math.fsum(each for each in differences if each > 0)
+    lost = -math.fsum(each for each in differences if each < 0)
+    low, high = (bound * span for bound in interval(gained, lost, len(pairs)))
+    sides = [test(gained, lost, len(pairs), 0.0) for test in (at_least_p, at_most_p)]
+    method = "exact" if len(pairs) <= MAX_EXACT else "Tango's score"
+    p_value = min(1.0, 2 * min(sides))
+    return Difference(
+        fmean(differences) * span, low, high, p_value, len(pairs), method, flips=Flips(gained, lost, span)
+    )
+
+
+def _observed(
+    why: TooLittle, pairs: Sequence[tuple[Values, Values]], bounds: tuple[float, float]
+) -> TooLittle:
+    """Return why there is no interval with the observed difference, and the exact test that nothing changed.
+
+    The test is that of all ways to exchange the two samples of a question: without a change, each is as
+    likely.
+    """
+    values = [value for pair in pairs for sample in pair for value in sample]
+    scale = _Scale(is_log=bounds[0] >= 0 and all(value > 0 for value in values))
+    differences = [scale.mean(second) - scale.mean(first) for first, second in pairs]
+    estimate = fmean(differences)
+    p_value = exchange_p_value(differences)
+    return why._replace(
+        estimate=math.exp(estimate) if scale.is_log else estimate, is_ratio=scale.is_log, p_value=p_value
+    )
+
+
 def _scale(values: Values, questions: int, bounds: tuple[float, float], *, rare: bool) -> _Scale | TooLittle:
     """Return how to compare values, or that there are too few questions; `rare` if few values differ."""
-    if questions < MIN_QUESTIONS:
-        return TooLittle(f"{questions} questions; at least {MIN_QUESTIONS} are needed", MIN_QUESTIONS)
     low, high = bounds
-    if math.isfinite(low) and math.isfinite(high):
+    if _is_bounded(bounds):
         is_binary = all(value in bounds for value in values)
         is_adjusted = is_binary or rare or questions < MIN_QUESTIONS_FOR_T
         return _Scale(high - low if is_adjusted else 1.0, is_adjusted=is_adjusted)
+    if questions < MIN_QUESTIONS:
+        return TooLittle(f"{questions} questions; at least {MIN_QUESTIONS} are needed", MIN_QUESTIONS)
     if low >= 0 and all(value > 0 for value in values):
         return _Scale(is_log=True, is_adjusted=rare)
     if questions < MIN_QUESTIONS_FOR_T:

@@ -1,7 +1,9 @@
-"""`--fail-if 'METRIC worse by MARGIN'`: a test of non-inferiority.
+"""What `--fail-if` asks of a comparison: that a metric is not worse by a margin, that few questions broke.
 
-The second run fails if the 95% interval of its loss lies wholly beyond the margin, and passes if it lies
-wholly within. Else the data do not settle it. G. Piaggio et al., "Reporting of noninferiority and equivalence
+`METRIC worse by MARGIN` is a test of non-inferiority. The second run fails if the data show a loss beyond the
+margin, and passes if they show one within it, each with an error of 2.5%; else they do not settle it. What is
+unknown counts against either claim: a metric with bounds passes only if it does so in the worst case of all
+unknown values, and fails only in the best. G. Piaggio et al., "Reporting of noninferiority and equivalence
 randomized trials", JAMA 308 (2012), figure 1.
 """
 
@@ -13,11 +15,15 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange
+from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange, difference_of
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
+from spangrade.evaluator.statistics.comparison.plan import questions_needed
 from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.terminal import counted
 
-_GATE = re.compile(r"(?P<metric>\S+) +worse +by +(?P<margin>\d+(\.\d+)?|\.\d+) *(?P<percent>%?)")
+_LOSS = re.compile(r"(?P<metric>\S+) +worse +by +(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>%|points?)?")
+_BROKEN = re.compile(r"broken *> *(?P<number>\d+)")
+_EXPECTED = "expected METRIC worse by MARGIN, as in 'passed worse by 5 points', or 'broken > NUMBER'"
 
 
 class Outcome(StrEnum):
@@ -29,21 +35,32 @@ class Outcome(StrEnum):
 
 
 class Gate(NamedTuple):
-    """A metric and the loss that is accepted: in its unit or, if `is_relative`, as a share of its value."""
+    """A metric and the loss that is accepted: a `margin` in a `unit`, "%", "point" or "" (the metric's)."""
 
     text: str
     metric: str
     margin: float
-    is_relative: bool
+    unit: str = ""
+
+
+class BrokenGate(NamedTuple):
+    """How many questions may break."""
+
+    text: str
+    most: int
 
 
 class GateResult(NamedTuple):
-    """What a gate came to, and why. `questions` would settle it, None if that is not known."""
+    """The outcome of a gate, and why. `accepted` says what it accepts.
+
+    So many `questions`, at least and at most, would settle it if nothing changed, None if that is not known.
+    """
 
     gate: str
     outcome: Outcome
     reason: str
-    questions: int | None = None
+    accepted: str = ""
+    questions: tuple[int, int] | None = None
 
 
 class Compared(NamedTuple):
@@ -62,66 +79,206 @@ class Compared(NamedTuple):
         return ExitCode.PASSED
 
 
-def parse_gate(text: str) -> Gate:
-    """Return the gate of a text such as `tool_recall worse by 0.02` or `cost worse by 10%`.
+def parse_gate(text: str) -> Gate | BrokenGate:
+    """Return the gate of a text such as `tool_recall worse by 0.02`, `cost worse by 10%` or `broken > 0`.
 
     Raises InputError for any other text.
     """
-    found = _GATE.fullmatch(text.strip())
+    if found := _BROKEN.fullmatch(text.strip()):
+        return BrokenGate(text.strip(), int(found["number"]))
+    found = _LOSS.fullmatch(text.strip())
     if found is None:
-        raise InputError(f"--fail-if {text!r}: expected METRIC worse by MARGIN, as in 'passed worse by 0.05'")
-    margin = float(found["margin"])
-    is_relative = bool(found["percent"])
-    return Gate(text.strip(), found["metric"], margin / 100 if is_relative else margin, is_relative)
+        raise InputError(f"--fail-if {text!r}: {_EXPECTED}")
+    unit = found["unit"] or ""
+    number = float(found["number"])
+    return Gate(text.strip(), found["metric"], number / 100 if unit else number, unit.removesuffix("s"))
 
 
-def judge(gate: Gate, comparison: Comparison) -> GateResult:
+def judge(gate: Gate | BrokenGate, comparison: Comparison) -> GateResult:
     """Return what a comparison says of a gate.
 
-    Raises InputError if the metric is not in both or has no better direction, and for a margin of
-    another kind than its differences.
+    Raises InputError if the metric is not in both or has no better direction, and for a margin that does not
+    fit the metric.
     """
+    if isinstance(gate, BrokenGate):
+        return _judge_broken(gate, comparison)
     change = next((each for each in comparison.metrics if each.metric == gate.metric), None)
     if change is None:
         names = ", ".join(each.metric for each in comparison.metrics)
         raise InputError(f"--fail-if {gate.text!r}: {gate.metric} is not in both; there are {names}")
     if change.measured.higher_is_better is None:
         raise InputError(f"--fail-if {gate.text!r}: {gate.metric} has no better direction")
+    accepted = _accepted(gate, change)
+    if missing := change.pairs.total - change.pairs.comparable:
+        return _judge_with_unknown(gate, change, missing, accepted)
     if isinstance(change.difference, TooLittle):
-        reason = f"too little data: {change.difference.reason}"
-        return GateResult(gate.text, Outcome.UNSETTLED, reason, change.difference.needed)
-    low, loss, high = _loss(gate, change, change.difference)
-    interval = f"worse by {loss:.3g} ({low:.3g} to {high:.3g})"
-    if low > gate.margin:
-        return GateResult(gate.text, Outcome.FAILED, interval)
-    if high <= gate.margin:
-        return GateResult(gate.text, Outcome.PASSED, interval)
-    needed = _questions_needed(gate.margin, low, loss, high, change.difference.questions)
-    hint = "" if needed is None else f"; about {needed} questions would settle it"
-    return GateResult(gate.text, Outcome.UNSETTLED, f"{interval}{hint}", needed)
+        needed = change.difference.needed
+        return GateResult(
+            gate.text,
+            Outcome.UNSETTLED,
+            f"{_observed(change)}: {change.difference.reason}",
+            accepted,
+            None if needed is None else (needed, needed),
+        )
+    outcome = _outcome(gate, change, change.difference)
+    reason = _interval(gate, change, change.difference)
+    needed_questions = None
+    if outcome is Outcome.UNSETTLED:
+        needed_questions = questions_needed(change.difference, gate.margin)
+        if needed_questions is not None:
+            fewest, most = needed_questions
+            reason += (
+                f"; if nothing changed, between {fewest:,} and {most:,} questions settle it with 80% power"
+            )
+    return GateResult(gate.text, outcome, reason, accepted, needed_questions)
 
 
-def _loss(gate: Gate, change: MetricChange, difference: Difference) -> Sequence[float]:
-    """Return the interval's lower end, the estimate and its upper end of how much worse the second run is."""
+def at_least_compared(share: float, comparison: Comparison) -> GateResult:
+    """Return whether at least this share of the questions can be compared."""
+    pairs = comparison.passed
+    is_met = pairs.total > 0 and pairs.comparable >= share * pairs.total
+    outcome = Outcome.PASSED if is_met else Outcome.UNSETTLED
+    return GateResult(f"compared >= {share:.0%}", outcome, compared_text(comparison))
+
+
+def compared_text(comparison: Comparison) -> str:
+    """Return how many of the questions can be compared, and why others cannot."""
+    pairs = comparison.passed
+    share = pairs.comparable / pairs.total if pairs.total else 0.0
+    what = "question" if pairs.is_paired else "question or session"
+    text = f"{pairs.comparable} of {counted(pairs.total, what)} ({share:.0%}) can be compared"
+    reasons = []
+    for side, names, undecided in (
+        ("first", comparison.unanswered_in_first, comparison.undecided[0]),
+        ("second", comparison.unanswered_in_second, comparison.undecided[1]),
+    ):
+        if names:
+            reasons.append(f"{len(names)} unanswered in the {side}")
+        if undecided:
+            reasons.append(f"{counted(undecided, 'session')} inconclusive or broken in the {side}")
+    if comparison.excluded:
+        reasons.append(comparison.excluded)
+    return f"{text}: {', '.join(reasons)}" if reasons else text
+
+
+def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
+    """Return what is known of how many questions broke: those that cannot be compared may have."""
+    pairs = comparison.passed
+    accepted = f"{counted(gate.most, 'question')}"
+    if not pairs.is_paired:
+        return GateResult(gate.text, Outcome.UNSETTLED, "no question is in both", accepted)
+    broken = sum(
+        after.is_known and before.is_known and _mean(after.values) < _mean(before.values)
+        for before, after in zip(pairs.of_first, pairs.of_second, strict=True)
+    )
+    possible = sum(
+        not (after.is_known and before.is_known) and _may_break(before.filled(1.0), after.filled(0.0))
+        for before, after in zip(pairs.of_first, pairs.of_second, strict=True)
+    )
+    reason = f"{counted(broken, 'question')} broke"
+    if broken > gate.most:
+        return GateResult(gate.text, Outcome.FAILED, reason, accepted)
+    if not pairs.total or broken + possible > gate.most:
+        reason += f", and of {counted(possible, 'more question')} it is not known"
+        return GateResult(gate.text, Outcome.UNSETTLED, reason, accepted)
+    return GateResult(gate.text, Outcome.PASSED, reason, accepted)
+
+
+def _may_break(before: Sequence[float], after: Sequence[float]) -> bool:
+    return _mean(after) < _mean(before)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _accepted(gate: Gate, change: MetricChange) -> str:
+    """Return what a gate accepts, in words. Raises InputError for a margin that does not fit the metric."""
+    low, high = change.measured.bounds
+    is_share = (low, high) == (0.0, 1.0)
+    if problem := _misfit(gate, change, is_share=is_share):
+        raise InputError(f"--fail-if {gate.text!r}: {gate.metric} {problem}")
+    if is_share:
+        return f"a loss of {gate.margin * 100:g} points ({gate.margin:g})"
+    if gate.unit:
+        return (
+            f"a mean up to {gate.margin * 100:g}% {'lower' if change.measured.higher_is_better else 'higher'}"
+        )
+    return f"a loss of {gate.margin:g} {change.measured.unit}"
+
+
+def _misfit(gate: Gate, change: MetricChange, *, is_share: bool) -> str:
+    """Return why a margin does not fit a metric, and what would; empty if it does."""
+    low, high = change.measured.bounds
+    difference = change.difference
+    if math.isfinite(high - low):
+        own = "such as 5%, 5 points or 0.05" if is_share else f"in its unit, such as {(high - low) / 20:g}"
+        if gate.margin >= high - low or (gate.unit and not is_share):
+            return f"lies between {low:g} and {high:g}; expected a margin {own}"
+    elif gate.unit == "point":
+        return "is not a share; expected a margin such as 10%"
+    elif change.measured.higher_is_better and gate.unit and gate.margin >= 1:
+        return "cannot fall by 100% or more; expected a margin such as 10%"
+    elif difference.estimate is not None and difference.estimate != difference.is_ratio:
+        if difference.is_ratio and not gate.unit:
+            return "is compared as a factor; expected a margin such as 10%"
+        if gate.unit and not difference.is_ratio:
+            return f"may be 0 and is compared in its unit; expected a margin in {change.measured.unit}"
+    return ""
+
+
+def _judge_with_unknown(gate: Gate, change: MetricChange, missing: int, accepted: str) -> GateResult:
+    """Return the outcome that holds whatever the unknown values are, if there is one."""
+    total = change.pairs.total
+    unknown = f"{missing} of {counted(total, 'question')} cannot be compared"
+    low, high = change.measured.bounds
+    if math.isinf(high - low):
+        reason = f"{unknown}, and what is unknown of {gate.metric} has no bounds"
+        return GateResult(gate.text, Outcome.UNSETTLED, reason, accepted)
+    if not change.measured.higher_is_better:
+        low, high = high, low
+    cases = [
+        difference_of(*change.pairs.filled(*fill), change.measured, is_paired=change.pairs.is_paired)
+        for fill in ((high, low), (low, high))
+    ]
+    worst, best = (case for case in cases if isinstance(case, Difference))
+    at_worst, at_best = (_interval(gate, change, case) for case in (worst, best))
+    if _outcome(gate, change, worst) is Outcome.PASSED:
+        return GateResult(gate.text, Outcome.PASSED, f"{unknown}; at worst {at_worst}", accepted)
+    if _outcome(gate, change, best) is Outcome.FAILED:
+        return GateResult(gate.text, Outcome.FAILED, f"{unknown}; at best {at_best}", accepted)
+    reason = f"{unknown}; at best {at_best}, at worst {at_worst}"
+    return GateResult(gate.text, Outcome.UNSETTLED, reason, accepted)
+
+
+def _outcome(gate: Gate, change: MetricChange, difference: Difference) -> Outcome:
+    """Return what the data show of a loss: one within the margin, one beyond it, or neither."""
+    is_higher_better = change.measured.higher_is_better
+    if difference.is_ratio:
+        bound = 1 - gate.margin if is_higher_better else 1 + gate.margin
+    else:
+        bound = -gate.margin if is_higher_better else gate.margin
+    if is_higher_better:
+        is_within, is_beyond = difference.is_at_least(bound), difference.is_less_than(bound)
+    else:
+        is_within, is_beyond = difference.is_at_most(bound), difference.is_more_than(bound)
+    return Outcome.PASSED if is_within else Outcome.FAILED if is_beyond else Outcome.UNSETTLED
+
+
+def _interval(gate: Gate, change: MetricChange, difference: Difference) -> str:
+    """Return how much worse the second run is, with the interval."""
     values = [difference.low, difference.estimate, difference.high]
-    is_unbounded = math.isinf(change.measured.bounds[1])
-    if gate.is_relative and not is_unbounded:
-        raise InputError(f"--fail-if {gate.text!r}: {gate.metric} is a share; expected a margin such as 0.05")
     if difference.is_ratio:
         values = [value - 1 for value in values]
-    if is_unbounded and gate.is_relative is not difference.is_ratio and any(values):
-        kind = "a percentage, such as 10%" if difference.is_ratio else "a number in its unit"
-        raise InputError(f"--fail-if {gate.text!r}: {gate.metric} is compared otherwise; expected {kind}")
-    return [0.0 - value for value in reversed(values)] if change.measured.higher_is_better else values
+    low, loss, high = (
+        [0.0 - value for value in reversed(values)] if change.measured.higher_is_better else values
+    )
+    form = "{:.1%}" if gate.unit and change.measured.unit != "share" else "{:.3g}"
+    return f"worse by {form.format(loss)} ({form.format(low)} to {form.format(high)})"
 
 
-def _questions_needed(margin: float, low: float, loss: float, high: float, questions: int) -> int | None:
-    """Return how many questions would settle a gate if the loss stayed the same.
-
-    The width of an interval shrinks with the square root of their number. None if the loss is the margin.
-    """
-    distance = abs(margin - loss)
-    half = (high - low) / 2
-    if distance <= half / 1000:
-        return None
-    return max(math.ceil(questions * (half / distance) ** 2), questions + 1)
+def _observed(change: MetricChange) -> str:
+    """Return the observed values of a metric whose difference has no interval."""
+    if change.first is None or change.second is None:
+        return "nothing to compare"
+    return f"{change.first:.4g}, then {change.second:.4g} {change.measured.unit}, without an interval"

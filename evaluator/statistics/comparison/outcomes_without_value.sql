@@ -1,5 +1,5 @@
--- How many outcomes of each metric have no value although it applies.
-SELECT metric, count(*)
-FROM scores SEMI JOIN ({chosen}) USING (run_id, session_id)
-WHERE outcome NOT IN ('score', 'not_applicable')
-GROUP BY metric
+-- How many outcomes of each metric have no value although it applies, by question, or by session if it answers none.
+SELECT metric, coalesce(chosen.question_id, scores.session_id), count(*)
+FROM scores JOIN ({chosen}) AS chosen USING (run_id, session_id)
+WHERE outcome NOT IN ('score', 'not_applicable') OR (outcome = 'score' AND NOT isfinite(value))
+GROUP BY ALL

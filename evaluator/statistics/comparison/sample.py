@@ -43,20 +43,23 @@ class Measured(NamedTuple):
 class Sample(NamedTuple):
     """The graded sessions of a run, or those that meet a condition.
 
-    `values` holds the values of each metric by question (by session without one), `inconclusive` how many
-    outcomes of each metric have no value. `questions` maps the golden questions to the digests of their
-    content, empty where that is not recorded. `run_id` is None for sessions of several runs; `ungraded` is
-    how many sessions meet the condition and were never graded.
+    `values` holds the values of each metric by question (by session without one), `unknown` how many of its
+    outcomes have no value although it applies. `questions` maps the golden questions to what they expect, as
+    canonical JSON, empty where that is not recorded; no session answers those that are `unanswered`. `judges`
+    are those that were asked. `run_id` is None for sessions of several runs; `ungraded` is how many sessions
+    meet the condition and were never graded.
     """
 
     label: str
     run_id: str | None
     graded: tuple[Graded, ...]
     values: Mapping[str, Mapping[str, tuple[float, ...]]]
-    inconclusive: Mapping[str, int]
+    unknown: Mapping[str, Mapping[str, int]]
     metrics: Mapping[str, Measured]
     questions: Mapping[str, str]
     ungraded: int = 0
+    unanswered: frozenset[str] = frozenset()
+    judges: tuple[str, ...] = ()
 
     def by_key(self) -> dict[str, list[Graded]]:
         """Return the sessions by question, or by session without one."""
@@ -70,6 +73,17 @@ class Sample(NamedTuple):
         """The ids of its sessions."""
         return frozenset(session.session_id for session in self.graded)
 
+    @property
+    def keys_of_graded(self) -> frozenset[str]:
+        """The questions that sessions answer, and the sessions without one."""
+        return frozenset(session.key for session in self.graded)
+
+    @property
+    def keys_by_kind(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The questions, also those that none answers, and the sessions without one."""
+        answered = frozenset(one.key for one in self.graded if one.question_id is not None)
+        return answered | self.unanswered, self.keys_of_graded - answered
+
 
 def passed(graded: Iterable[Graded]) -> dict[str, tuple[float, ...]]:
     """Return which sessions passed (1) and failed (0), without those of another verdict."""
@@ -78,6 +92,21 @@ def passed(graded: Iterable[Graded]) -> dict[str, tuple[float, ...]]:
         if session.verdict in (Verdict.PASSED, Verdict.FAILED):
             values.setdefault(session.key, []).append(float(session.verdict == Verdict.PASSED))
     return {key: tuple(each) for key, each in values.items()}
+
+
+def undecided(graded: Iterable[Graded], unanswered: Iterable[str]) -> dict[str, int]:
+    """Return how many sessions of each question are inconclusive or broken; one if none answers it."""
+    counts = dict.fromkeys(unanswered, 1)
+    for session in graded:
+        if session.verdict in (Verdict.INCONCLUSIVE, Verdict.BROKEN):
+            counts[session.key] = counts.get(session.key, 0) + 1
+    return counts
+
+
+def is_judged(metric: str) -> bool:
+    """Return whether a judge may have rated a metric: of one that is not installed that is not known."""
+    name = metric.partition(":")[0]
+    return name == "final_response_match" or name.endswith("@judge") or name not in load_metrics()
 
 
 def measured(metric: str, *samples: Sample) -> Measured:

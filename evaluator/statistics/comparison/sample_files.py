@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
+from spangrade.evaluator.statistics.comparison.sample import (
+    PASSED,
+    Graded,
+    Measured,
+    Sample,
+    passed,
+    undecided,
+)
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
 
 SESSIONS = "sessions.jsonl"
@@ -28,33 +36,48 @@ def sample_of_files(label: str, folder: Path) -> Sample:
     """Return the sessions of a run by its files. Raises InputError for a line that `grade` did not write."""
     graded: list[Graded] = []
     values: dict[str, dict[str, list[float]]] = {}
-    inconclusive: dict[str, int] = {}
+    unknown: dict[str, dict[str, int]] = {}
+    unanswered: set[str] = set()
     for session, outcomes in _lines(folder / SESSIONS):
+        if isinstance(session, str):
+            unanswered.add(session)
+            continue
         graded.append(session)
         for metric, outcome in outcomes.items():
             if outcome["outcome"] == "score":
                 values.setdefault(metric, {}).setdefault(session.key, []).append(outcome["value"])
             elif outcome["outcome"] != "not_applicable":
-                inconclusive[metric] = inconclusive.get(metric, 0) + 1
+                of_metric = unknown.setdefault(metric, {})
+                of_metric[session.key] = of_metric.get(session.key, 0) + 1
     by_metric = {
         metric: {key: tuple(each) for key, each in by_key.items()} for metric, by_key in values.items()
     }
-    metrics, questions = _details(folder / _RESULTS)
+    details = _details(folder / _RESULTS)
     return Sample(
         label,
         str(folder),
         tuple(graded),
         {PASSED: passed(graded), **by_metric},
-        inconclusive,
-        metrics,
-        questions,
+        {PASSED: undecided(graded, unanswered), **unknown},
+        details.metrics,
+        details.questions,
+        unanswered=frozenset(unanswered),
+        judges=details.judges,
     )
 
 
-def _details(file: Path) -> tuple[dict[str, Measured], dict[str, str]]:
-    """Return what a run records of its metrics and questions; nothing of a file that does not have it."""
+class _Details(NamedTuple):
+    """What results.json has of a run: nothing where it does not have it."""
+
+    metrics: dict[str, Measured] = {}  # noqa: RUF012 (never written to)
+    questions: dict[str, str] = {}  # noqa: RUF012
+    judges: tuple[str, ...] = ()
+
+
+def _details(file: Path) -> _Details:
+    """Return what a run records of its metrics, questions and judge."""
     if not file.is_file():
-        return {}, {}
+        return _Details()
     try:
         value = orjson.loads(file.read_bytes())
         metrics = {
@@ -67,7 +90,10 @@ def _details(file: Path) -> tuple[dict[str, Measured], dict[str, str]]:
             )
             for name, one in value.get("measured", {}).items()
         }
-        return metrics, dict(value.get("questions", {}))
+        questions = {name: canonical(one) for name, one in value.get("questions", {}).items()}
+        judge = value.get("judge") or {}
+        is_asked = judge.get("calls", 0) + judge.get("cache_hits", 0) > 0
+        return _Details(metrics, questions, (str(judge["model"]),) if is_asked else ())
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{file}: expected the file that `grade --out` wrote") from error
 
@@ -76,8 +102,8 @@ def _bound(value: Any, without: float) -> float:
     return without if value is None else float(value)
 
 
-def _lines(file: Path) -> Iterator[tuple[Graded, Mapping[str, Any]]]:
-    """Yield each session with its outcomes by metric."""
+def _lines(file: Path) -> Iterator[tuple[Graded | str, Mapping[str, Any]]]:
+    """Yield each session with its outcomes by metric, and the id of each question that none answers."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
@@ -93,8 +119,7 @@ def _lines(file: Path) -> Iterator[tuple[Graded, Mapping[str, Any]]]:
                 )
             except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
                 raise InputError(f"{file}:{number}: expected a line that `grade --out` wrote") from error
-            if value["session_id"] is not None:
-                yield graded, outcomes
+            yield graded if value["session_id"] is not None else str(value["question_id"]), outcomes
 
 
 def _checked(outcome: Any) -> Mapping[str, Any]:

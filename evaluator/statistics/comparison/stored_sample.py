@@ -6,10 +6,20 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from spangrade.evaluator.grading.run_list import BRANCH
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
+from spangrade.evaluator.grading.stored_questions import expectation
 from spangrade.evaluator.grading.stored_selection import StoredSelection, select_sessions
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
+from spangrade.evaluator.statistics.comparison.sample import (
+    PASSED,
+    Graded,
+    Measured,
+    Sample,
+    passed,
+    undecided,
+)
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
@@ -74,12 +84,19 @@ def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -
         thresholds = (*(one for one in before.thresholds if one != threshold), threshold)
         versions = (*(one for one in before.versions if one != version), version)
         metrics[metric] = Measured(better, (low, high), unit, thresholds, versions)
+    unknown: dict[str, dict[str, int]] = {}
+    for metric, key, number in rows("outcomes_without_value"):
+        unknown.setdefault(metric, {})[key] = number
+    is_run = "run_id" in parameters  # of sessions that are selected, what else there could be is not known
+    unanswered = frozenset(key for (key,) in rows("unanswered_questions")) if is_run else frozenset()
     return Sample(
         label,
         parameters.get("run_id"),
         graded,
         {PASSED: passed(graded), **values},
-        dict(rows("outcomes_without_value")),
+        {PASSED: undecided(graded, unanswered), **unknown},
         metrics,
-        dict(rows("question_digests")),
+        {question_id: expectation(orjson.loads(text)) for question_id, text in rows("questions")},
+        unanswered=unanswered,
+        judges=tuple(judge for (judge,) in rows("judges")),
     )

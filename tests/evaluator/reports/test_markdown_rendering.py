@@ -18,6 +18,7 @@ from spangrade.evaluator.run import Run
 from spangrade.evaluator.statistics.comparison.compare import compare
 from spangrade.evaluator.statistics.comparison.gate import judge, parse_gate
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
+from spangrade.tracer.canonical_json import canonical
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False, "html": True})
 # What each text is shown as: one line, in which nothing ends the code span or the cell.
@@ -90,10 +91,10 @@ def hostile_comparison(texts: list[str]) -> str:
                 {PASSED: passed(graded), **values},
                 {},
                 metrics,
-                dict.fromkeys(questions, str(verdict)),
+                dict.fromkeys(questions, canonical({"user_inputs": texts, str(verdict): texts[0]})),
             )
         )
-    comparison = compare(*samples)
+    comparison = compare(*samples, allow_changed=True)
     return comparison_markdown(comparison, [judge(parse_gate("passed worse by 0.1"), comparison)])
 
 

@@ -80,32 +80,34 @@ def test_sessions_are_averaged_by_question_before_they_are_compared() -> None:
     assert (change.first, change.second) == (1.0, pytest.approx(59 / 60))
 
 
-def test_fewer_than_ten_common_questions_are_two_samples_if_each_has_enough() -> None:
+def test_questions_are_paired_if_any_is_in_both_and_the_others_of_the_first_are_unknown() -> None:
     common = [session(f"c{n}", f"q{n}", "passed") for n in range(9)]
     others = [[session(f"{side}{n}", f"{side}{n}", "passed") for n in range(3)] for side in "ab"]
     (change,) = compare(sample(*common, *others[0]), sample(*common, *others[1])).metrics
-    assert (change.paired, change.questions, change.change) == (False, 12, Change.NONE)
-    (few,) = compare(sample(*common, *others[0]), sample(*common)).metrics
-    assert (few.paired, few.questions, few.difference) == (
-        True,
-        9,
-        TooLittle("9 questions; at least 10 are needed", 10),
-    )
+    assert (change.pairs.is_paired, change.questions, change.pairs.total) == (True, 9, 12)
+    (apart,) = compare(sample(*others[0]), sample(*others[1])).metrics
+    assert (apart.pairs.is_paired, apart.questions, apart.change) == (False, 3, Change.NONE)
 
 
 def test_another_version_and_other_gates_are_noted() -> None:
     old = SHARE._replace(versions=("1",), thresholds=(0.8,))
     new = SHARE._replace(versions=("1", "2"), thresholds=(None,))
     sides = [
-        sample(session(f"s{n}", f"q{n}", "passed"), metrics={"tone": measured})
+        sample(session(f"s{n}", "q", "passed"), metrics={"tone": measured})
         for n, measured in enumerate((old, new))
     ]
     sides = [side._replace(values={**side.values, "tone": {"q": (1.0,)}}) for side in sides]
-    notes = {change.metric: change.note for change in compare(*sides).metrics}
-    assert notes == {
-        PASSED: "other gates: tone",
-        "tone": "another version: 1, then 1 and 2; another threshold: 0.8, then none",
+    changes = {change.metric: change for change in compare(*sides).metrics}
+    version = "another version of tone: 1, then 1 and 2"
+    assert {name: change.note for name, change in changes.items()} == {
+        PASSED: f"the gate tone is gone; {version}",
+        "tone": version,
     }
+    assert {change.difference for change in changes.values()} == {TooLittle("no question can be compared")}
+    allowed = compare(*sides, allow_changed=True).metrics
+    assert [(change.questions, change.note) for change in allowed] == [
+        (1, changes[PASSED].note), (1, version)
+    ]  # fmt: skip
 
 
 def test_metrics_of_one_side_only_are_named() -> None:

@@ -10,6 +10,7 @@ from coverage_of_intervals import CONTINUOUS, LOWEST, shares
 
 from spangrade.evaluator.statistics.comparison.differences import (
     Difference,
+    Flips,
     TooLittle,
     holm,
     paired_difference,
@@ -20,16 +21,15 @@ SHARE = (0.0, 1.0)
 POSITIVE = (0.0, math.inf)
 
 
-def rounded(difference: Difference | TooLittle) -> tuple[float | str | int | bool, ...]:
+def rounded(difference: Difference | TooLittle) -> tuple[float | str | int | bool | Flips | None, ...]:
     assert isinstance(difference, Difference)
     return tuple(round(value, 4) if isinstance(value, float) else value for value in difference)
 
 
-def test_shares_of_the_same_questions_follow_bonett_and_price() -> None:
-    # 6 of 20 questions pass only in the first run, 1 only in the second: (2 - 7) / 22 ± 1.96 × 0.1275
+def test_shares_of_the_same_questions_have_the_exact_interval() -> None:
     pairs = [((1.0,), (0.0,))] * 6 + [((0.0,), (1.0,))] + [((1.0,), (1.0,))] * 13
     assert rounded(paired_difference(pairs, SHARE)) == (
-        -0.25, -0.4771, 0.0226, 0.0746, 20, "Bonett-Price", False
+        -0.25, -0.504, 0.0172, 0.0731, 20, "exact", False, Flips(1.0, 6.0)
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def test_shares_of_different_questions_follow_agresti_and_caffo() -> None:
     # (9 + 1) / 12 - (7 + 1) / 12 ± 1.96 × sqrt(0.1389 / 12 + 0.2222 / 12)
     first, second = [(1.0,)] * 7 + [(0.0,)] * 3, [(1.0,)] * 9 + [(0.0,)]
     assert rounded(unpaired_difference(first, second, SHARE)) == (
-        0.2, -0.1733, 0.5067, 0.3367, 10, "Agresti-Caffo", False
+        0.2, -0.1733, 0.5067, 0.3367, 10, "Agresti-Caffo", False, None
     )  # fmt: skip
 
 
@@ -58,26 +58,39 @@ def test_costs_are_compared_as_factors() -> None:
 
 def test_numbers_with_zeros_are_compared_as_differences_from_thirty_questions_on() -> None:
     pairs = [((float(n % 4),), (float(n % 4 + n % 3),)) for n in range(40)]
-    assert paired_difference(pairs[:29], POSITIVE) == TooLittle(
-        "29 questions; of values that may be 0, at least 30 are needed", 30
-    )
+    few = paired_difference(pairs[:29], POSITIVE)
+    assert isinstance(few, TooLittle)
+    assert few[:2] == ("29 questions; of values that may be 0, at least 30 are needed", 30)
     difference = paired_difference(pairs, POSITIVE)
     assert isinstance(difference, Difference)
     assert (difference.estimate, difference.method) == (pytest.approx(0.975), "paired t")
 
 
-@pytest.mark.parametrize("questions", [0, 1, 9])
-def test_fewer_than_ten_questions_are_too_little(questions: int) -> None:
-    few = TooLittle(f"{questions} questions; at least 10 are needed", 10)
-    assert paired_difference([((1.0,), (0.0,))] * questions, SHARE) == few
-    assert unpaired_difference([(1.0,)] * questions, [(0.0,)] * 100, SHARE) == few
+@pytest.mark.parametrize(("questions", "p_value"), [(1, 1.0), (4, 0.125), (6, 1 / 32)])
+def test_few_costs_have_the_observed_factor_and_the_exact_test_of_all_exchanges(
+    questions: int, p_value: float
+) -> None:
+    few = paired_difference([((1.0,), (2.0 + n,)) for n in range(questions)], POSITIVE)
+    assert isinstance(few, TooLittle)
+    assert (few.reason, few.needed) == (f"{questions} questions; at least 10 are needed", 10)
+    assert (few.is_ratio, few.p_value) == (True, pytest.approx(p_value))
+    assert few.estimate == pytest.approx(math.factorial(questions + 1) ** (1 / questions))
+
+
+def test_without_a_question_there_is_no_difference() -> None:
+    assert paired_difference([], SHARE) == TooLittle("no question can be compared")
+    assert unpaired_difference([], [(0.0,)] * 100, SHARE) == TooLittle("no session has a value in both")
+
+
+def test_few_shares_have_an_interval_too() -> None:
+    six = paired_difference([((1.0,), (0.0,))] * 5 + [((1.0,), (1.0,))], SHARE)
+    assert rounded(six) == (-0.8333, -0.9958, -0.0431, 0.0388, 6, "exact", False, Flips(0.0, 5.0))
 
 
 def test_costs_that_are_mostly_equal_need_ten_questions_that_differ() -> None:
     equal = [((2.0,), (2.0,))] * 30
-    assert paired_difference([*equal, *[((1.0,), (9.0,))] * 9], POSITIVE) == TooLittle(
-        "9 of 39 questions differ; at least 10 are needed"
-    )
+    few = paired_difference([*equal, *[((1.0,), (9.0,))] * 9], POSITIVE)
+    assert few[0] == "9 of 39 questions differ; at least 10 are needed"
     assert unpaired_difference([(2.0,)] * 30, [(2.0,)] * 20 + [(9.0,)] * 10, POSITIVE) == TooLittle(
         "most of the values are equal"
     )

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, MetricChange
-from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
+from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, paired_difference
 from spangrade.evaluator.statistics.comparison.gate import (
+    BrokenGate,
     Compared,
     Gate,
     GateResult,
@@ -16,19 +17,23 @@ from spangrade.evaluator.statistics.comparison.gate import (
     judge,
     parse_gate,
 )
+from spangrade.evaluator.statistics.comparison.pairs import OneSide, Pairs
 from spangrade.evaluator.statistics.comparison.sample import Measured, Sample
 from spangrade.tracer.errors import ExitCode, InputError
 
 RUN = Sample("a", "a", (), {}, {}, {}, {})
 SHARE = Measured(True, (0.0, 1.0), "share")
+RATING = Measured(True, (1.0, 5.0), "score")
 COST = Measured(False, (0.0, math.inf), "USD")
 FEW = TooLittle("9 questions; at least 10 are needed", 10)
 EQUAL = TooLittle("most of the values are equal")
 
 
 def compared(measured: Measured, difference: Difference | TooLittle, questions: int = 100) -> Comparison:
-    change = MetricChange("m", measured, 0.9, 0.8, questions, difference, 0.5, Change.NONE, True, (0, 0))
-    return Comparison(RUN, RUN, (change,), (), (), (), (), (), (), ())
+    sides = (OneSide((0.5,)),) * questions
+    pairs = Pairs(sides, sides, is_paired=True)
+    change = MetricChange("m", measured, 0.9, 0.8, questions, difference, 0.5, Change.NONE, pairs)
+    return Comparison(RUN, RUN, (change,), (), (), (), (), (), (), pairs)
 
 
 def share(estimate: float, low: float, high: float, questions: int = 100) -> Comparison:
@@ -62,16 +67,33 @@ def test_an_unsettled_gate_names_the_questions_that_would_settle_it() -> None:
     assert judge(parse_gate("m worse by 0.02"), share(0.0, -0.05, 0.05)) == GateResult(
         "m worse by 0.02",
         Outcome.UNSETTLED,
-        "worse by 0 (-0.05 to 0.05); about 625 questions would settle it",
-        625,
+        "worse by 0 (-0.05 to 0.05); "
+        "if nothing changed, between 985 and 1,724 questions settle it with 80% power",
+        "a loss of 2 points (0.02)",
+        (985, 1724),
     )
-    assert judge(parse_gate("m worse by 0.02"), share(-0.02, -0.05, 0.01)).questions is None
-    assert judge(parse_gate("m worse by 0.02"), compared(SHARE, FEW, 9)) == GateResult(
-        "m worse by 0.02", Outcome.UNSETTLED, "too little data: 9 questions; at least 10 are needed", 10
+    assert judge(parse_gate("m worse by 0"), share(0.0, -0.05, 0.05)).questions is None
+    assert judge(parse_gate("m worse by 5%"), compared(COST, FEW, 9)) == GateResult(
+        "m worse by 5%",
+        Outcome.UNSETTLED,
+        "0.9, then 0.8 USD, without an interval: 9 questions; at least 10 are needed",
+        "a mean up to 5% higher",
+        (10, 10),
     )
-    assert judge(parse_gate("m worse by 5%"), compared(COST, EQUAL, 90)) == GateResult(
-        "m worse by 5%", Outcome.UNSETTLED, "too little data: most of the values are equal"
-    )
+
+
+def flips(gained: int, lost: int, questions: int) -> Comparison:
+    values = [(0.0, 1.0)] * gained + [(1.0, 0.0)] * lost + [(1.0, 1.0)] * (questions - gained - lost)
+    difference = paired_difference([((a,), (b,)) for a, b in values], (0.0, 1.0))
+    return compared(SHARE, difference, questions)
+
+
+def test_flips_are_judged_by_the_exact_test_at_the_margin() -> None:
+    """Without a flip, 0.9 to the power of 36 is the first below 0.025: with 35 questions 0.1 could hide."""
+    outcomes = [judge(parse_gate("m worse by 10%"), flips(0, 0, n)).outcome for n in (35, 36)]
+    assert outcomes == [Outcome.UNSETTLED, Outcome.PASSED]
+    assert judge(parse_gate("m worse by 0"), flips(0, 6, 7)).outcome is Outcome.FAILED
+    assert judge(parse_gate("m worse by 0.05"), flips(6, 6, 60)).questions == (402, 1004)
 
 
 def test_the_exit_code_is_that_of_the_gravest_gate() -> None:
@@ -88,16 +110,20 @@ def test_the_exit_code_is_that_of_the_gravest_gate() -> None:
     [
         (
             "tool_recall:exact worse by .5",
-            Gate("tool_recall:exact worse by .5", "tool_recall:exact", 0.5, False),
+            Gate("tool_recall:exact worse by .5", "tool_recall:exact", 0.5),
         ),
-        (" cost  worse by 10 % ", Gate("cost  worse by 10 %", "cost", 0.1, True)),
+        (" cost  worse by 10 % ", Gate("cost  worse by 10 %", "cost", 0.1, "%")),
+        ("passed worse by 5 points", Gate("passed worse by 5 points", "passed", 0.05, "point")),
+        ("broken > 2", BrokenGate("broken > 2", 2)),
     ],
 )
-def test_gates_are_read(text: str, gate: Gate) -> None:
+def test_gates_are_read(text: str, gate: Gate | BrokenGate) -> None:
     assert parse_gate(text) == gate
 
 
-@pytest.mark.parametrize("text", ["", "m", "m worse by", "m worse by -1", "m better by 1", "m worse by x"])
+@pytest.mark.parametrize(
+    "text", ["", "m", "m worse by", "m worse by -1", "m better by 1", "m worse by x", "broken > -1"]
+)
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="expected METRIC worse by MARGIN"):
         parse_gate(text)
@@ -107,8 +133,11 @@ def test_other_texts_are_refused(text: str) -> None:
     ("text", "comparison", "message"),
     [
         ("x worse by 1", share(0, 0, 0), "x is not in both; there are m"),
-        ("m worse by 5%", share(0, 0, 0), "m is a share; expected a margin such as 0.05"),
-        ("m worse by 1", factor(1, 1, 1.1), "expected a percentage, such as 10%"),
+        ("m worse by 5", share(0, 0, 0), "lies between 0 and 1; expected a margin such as 5%, 5 points or"),
+        ("m worse by 100%", share(0, 0, 0), "lies between 0 and 1; expected a margin such as 5%"),
+        ("m worse by 5%", compared(RATING, EQUAL), "lies between 1 and 5; expected a margin in its unit"),
+        ("m worse by 1", factor(1.1, 1, 1.2), "is compared as a factor; expected a margin such as 10%"),
+        ("m worse by 5 points", factor(1.1, 1, 1.2), "is not a share; expected a margin such as 10%"),
         ("m worse by 1", compared(Measured(None, (0, 1), "share"), FEW), "m has no better direction"),
     ],
 )
