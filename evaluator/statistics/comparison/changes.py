@@ -90,7 +90,10 @@ def _gates(first: Sample, second: Sample) -> Iterator[str]:
     if not first.metrics or not second.metrics:
         return
     for name in sorted(_gates_of(first) | _gates_of(second)):
-        before, after = (_thresholds(sample.metrics.get(name)) for sample in (first, second))
+        before, after = (
+            _thresholds(sample.metrics[name]) if name in _gates_of(sample) else ()
+            for sample in (first, second)
+        )
         if before == after and len(set(before)) <= 1:
             continue
         if not any(after):
@@ -111,8 +114,8 @@ def _gates_of(sample: Sample) -> set[str]:
     }
 
 
-def _thresholds(one: Measured | None) -> tuple[str, ...]:
-    return () if one is None else tuple("" if each is None else f"{each:g}" for each in one.thresholds)
+def _thresholds(one: Measured) -> tuple[str, ...]:
+    return tuple("" if each is None else f"{each:g}" for each in one.thresholds)
 
 
 def _listed(thresholds: Sequence[str]) -> str:
