@@ -43,8 +43,8 @@ def main() -> None:
     os.chdir(ROOT)  # the pages show the path of the dataset as it is given
     with tempfile.TemporaryDirectory() as folder:
         db = Path(folder) / "spangrade.duckdb"
-        spangrade.open(db).grade(SAMPLE, run="before")
-        run = spangrade.open(db).grade(SAMPLE, run="after", metrics=GATES)
+        spangrade.open(db).grade(SAMPLE, name="before")
+        run = spangrade.open(db).grade(SAMPLE, name="after", gates=GATES)
         command = [sys.executable, "-m", "spangrade", "view", "--db", str(db), "--port", "0"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
             found = re.search(r"http://\S+:\d+", server.stderr.readline() if server.stderr else "")

@@ -17,6 +17,7 @@ from paths import ROOT, SAMPLE
 
 from spangrade import Database, list_metrics
 from spangrade.evaluator.cli.app import COMMANDS
+from spangrade.evaluator.grading.settings import ProjectSettings
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TOUR = ROOT / "docs" / "tour.md"
@@ -249,7 +250,7 @@ def test_the_page_on_the_api_has_the_methods_of_a_database_with_their_parameters
 
 def test_each_environment_variable_is_on_the_page_on_configuration() -> None:
     code = [path.read_text(encoding="utf-8") for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
-    read = set(re.findall(r"\bSPANGRADE_[A-Z_]+[A-Z]", "".join(code)))
+    read = {*re.findall(r"\bSPANGRADE_[A-Z_]+[A-Z]", "".join(code)), *ProjectSettings.variables.values()}
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     assert len(read) > 20
     assert read == set(re.findall(r"\bSPANGRADE_[A-Z_]+[A-Z]", page))

@@ -10,6 +10,8 @@ import duckdb
 from made_once import new_store
 from otlp_sessions import START_NS, Call, Said, write_sessions
 
+from spangrade.evaluator.grading.prepare import Prepared, prepare
+from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -47,3 +49,8 @@ def rows(db: Path, query: str) -> list[tuple[Any, ...]]:
 
 def verdicts(db: Path) -> list[tuple[Any, ...]]:
     return rows(db, "SELECT session_id, verdict FROM verdicts ORDER BY ALL")
+
+
+def prepared_by(dataset: Path | None = None, **asked: Any) -> Prepared:
+    """Return what a grade by a dataset, gates or a judge needs."""
+    return prepare(GradeSpec.of(dataset, **asked), None)

@@ -1,22 +1,23 @@
 """The settings of a project: `spangrade.toml`, environment variables, and defaults.
 
-The file belongs to the tracer because agents read it too: it names the database and the redaction. What
-`grade` and the other commands take from it is described here and used by the evaluator.
+Agents read the file too: it names the database and the redaction. What the evaluator adds, in
+`evaluator/grading/settings.py`, they neither know nor check.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.settings_file import find_settings
 
 DEFAULT = "default"
@@ -24,72 +25,20 @@ DEFAULT = "default"
 # The environment variable of each setting. Lists are separated by commas; prices are JSON.
 VARIABLES = {
     "database": "SPANGRADE_DB",
-    "gates": "SPANGRADE_GATES",
-    "metrics": "SPANGRADE_METRICS",
-    "metrics_files": "SPANGRADE_METRICS_FILES",
     "ignore_scopes": "SPANGRADE_IGNORE_SCOPES",
-    "judge.model": "SPANGRADE_JUDGE_MODEL",
-    "judge.max_calls": "SPANGRADE_JUDGE_MAX_CALLS",
-    "judge.max_cost_usd": "SPANGRADE_JUDGE_MAX_COST",
-    "judge.votes": "SPANGRADE_JUDGE_VOTES",
-    "judge.threshold": "SPANGRADE_JUDGE_THRESHOLD",
-    "sampling.share": "SPANGRADE_SAMPLE",
-    "sampling.limit": "SPANGRADE_LIMIT",
     "redaction": "SPANGRADE_REDACT",
     "prices": "SPANGRADE_PRICES",
 }
 _PATHS = ("database", "metrics_files")
 
 
-def share_of(value: object) -> float:
-    """Return a share from 0 to 1, of a number or a text such as `5%`. Raises ValueError for another value."""
-    try:
-        if isinstance(value, str):
-            number, percent, rest = value.strip().partition("%")
-            share = float(number) / (100 if percent else 1)
-        else:
-            share, rest = float(value), ""  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise ValueError(f"expected a share such as 5% or 0.05, found {value!r}") from None
-    if rest or not 0 < share <= 1 or isinstance(value, bool):
-        raise ValueError(f"expected a share above 0 and up to 100%, found {value!r}")
-    return share
+class Table(BaseModel):
+    """A table of the settings; an unknown key is a mistake."""
 
-
-def _odd(votes: int) -> int:
-    if votes % 2 == 0:
-        raise ValueError(f"expected an odd number, so that there is a majority, found {votes}")
-    return votes
-
-
-def _gate(text: str) -> str:
-    if ">=" not in text and "<=" not in text:
-        raise ValueError(f"expected NAME>=THRESHOLD or NAME<=THRESHOLD, found {text!r}")
-    return text
-
-
-class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class JudgeSettings(_Table):
-    """The judge of a run, and its limits; None is no limit."""
-
-    model: str | None = None
-    max_calls: Annotated[int, Field(ge=0)] | None = None
-    max_cost_usd: Annotated[float, Field(ge=0)] | None = None
-    votes: Annotated[int, Field(ge=1), AfterValidator(_odd)] = 1
-    threshold: Annotated[float, Field(ge=0, le=1)] | None = None
-
-
-class SamplingSettings(_Table):
-    """Which of the chosen sessions `grade` without a dataset takes: a share, and at most `limit`."""
-
-    share: Annotated[float, BeforeValidator(share_of)] | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-
-
-class RedactionSettings(_Table):
+class RedactionSettings(Table):
     """What is taken out of spans before they are stored; `keys` are patterns of keys with secret values."""
 
     mode: Literal["off", "mask", "hash"] = "off"
@@ -101,7 +50,7 @@ class RedactionSettings(_Table):
         return self.mode + (f":{','.join(self.keys)}" if self.keys else "")
 
 
-class PriceOverride(_Table):
+class PriceOverride(Table):
     """The price of a model in USD per million tokens, in place of that of `genai-prices`.
 
     `model` is a name or a pattern with `*`. Without a price for cached or cache-writing input tokens, theirs
@@ -115,28 +64,32 @@ class PriceOverride(_Table):
     cache_write_per_million: Annotated[float, Field(ge=0)] | None = None
 
 
-class Settings(_Table):
-    """All settings. Unset, `ignore_scopes` and `prices` are those that the database remembers."""
+class AgentSettings(Table):
+    """The settings that an agent needs.
+
+    Unset, `ignore_scopes` and `prices` are those that the database remembers.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+    variables: ClassVar[Mapping[str, str]] = VARIABLES
 
     database: Annotated[str, Field(min_length=1)] = "spangrade.duckdb"
-    gates: list[Annotated[str, AfterValidator(_gate)]] = []
-    metrics: list[str] = []
-    metrics_files: list[str] = []
     ignore_scopes: list[str] | None = None
-    judge: JudgeSettings = JudgeSettings()
-    sampling: SamplingSettings = SamplingSettings()
     redaction: RedactionSettings = RedactionSettings()
     prices: list[PriceOverride] | None = None
 
 
-class Loaded(NamedTuple):
+S = TypeVar("S", bound=AgentSettings)
+
+
+class Loaded(NamedTuple, Generic[S]):
     """The settings in force, the file that was read, and where each value is from.
 
     `sources` maps a setting (`judge.model`) to the file's path or a variable (`$SPANGRADE_DB`); what is not
     in it has its default.
     """
 
-    settings: Settings
+    settings: S
     file: Path | None
     sources: Mapping[str, str]
 
@@ -155,7 +108,12 @@ class Loaded(NamedTuple):
         return self.sources.get(name, DEFAULT)
 
 
-def load_settings(file: Path | None = None) -> Loaded:
+def load_settings(file: Path | None = None) -> Loaded[AgentSettings]:
+    """Return the settings in force of an agent; see `load`."""
+    return load(AgentSettings, file)
+
+
+def load(model: type[S], file: Path | None = None) -> Loaded[S]:
     """Return the settings in force: environment variables before the file before defaults.
 
     The file is the one given, else that of $SPANGRADE_CONFIG, else the nearest one from the current folder
@@ -165,16 +123,16 @@ def load_settings(file: Path | None = None) -> Loaded:
     file, values = find_settings(file)
     sources: dict[str, str] = {}
     if file is not None:
-        _validate(values, str(file), strict=True)
+        _validate(model, values, str(file), strict=True)
         _resolve(values, file.parent)
         sources = dict.fromkeys(_leaves(values), str(file))
-    for name, variable in VARIABLES.items():
+    for name, variable in model.variables.items():
         if text := os.environ.get(variable):
             given = _nested(name, _of_variable(name, variable, text))
-            _validate(given, f"${variable}", strict=False)
+            _validate(model, given, f"${variable}", strict=False)
             _merge(values, given)
             sources |= dict.fromkeys(_leaves(given), f"${variable}")
-    return Loaded(_validate(values, str(file), strict=False), file, sources)
+    return Loaded(_validate(model, values, str(file), strict=False), file, sources)
 
 
 def _of_variable(name: str, variable: str, text: str) -> Any:
@@ -192,11 +150,14 @@ def _of_variable(name: str, variable: str, text: str) -> Any:
     return text
 
 
-def _validate(values: dict[str, Any], where: str, *, strict: bool) -> Settings:
+def _validate(model: type[S], values: dict[str, Any], where: str, *, strict: bool) -> S:
     try:
-        return Settings.model_validate(values, strict=strict)
+        return model.model_validate(values, strict=strict)
     except ValidationError as error:
-        raise InputError("\n".join(f"{where}: {_problem(one)}" for one in error.errors())) from None
+        problems = (_problem(model, one) for one in error.errors())
+        raise InputError("\n".join(f"{where}: {problem}" for problem in problems)) from None
+    except FieldError as error:  # of a group of options that is a table here
+        raise InputError(f"{where}: {error}") from None
 
 
 _EXPECTED = {
@@ -207,16 +168,17 @@ _EXPECTED = {
     "string_type": "a text",
     "list_type": "a list",
     "model_type": "a table",
+    "bool_type": "true or false",
     "string_too_short": "a text that is not empty",
 }
 
 
-def _problem(detail: ErrorDetails) -> str:
+def _problem(model: type[BaseModel], detail: ErrorDetails) -> str:
     """Return one mistake: the key, what was expected, and what is there."""
     *inside, last = detail["loc"]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
     if detail["type"] == "extra_forbidden":
-        known = _fields(inside)
+        known = _keys(model, inside)
         near = get_close_matches(str(last), known, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(known)}"
         return f'unknown key "{key}"; {hint}'
@@ -228,16 +190,14 @@ def _problem(detail: ErrorDetails) -> str:
     return f"{key}: expected {expected}, found {json.dumps(detail['input'], default=str)}"
 
 
-def _fields(path: list[int | str]) -> list[str]:
-    """Return the keys of the table at a path."""
-    tables: dict[str, type[BaseModel]] = {
-        "": Settings,
-        "judge": JudgeSettings,
-        "sampling": SamplingSettings,
-        "redaction": RedactionSettings,
-        "prices": PriceOverride,
-    }
-    return list(tables[str(path[0]) if path else ""].model_fields)
+def _keys(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
+    """Return the keys of the table, or of the tables in a list, at a path."""
+    if not path:
+        return list(model.model_fields)
+    inner: Any = model.model_fields[str(path[0])].annotation
+    while arguments := get_args(inner):  # list[PriceOverride] | None
+        inner = arguments[0]
+    return list(inner.model_fields)
 
 
 def _nested(name: str, value: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from spangrade.evaluator.audit.audit import Fate, Tried, counts, share_caught
 from spangrade.evaluator.audit.proposals import Proposed
 from spangrade.evaluator.audit.survivors import Group, survivors
-from spangrade.evaluator.run import JudgeUsage
+from spangrade.evaluator.grading.run import JudgeUsage
 from spangrade.tracer.errors import ExitCode
 
 

@@ -4,105 +4,77 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from spangrade.converters.datasets.files import write_text
-from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.converters.datasets.golden import golden_of
 from spangrade.evaluator.audit.audit import Audited, audited_sessions, tried
 from spangrade.evaluator.audit.golden_edits import Edit, edited, edited_text
 from spangrade.evaluator.audit.mutant import load_kinds
+from spangrade.evaluator.audit.options import Mutants
 from spangrade.evaluator.audit.proposals import Proposal, proposals
 from spangrade.evaluator.audit.report import Audit
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.up_to_date import WAIT_S
 from spangrade.evaluator.derive.sync.workers import few_collections
-from spangrade.evaluator.grading.file_columns import with_rows
-from spangrade.evaluator.grading.match_questions import NO_ANSWERS, check_answers
-from spangrade.evaluator.grading.policy import MetricPlan
+from spangrade.evaluator.grading.prepare import prepare, sessions_to_grade
+from spangrade.evaluator.grading.run import JudgeUsage
+from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
-from spangrade.evaluator.judge.options import DEFAULTS as JUDGE_DEFAULTS
-from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
-from spangrade.evaluator.metrics import Metric, load_metrics
-from spangrade.evaluator.pipeline import requested_metrics, sessions_to_grade, try_queries
-from spangrade.evaluator.review.scores.as_metric import external_metrics
-from spangrade.evaluator.run import JudgeUsage
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.json_text import parse_exact
 
-_NOT_ASKED = "the audit does not ask the judge; --judge-model names one"
+_NOT_ASKED = "the audit asks a judge only if its model is named"
 
 
 def run_audit(
+    spec: GradeSpec,
     db: Path,
-    dataset: Path,
+    mutants: Mutants = Mutants(),
     *,
-    spans: Sequence[Path] = (),
-    metrics: Sequence[str | Metric] = (),
-    metrics_files: Sequence[Path] = (),
-    answers: Mapping[str, str] = NO_ANSWERS,
-    without: Collection[str] = (),
-    number: int,
-    seed: int,
-    kinds: Collection[str] = (),
-    failed: bool = False,
-    judge_options: JudgeOptions = JUDGE_DEFAULTS,
+    recordings: Sequence[Path] = (),
     write: bool = False,
     callbacks: Callbacks = DEFAULT,
 ) -> Audit:
-    """Return the audit of a dataset and gates; see `Database.audit`."""
-    mutators = load_kinds(kinds)
-    recordings = list(spans)
-    if dataset.is_dir():
-        dataset, beside = find_dataset(dataset)
-        recordings = recordings or beside
-    golden = read_dataset(dataset)
-    if golden.spans is not None and recordings:
-        raise InputError(f"{dataset}: it brings its own sessions; expected no --spans")
+    """Return the audit of what a grade is asked for; see `Database.audit`."""
+    mutators = load_kinds(mutants.kinds)
+    prepared = prepare(spec, db, callbacks, recordings)
+    dataset, golden = Path(prepared.dataset), prepared.golden
     text = _golden_text(dataset)
     if write and text is None:
-        raise InputError(f"{dataset}: not a golden file: --write changes no other format")
-    external = external_metrics(db, metrics, WAIT_S)
-    wanted = requested_metrics(metrics, metrics_files, golden.columns, external)
-    for problem in golden.problems:
-        callbacks.on_problem(problem)
-    check_answers(answers, golden.questions)
-    reader, _ = sessions_to_grade(db, recordings, golden.spans, last_import=False, callbacks=callbacks)
-    try_queries(db, wanted)
-
-    plan = MetricPlan.of(wanted, load_metrics(), without, judge_options.threshold)
-    plan = replace(plan, reported=())
-    judge = None if judge_options.model is None else judge_of_run(judge_options)
+        raise FieldError("write", f"{dataset} is not a golden file: no other format is changed")
+    judge = None if spec.judge.model is None else prepared.judge()
+    reader, _ = sessions_to_grade(prepared, db, callbacks)
+    plan = replace(prepared.plan, reported=())
     left_out: Counter[str] = Counter()
     callbacks.on_progress("auditing")
     with use_judge_of_run(judge or NoJudge(_NOT_ASKED)), few_collections():
-        read = with_rows(reader.read(callbacks), golden.rows, callbacks.on_problem)
+        read = prepared.with_columns(reader.read(callbacks), callbacks.on_problem)
         chosen: list[Audited] = []
-        every = {**golden.answers, **answers}
-        for one in audited_sessions(read, golden.questions, plan, every, failed=failed):
+        for one in audited_sessions(read, golden.questions, plan, prepared.answers, failed=mutants.failed):
             if isinstance(one, str):
                 left_out[one] += 1
             else:
                 chosen.append(one)
         chosen.sort(key=lambda one: one.session.session_id)
-        mutants = []
+        made = []
         for place, one in enumerate(chosen, 1):
-            mutants += tried(one, mutators, number, seed, plan)
+            made += tried(one, mutators, mutants.of_each, mutants.seed, plan)
             callbacks.on_share(place / len(chosen))
-        proposed = proposals(mutants, chosen, plan)
+        proposed = proposals(made, chosen, plan)
     changed = None if text is None else _with_edits(text, proposed.edits, str(dataset))
     if write and changed is not None and changed != text:
         write_text(dataset, changed)
     return Audit(
         str(dataset),
-        seed,
-        number,
+        mutants.seed,
+        mutants.of_each,
         len(chosen),
         dict(sorted(left_out.items())),
-        tuple(mutants),
+        tuple(made),
         proposed,
         "" if text is None or changed is None else "".join(_diff(text, changed, str(dataset))),
         write,

@@ -9,6 +9,8 @@ import sys
 import threading
 
 from spangrade.tracer.command_exit import leave, open_outputs
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.terminal import log_to_terminal
 
 
@@ -23,6 +25,10 @@ def main() -> None:
         log_to_terminal()
         try:
             app()
+        except FieldError as error:
+            from spangrade.evaluator.cli.options import in_words_of_options
+
+            raise InputError(in_words_of_options(error)) from error
         finally:
             sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (any other end is Python's traceback)

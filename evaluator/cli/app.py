@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from spangrade.evaluator.cli.not_on_a_lake import INSTEAD, without_lake
+from spangrade.evaluator.cli.options import with_groups
 from spangrade.evaluator.cli.settings import with_config
 from spangrade.tracer.command_exit import leave
 from spangrade.tracer.file_modes import set_umask
@@ -75,6 +76,7 @@ def _built(name: str) -> Any:
     command = load(name)
     if not isinstance(command, typer.Typer):
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        command = with_groups(command)
         refused = without_lake(command, name) if name in INSTEAD else command
         alone.command(name)(with_config(refused))
         return get_command(alone)

@@ -88,7 +88,7 @@ def collect(
         from spangrade.tracer.receiver.server import collect as serve
     except ModuleNotFoundError as error:
         raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
-    from spangrade.evaluator.api import check_age, default_path
+    from spangrade.evaluator.database import check_age, default_path
     from spangrade.tracer.receiver.server import landing_folder
     from spangrade.tracer.redaction import redaction
 

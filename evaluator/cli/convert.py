@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from spangrade import Selection
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
 from spangrade.converters.script import report
-from spangrade.evaluator.cli.options import Db
+from spangrade.evaluator.cli.options import Db, Only, with_groups
 from spangrade.evaluator.cli.output import database
 from spangrade.evaluator.cli.settings import with_config
 from spangrade.tracer.errors import InputError
@@ -46,9 +47,8 @@ def evalset(
     report(f"{written} to {output}", problems)
 
 
-@app.command()
-@with_config
 def session(
+    select: Annotated[Selection, Only("where", "since", "until", "agent", "model", "limit")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="A golden file; what it has already is kept.")
     ],
@@ -69,24 +69,6 @@ def session(
             "--wildcards", help="With one id: expect no value that looks generated: ids, timestamps."
         ),
     ] = False,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONDITION",
-            help="Sessions for which it holds, in SQL over the view sessions: \"verdict = 'passed'\".",
-        ),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Sessions since 2026-01-31, or of the last 30d.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Sessions that started before this time.")
-    ] = None,
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Sessions of this agent.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Sessions with this model.")] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="At most so many sessions, the newest.")
-    ] = None,
     dedupe: Annotated[
         bool, typer.Option("--dedupe", help="Merge sessions whose user inputs differ in values alone.")
     ] = False,
@@ -99,7 +81,7 @@ def session(
     With an id, of that session; else of all that the options choose. Sessions with equal user inputs become
     one question, which nobody has reviewed yet: it has "reviewed": false.
     """
-    many = any(option is not None for option in (where, since, until, agent, model, limit)) or dedupe
+    many = select != Selection() or dedupe
     if session_id is None:
         if not many:
             raise InputError("convert which sessions? Expected an id, --where, --since, --limit or --dedupe")
@@ -113,12 +95,7 @@ def session(
         else:
             addition = opened.mine_golden(
                 output,
-                since=since,
-                until=until,
-                where=where,
-                agent=agent,
-                model=model,
-                limit=limit,
+                select=select,
                 dedupe=dedupe,
                 failed_calls=failed_calls,
             )
@@ -126,3 +103,6 @@ def session(
         handled = "any value is accepted" if wildcards else "--wildcards accepts any value"
         warn(f"{place}: looks generated; {handled}")
     report(f"{counted(addition.added, 'question')} added to {output}", addition.problems)
+
+
+app.command()(with_config(with_groups(session)))

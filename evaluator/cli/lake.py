@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from spangrade import Gates, GradeSpec
 from spangrade.evaluator.cli.delete import Before, ByArrival, DryRun, Session, User
-from spangrade.evaluator.cli.options import Format, OutputFormat
+from spangrade.evaluator.cli.options import Format, OutputFormat, option_of, with_groups
 from spangrade.evaluator.cli.output import print_json, print_table
 from spangrade.evaluator.lake.engine import Engine
 from spangrade.tracer.terminal import counted, print_line, warn
@@ -38,19 +39,13 @@ Data = Annotated[
 ]
 
 
-@app.command()
 def update(
+    gates: Gates,
     lake: Catalog,
     landing: Annotated[str, typer.Option(help="The folder or s3://… that `collect --lake` writes to.")],
     dataset: Annotated[Path | None, typer.Argument(help="Golden questions to grade the sessions by.")] = None,
     data: Data = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME>=T", help="A metric to measure, or a gate; repeatable.")
-    ] = None,
-    no_reference: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A reference that is not a gate; repeatable.")
-    ] = None,
-    run: Annotated[str | None, typer.Option(metavar="NAME", help="A name for the run.")] = None,
+    run: Annotated[str | None, option_of(GradeSpec, "name")] = None,
     session_from: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,10 +67,7 @@ def update(
         lake,
         landing,
         data,
-        dataset=dataset,
-        metrics=metric or (),
-        without=no_reference or (),
-        name=run,
+        spec=GradeSpec.of(dataset, gates, name=run),
         engine=on,
         workers=workers,
         ray_address=ray_address,
@@ -99,6 +91,9 @@ def update(
             questions = counted(len(graded.unanswered), "question")
             print_line(f"{sessions or 'no sessions'}; {questions} without a session")
     raise typer.Exit(0 if graded is None else graded.exit_code)
+
+
+app.command()(with_groups(update))
 
 
 @app.command(name="import")

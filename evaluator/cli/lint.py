@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spangrade import Gates
 from spangrade.evaluator.cli.options import Db, Format, OutputFormat
 from spangrade.evaluator.cli.output import database, print_json, print_table
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import print_line
 
 if TYPE_CHECKING:
-    from spangrade.evaluator.api import Finding
+    from spangrade.evaluator.database import Finding
 
 _COLUMNS = ("code", "sessions", "count", "what", "inconclusive", "advice")
 
 
 def lint(
+    gates: Gates,
     session: Annotated[str | None, typer.Argument(help="A session's id, or the beginning of one.")] = None,
     db: Db = None,
     dataset: Annotated[
@@ -34,7 +36,7 @@ def lint(
     needs it, for a reason that can be fixed.
     """
     with database(db) as opened:
-        findings = opened.lint(session, dataset=dataset)
+        findings = opened.lint(session, dataset=dataset, gates=gates)
     if format is Format.JSON:
         print_json(findings)
     elif findings:

@@ -1,19 +1,23 @@
-"""Options that several commands share."""
+"""Options that several commands share, and those that the fields of dataclasses are.
+
+A command takes a group of options as one value: a parameter whose annotation is a dataclass with option
+fields (`tracer/fields.py`) stands for all of them, or for those that `Only` names.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, is_dataclass
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
-from spangrade.tracer.errors import InputError
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+from spangrade.tracer.fields import FieldError, OptionField, option_fields
 
 
 class Format(StrEnum):
@@ -55,103 +59,137 @@ MetricsFiles = Annotated[
         help="Metrics of your own: definitions.json, a query.sql, module.py.",
     ),
 ]
-MetricRequests = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric", metavar="NAME[>=T]", help="A metric to grade by; with a threshold it is a gate."
-    ),
-]
-Answers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--question", metavar="SESSION=ID", help="The golden question that a session answers; repeatable."
-    ),
-]
-NoReference = Annotated[
-    list[str] | None,
-    typer.Option("--no-reference", metavar="NAME", help="A reference of the questions that is not a gate."),
-]
-NoReferences = Annotated[
-    bool, typer.Option("--no-references", help="No reference is a gate: only what --metric requests is.")
-]
-JudgeModel = Annotated[
-    str | None,
-    typer.Option(
-        "--judge-model",
-        metavar="PROVIDER/MODEL",
-        help="The model that judges; else $SPANGRADE_JUDGE_MODEL.",
-    ),
-]
-JudgeMaxCalls = Annotated[
-    int | None,
-    typer.Option("--judge-max-calls", metavar="N", min=0, help="Ask the judge at most N times in all."),
-]
-JudgeMaxCost = Annotated[
-    float | None,
-    typer.Option(
-        "--judge-max-cost", metavar="USD", min=0, help="Spend at most so many USD on the judge in all."
-    ),
-]
-JudgeVotes = Annotated[
-    int,
-    typer.Option("--judge-votes", metavar="N", help="Ask N times, an odd number; the majority decides."),
-]
-JudgeThreshold = Annotated[
-    float | None,
-    typer.Option(
-        "--judge-threshold",
-        metavar="SHARE",
-        min=0,
-        max=1,
-        help="The rating that a reply needs (0.8), and how sure a yes must be, from 0 to 1.",
-    ),
-]
 SessionId = Annotated[str, typer.Argument(help="A session's id, or the beginning of one.")]
 
 
-def answers_of(pairs: Iterable[str]) -> dict[str, str]:
-    """Return the golden question (its id) of each session that `SESSION=ID` texts name.
+class Only(tuple[str, ...]):
+    """The fields of a group that are options of a command, where not all are."""
 
-    Raises InputError for a text of another form, and for two questions of one session.
-    """
-    answers: dict[str, str] = {}
-    for pair in pairs:
-        session_id, equals, question_id = pair.rpartition("=")
-        if not equals or not session_id or not question_id:
-            raise InputError(f"--question: expected SESSION=ID, found {pair!r}")
-        if answers.setdefault(session_id, question_id) != question_id:
-            both = f"{answers[session_id]} and {question_id}"
-            raise InputError(f"--question {session_id}: two questions, {both}; expected one")
-    return answers
+    def __new__(cls, *names: str) -> Only:
+        """Return the fields of these names."""
+        return super().__new__(cls, names)
 
 
-def tags_of(texts: Iterable[str]) -> dict[str, str]:
-    """Return the tags that `KEY=VALUE` texts give. Raises InputError for another text or a repeated key."""
-    tags: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise InputError(f"--tag: expected KEY=VALUE, found {text!r}")
-        if tags.setdefault(key.strip(), value) != value:
-            both = f"{tags[key.strip()]} and {value}"
-            raise InputError(f"--tag {key.strip()}: two values, {both}; expected one")
-    return tags
+def option_of(group: type, name: str) -> Any:
+    """Return the option that one field of a dataclass is, for an annotation."""
+    return next(_option(one) for one in option_fields(group) if one.field.name == name)
 
 
-def seconds(option: str, text: str) -> float:
-    """Return a duration such as `30s`, `5m` or `1h` in seconds. Raises InputError for any other text."""
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise InputError(f"{option}: expected a duration such as 30s, 5m or 1h, found {text!r}")
-    return float(match[1]) * _UNITS_S[match[2]]
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options of its groups, each of which it gets as one value."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: group for name, hint in hints.items() if (group := _group(hint)) is not None}
+    if not groups:
+        return command
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            parameters += _parameters(name, *groups[name])
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(parameter.replace(annotation=hints[name], kind=kind))
+
+    @wraps(command)
+    def grouped(**options: Any) -> None:
+        for name, (group, only) in groups.items():
+            options[name] = group(**dict(_given(name, group, only, options)))
+        command(**options)
+
+    grouped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    grouped.__annotations__ = {one.name: one.annotation for one in parameters}
+    return grouped
 
 
-def share(option: str, text: str) -> float:
-    """Return a share such as `5%` or `0.05` as a number. Raises InputError unless it is from 0 to 1."""
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise InputError(f"{option}: expected a share such as 5% or 0.05, found {text!r}")
-    return value
+def in_words_of_options(error: FieldError) -> str:
+    """Return what is wrong with a value in the words of the command line: `--judge-votes: expected …`."""
+    from spangrade import Gates, GradeSpec, JudgeOptions, Selection
+    from spangrade.evaluator.audit.options import Mutants
+    from spangrade.evaluator.watch.options import WatchOptions
+
+    flags = {"gates": "--metric", "select": "--where"}
+    groups = {
+        "": GradeSpec,
+        "gates.": Gates,
+        "select.": Selection,
+        "judge.": JudgeOptions,
+        "mutants.": Mutants,
+        "options.": WatchOptions,
+    }
+    for prefix, group in groups.items():
+        flags |= {f"{prefix}{one.field.name}": one.flag for one in option_fields(group)}
+    flag = flags.get(error.name) or f"--{error.name.rpartition('.')[2].replace('_', '-')}"
+    return f"{flag}: {error.problem}"
+
+
+def _group(hint: Any) -> tuple[type, Only | None] | None:
+    """Return the dataclass of options that an annotation is, and which of its fields count."""
+    only = next((one for one in get_args(hint)[1:] if isinstance(one, Only)), None)
+    group = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return (group, only) if is_dataclass(group) and isinstance(group, type) else None
+
+
+def _chosen(group: type, only: Only | None) -> Iterator[OptionField]:
+    yield from (one for one in option_fields(group) if only is None or one.field.name in only)
+
+
+def _parameters(name: str, group: type, only: Only | None) -> Iterator[inspect.Parameter]:
+    # Where a field takes a value of Python too, the command line has a text.
+    kinds = get_type_hints(group, localns={"Metric": str, "datetime": str, "StrPath": Path})
+    for one in _chosen(group, only):
+        kind = _kind(kinds[one.field.name])
+        yield inspect.Parameter(
+            f"{name}_{one.field.name}",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_default(one),
+            annotation=Annotated[kind, _option(one)],
+        )
+
+
+def _given(name: str, group: type, only: Only | None, options: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a group that are on the command line, taken out of its options."""
+    for one in _chosen(group, only):
+        value = options.pop(f"{name}_{one.field.name}")
+        if value != _default(one):
+            yield one.field.name, value
+
+
+def _default(one: OptionField) -> Any:
+    """Return the default of an option: a flag is false, and of a list nothing is shown."""
+    default = one.field.default
+    if default is MISSING or default == ():
+        return None
+    return False if default is None and "bool" in str(one.field.type) else default
+
+
+def _kind(hint: Any) -> Any:
+    """Return the type of an option for that of a field: a list for several, a text where one will do."""
+    kinds = [one for one in _alternatives(hint) if one is not type(None)]
+    several = [one for one in kinds if get_origin(one) in (Iterable, Mapping) or _is_iterable(one)]
+    if several:
+        item = Path if Path in kinds else str
+        return list[item] | None  # type: ignore[valid-type]
+    if bool in kinds:
+        return bool
+    return str | None if str in kinds else kinds[0] | None
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _is_iterable(hint: Any) -> bool:
+    origin = get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, Iterable)
+
+
+def _option(one: OptionField) -> Any:
+    described = one.option
+    return typer.Option(
+        one.flag,
+        help=described.help,
+        metavar=described.metavar,
+        min=described.least,
+        max=described.most,
+        envvar=described.variable,
+        show_default=described.shown_default or True,
+    )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from spangrade import Database
-    from spangrade.evaluator.lake.database import LakeDatabase
+    from spangrade.evaluator.database import LakeDatabase
     from spangrade.tracer.span import Problem
 
 MAX_LISTED = 20  # problems; the others are counted
@@ -111,7 +111,7 @@ def database_or_lake(path: Path | None, lake: str | None) -> Iterator[Database |
         with database(path) as opened:
             yield opened
     else:
-        from spangrade.evaluator.lake.api import open_lake
+        from spangrade.evaluator.database import open_lake
 
         yield open_lake(lake)
 

@@ -19,7 +19,7 @@ from spangrade.evaluator.cli.output import console, database
 
 if TYPE_CHECKING:
     from spangrade import Database
-    from spangrade.evaluator.api import ToReview
+    from spangrade.evaluator.database import ToReview
 
 _LABELS = {"p": "pass", "f": "fail"}
 _KEYS = "p pass · f fail · s skip · b back · q quit"

@@ -7,17 +7,22 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from spangrade.tracer.settings import Loaded, Settings, load_settings
 from spangrade.tracer.settings_file import FILE_VARIABLE
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.grading.settings import ProjectSettings
+    from spangrade.tracer.settings import Loaded
 
 
 def _use(context: typer.Context, file: Path | None) -> Path | None:
     """Make the settings the defaults of the command's options, and keep them for the command."""
     if not context.resilient_parsing:
+        from spangrade.evaluator.grading.settings import load_settings
+
         loaded = load_settings(file)
         context.default_map = {**(context.default_map or {}), **_defaults(loaded, context.info_name or "")}
         context.obj = loaded
@@ -65,41 +70,21 @@ def is_given(context: typer.Context, parameter: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def loaded_settings(context: typer.Context) -> Loaded:
+def loaded_settings(context: typer.Context) -> Loaded[ProjectSettings]:
     """Return the settings that the option `--config` of a command loaded."""
-    loaded = context.obj
-    return loaded if isinstance(loaded, Loaded) else load_settings()
+    loaded: Loaded[ProjectSettings] = context.obj
+    return loaded
 
 
-def _defaults(loaded: Loaded, command: str) -> dict[str, Any]:
-    """Return the values of a command's options, by parameter, that settings give."""
+def _defaults(loaded: Loaded[ProjectSettings], command: str) -> dict[str, Any]:
+    """Return the values of a command's options, by parameter, that settings give.
+
+    What grades is filled in elsewhere, as it is in Python: `evaluator/grading/settings.py`.
+    """
     settings = loaded.settings
-    values: dict[str, Any] = {
-        "db": _if_set(loaded, "database", settings.database),
-        "metrics_file": settings.metrics_files or None,
-    }
-    if command in ("audit", "grade", "watch"):
-        values |= grade_defaults(settings)
-    if command == "grade":
-        values["limit"] = settings.sampling.limit
+    values: dict[str, Any] = {"metrics_file": settings.metrics_files or None}
+    if "database" in loaded.sources:
+        values["db"] = settings.database
     if command == "collect" and settings.redaction.mode != "off":
         values["redact"] = settings.redaction.text
     return {name: value for name, value in values.items() if value is not None}
-
-
-def grade_defaults(settings: Settings) -> dict[str, Any]:
-    """Return the values of the options of `grade`, `watch` and `audit` that settings give; None is unset."""
-    judge = settings.judge
-    return {
-        "metric": [*settings.gates, *settings.metrics] or None,
-        "judge_model": judge.model,
-        "judge_max_calls": judge.max_calls,
-        "judge_max_cost": judge.max_cost_usd,
-        "judge_votes": judge.votes,
-        "judge_threshold": judge.threshold,
-        "sample": None if settings.sampling.share is None else str(settings.sampling.share),
-    }
-
-
-def _if_set(loaded: Loaded, name: str, value: Any) -> Any:
-    return value if name in loaded.sources else None

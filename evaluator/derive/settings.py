@@ -35,7 +35,7 @@ class Configured(NamedTuple):
     prices: tuple[OwnPrice, ...] | None = None
 
     @classmethod
-    def of(cls, settings: project.Settings) -> Self:
+    def of(cls, settings: project.AgentSettings) -> Self:
         """Return what the settings of a project configure."""
         scopes, prices = settings.ignore_scopes, settings.prices
         return cls(

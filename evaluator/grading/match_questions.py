@@ -12,7 +12,7 @@ from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.metrics.user_values import InputPattern, input_pattern
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 
 NO_ANSWERS: Mapping[str, str] = MappingProxyType({})
 
@@ -103,7 +103,8 @@ def check_answers(answers: Mapping[str, str], dataset: GoldenDataset) -> None:
         if question_id not in known:
             near = get_close_matches(question_id, known, n=1)
             hint = f'; did you mean "{near[0]}"?' if near else ""
-            raise InputError(f'--question {session_id}: no golden question has the id "{question_id}"{hint}')
+            problem = f'no golden question has the id "{question_id}"{hint}'
+            raise FieldError("select.answers", f"{session_id}: {problem}")
 
 
 def least_answered(group: Sequence[GoldenQuestion], sessions: Counter[str]) -> GoldenQuestion:

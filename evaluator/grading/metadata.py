@@ -11,6 +11,7 @@ from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 
 NO_VALUE = "(no value)"
 NO_QUESTION = "(no question)"
@@ -53,10 +54,10 @@ class Where(NamedTuple):
             return dataset
         questions = dataset.golden_questions
         for comparison in self.comparisons:
-            check_key(comparison.key, questions, "--where")
+            check_key(comparison.key, questions, "select.where")
         chosen = tuple(q for q in questions if all(comparison.holds(q) for comparison in self.comparisons))
         if not chosen:
-            raise InputError("--where: it holds for no golden question")
+            raise FieldError("select.where", "it holds for no golden question")
         return GoldenDataset(golden_questions=chosen)
 
 
@@ -103,7 +104,7 @@ def _values(match: re.Match[str]) -> tuple[Any, ...]:
 
 def _unexpected(text: str, position: int, expected: str) -> InputError:
     found = f'found "{text[position:].strip():.40}"' if text[position:].strip() else "found the end"
-    return InputError(f"--where: expected {expected}, {found} in {text!r}")
+    return FieldError("select.where", f"expected {expected}, {found} in {text!r}")
 
 
 class Groups(NamedTuple):
@@ -124,9 +125,9 @@ def groups_of(text: str, dataset: GoldenDataset) -> Groups:
     """
     match = _PATH.fullmatch(text.rstrip())
     if match is None:
-        raise InputError(f"--group-by: expected metadata.KEY, found {text!r}")
+        raise FieldError("group_by", f"expected metadata.KEY, found {text!r}")
     key = match[1].strip("\"'")
-    check_key(key, dataset.golden_questions, "--group-by")
+    check_key(key, dataset.golden_questions, "group_by")
     return Groups(
         f"metadata.{key}", {question.id: _group(question, key) for question in dataset.golden_questions}
     )
@@ -139,8 +140,8 @@ def _group(question: GoldenQuestion, key: str) -> str:
     return value if isinstance(value, str) else dumps(value)
 
 
-def check_key(key: str, questions: Iterable[GoldenQuestion], option: str) -> None:
-    """Raise InputError if none of the questions has a key in its metadata."""
+def check_key(key: str, questions: Iterable[GoldenQuestion], name: str) -> None:
+    """Raise FieldError, of the field `name`, if none of the questions has a key in its metadata."""
     keys: dict[str, None] = {}
     for question in questions:
         if metadata_value(question, key)[0]:
@@ -148,7 +149,7 @@ def check_key(key: str, questions: Iterable[GoldenQuestion], option: str) -> Non
         keys.update(dict.fromkeys(question.metadata))
     near = get_close_matches(key, keys, n=1)
     hint = f'did you mean "metadata.{near[0]}"?' if near else f"the keys are {', '.join(keys) or 'none'}"
-    raise InputError(f'{option}: no golden question has "metadata.{key}"; {hint}')
+    raise FieldError(name, f'no golden question has "metadata.{key}"; {hint}')
 
 
 def metadata_value(question: GoldenQuestion, key: str) -> tuple[bool, Any]:

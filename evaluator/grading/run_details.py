@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from math import isinf
@@ -15,12 +14,8 @@ from spangrade.evaluator.grading.revision import Revision
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
-
-# A name is also a file's name, a label of a chart and an argument without quotes.
-_NAME = re.compile(r"\w[\w.@+:/-]{0,99}")
 
 NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
@@ -89,13 +84,6 @@ def details_json(details: RunDetails, questions: Mapping[str, Any]) -> dict[str,
     revision = {f"git_{key}": value for key, value in details.revision._asdict().items()}
     about = {"name": details.name, "tags": dict(details.tags), **revision}
     return {"run": about, "measured": measured, "questions": dict(questions)}
-
-
-def check_name(name: str) -> str:
-    """Return the name of a run. Raises InputError if it cannot be one."""
-    if _NAME.fullmatch(name):
-        return name
-    raise InputError(f"--run {name!r}: expected letters, digits and . _ - + @ : /, at most 100 characters")
 
 
 def save_metrics(store: Store, run_id: str, metrics: Iterable[Metric]) -> None:

@@ -1,63 +1,129 @@
-"""Which of the stored sessions are graded."""
+"""Which of the stored sessions a selection chooses: by their columns, and by the questions they answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import blake2b
+
+import duckdb
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.match_questions import NO_ANSWERS, QuestionIndex
-from spangrade.evaluator.grading.metadata import Where
+from spangrade.evaluator.derive.schema import SESSIONS
+from spangrade.evaluator.grading.match_questions import QuestionIndex
+from spangrade.evaluator.grading.spec import Selection
+from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.query import select
+from spangrade.tracer.store.sql import statement, text_literal
 
 
-class Selection(NamedTuple):
-    """The sessions to grade: those of `session_ids`, that started from `since_ns` on and before `until_ns`.
+def select_sessions(
+    store: Store, selection: Selection, among: Collection[str] | None = None, label: str | None = None
+) -> set[str]:
+    """Return the ids of the sessions that a selection chooses, of those `among` which it is to choose.
 
-    Without a condition all are. With `latest_per_question` only the one that started last is graded of those
-    that answer the same golden question, and as many of those that answer equal ones. A session whose start
-    is unknown is graded whatever the times. With `where` the sessions are graded that may answer a golden
-    question for which it holds.
+    What it says of questions, and of the last import, is not looked at. With a condition the store must be
+    open with `confined`; `label` says in errors where the condition is from.
+
+    Raises InputError for a condition that is not one expression or that DuckDB refuses, and for a session id
+    that is not chosen.
     """
-
-    session_ids: tuple[str, ...] = ()
-    since_ns: int | None = None
-    until_ns: int | None = None
-    latest_per_question: bool = False
-    where: Where = Where()
-
-    def ids(
-        self, sessions: Iterable[Session], dataset: GoldenDataset, answers: Mapping[str, str] = NO_ANSWERS
-    ) -> set[str]:
-        """Return the ids of the sessions to grade; `answers` are those of `grade`.
-
-        Raises InputError if `where` holds for no golden question.
-        """
-        questions = QuestionIndex(dataset, answers)
-        selected = {question.id for question in self.where.chosen(dataset).golden_questions}
-        chosen: set[str] = set()
-        by_questions: dict[tuple[str, ...], list[tuple[int, str]]] = {}
-        for session in sessions:
-            if not self._includes(session):
-                continue
-            candidates = questions.find(session)
-            names = tuple(question.id for question in candidates)
-            if self.where.comparisons and selected.isdisjoint(names):
-                continue
-            if self.latest_per_question and len(questions.expectations(candidates)) == 1:
-                by_questions.setdefault(names, []).append((session.start_ns or 0, session.session_id))
-            else:
-                chosen.add(session.session_id)
-        latest = (sorted(each)[-len(names) :] for names, each in by_questions.items())
-        return chosen.union(session_id for each in latest for _, session_id in each)
-
-    def _includes(self, session: Session) -> bool:
-        if self.session_ids and session.session_id not in self.session_ids:
-            return False
-        if session.start_ns is None:
-            return True
-        is_early = self.since_ns is not None and session.start_ns < self.since_ns
-        return not is_early and (self.until_ns is None or session.start_ns < self.until_ns)
+    try:
+        rows = select(store, _query(selection), where="").rows()
+    except InputError as error:
+        problem = str(error).removeprefix(": ")
+        raise (InputError(f"{label}: {problem}") if label else FieldError("select.where", problem)) from None
+    newest_first = [row["session_id"] for row in rows if among is None or row["session_id"] in among]
+    if selection.sessions:
+        check_present(store, "select.sessions", selection.sessions, newest_first)
+        newest_first = [one for one in newest_first if one in set(selection.sessions)]
+    if selection.share is not None:
+        newest_first = [one for one in newest_first if is_sampled(one, selection.share)]
+    return set(newest_first[: selection.limit])
 
 
-ALL = Selection()
+def check_present(
+    store: Store, name: str, session_ids: Iterable[str], chosen: Collection[str] | None
+) -> None:
+    """Raise FieldError, of the field `name`, for a session that is not among the chosen; None are all."""
+    if chosen is None:
+        chosen = {session_id for (session_id,) in store.query("SELECT session_id FROM derived.sessions")}
+    if unknown := [one for one in session_ids if one not in chosen]:
+        raise FieldError(name, f"no session {unknown[0]!r} to grade: `spangrade sessions` lists them")
+
+
+def is_sampled(session_id: str, share: float) -> bool:
+    """Return whether a session is in a sample: the same ones each time, and more of them in a larger one."""
+    digest = blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+def sessions_of_questions(
+    sessions: Iterable[Session],
+    dataset: GoldenDataset,
+    answers: Mapping[str, str],
+    chosen_questions: Collection[str] | None,
+    *,
+    latest: bool,
+) -> set[str]:
+    """Return the ids of the sessions that may answer one of the chosen questions (ids; None is any or none).
+
+    With `latest` only the one that started last is chosen of those that answer the same golden question, and
+    as many of those that answer equal ones.
+    """
+    questions = QuestionIndex(dataset, answers)
+    chosen: set[str] = set()
+    by_questions: dict[tuple[str, ...], list[tuple[int, str]]] = {}
+    for session in sessions:
+        candidates = questions.find(session)
+        names = tuple(question.id for question in candidates)
+        if chosen_questions is not None and not any(name in chosen_questions for name in names):
+            continue
+        if latest and len(questions.expectations(candidates)) == 1:
+            by_questions.setdefault(names, []).append((session.start_ns or 0, session.session_id))
+        else:
+            chosen.add(session.session_id)
+    last = (sorted(each)[-len(names) :] for names, each in by_questions.items())
+    return chosen.union(session_id for each in last for _, session_id in each)
+
+
+def _query(selection: Selection) -> str:
+    conditions = [
+        f"(started_at IS NULL OR started_at {sign} make_timestamp({time_ns // 1000}))"
+        for sign, time_ns in ((">=", selection.since_ns), ("<", selection.until_ns))
+        if time_ns is not None
+    ]
+    conditions += [
+        f"list_contains({column}, {text_literal(name)})"
+        for column, name in (("agents", selection.agent), ("models", selection.model))
+        if name is not None
+    ]
+    conditions += [
+        f"{column} = {text_literal(value)}"
+        for column, value in (
+            ("agent_version", selection.version),
+            ("user_id", selection.user),
+            ("environment", selection.environment),
+        )
+        if value is not None
+    ]
+    sessions = SESSIONS.select
+    if selection.of_sessions is not None:
+        _check_expression(selection.of_sessions)
+        conditions.append(f"(\n{selection.of_sessions}\n)")  # on lines of its own: it may end with a comment
+        sessions = statement("sessions_to_select", "spangrade.evaluator.grading").format(
+            sessions=sessions, verdicts=LATEST_VERDICTS
+        )
+    chosen = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT session_id FROM (\n{sessions}\n){chosen} ORDER BY started_at DESC NULLS LAST, session_id"  # noqa: S608 (one expression, in a confined database)
+
+
+def _check_expression(text: str) -> None:
+    """Raise InputError unless a text is one SQL expression, which cannot close the brackets around it."""
+    try:
+        duckdb.SQLExpression(text)
+    except duckdb.Error as error:
+        raise InputError(str(error).splitlines()[0]) from None

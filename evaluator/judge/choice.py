@@ -1,23 +1,23 @@
-"""The judge that is used if none is passed."""
+"""The judge that is used: of a run's options, else the one in use, else that of the environment."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
 from spangrade.evaluator.judge.cache import default_cache_path
+from spangrade.evaluator.judge.factory import judge_factory
 from spangrade.evaluator.judge.models.gemini import DEFAULT_MODEL, GeminiJudge
+from spangrade.evaluator.judge.options import DEFAULTS, MODEL_VARIABLE, JudgeOptions
 from spangrade.evaluator.judge.protocol import Judge
 from spangrade.evaluator.judge.run import JudgeRun
-from spangrade.evaluator.judge_factory import judge_factory
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.plugins import plugins
 
-MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
 ENTRY_POINTS = "spangrade.judges"
 
 _in_use: list[Judge] = []
@@ -82,3 +82,37 @@ def default_judge() -> Judge:
 @functools.cache
 def _run(model: str | None, cache: Path) -> JudgeRun:
     return JudgeRun(load_judge(model), cache=cache)
+
+
+def judge_run(options: JudgeOptions) -> JudgeRun:
+    """Return a judge with these options and the default cache; nothing is asked yet.
+
+    Raises:
+        InputError: the model's provider is not installed.
+    """
+    return _with_options(load_judge(options.model), options, lambda: default_cache_path().absolute())
+
+
+def judge_of_run(options: JudgeOptions) -> JudgeRun:
+    """Return the judge of a grading run: that in use if the options name no model, else `judge_run`.
+
+    Raises:
+        InputError: the model's provider is not installed.
+    """
+    judge = judge_in_use()
+    if judge is None or options.model is not None:
+        return judge_run(options)
+    if isinstance(judge, JudgeRun) and options == DEFAULTS:
+        return judge
+    return _with_options(judge, options, None)
+
+
+def _with_options(judge: Judge, options: JudgeOptions, cache: Callable[[], Path] | None) -> JudgeRun:
+    return JudgeRun(
+        judge,
+        cache=cache,
+        max_calls=options.max_calls,
+        max_cost_usd=options.max_cost_usd,
+        min_score=options.threshold,
+        votes=options.votes or 1,
+    )

@@ -1,48 +1,90 @@
-"""The options of a run's judge, which the command line, the Python API and pytest share."""
+"""The options of a run's judge, which the command line, Python, pytest and the settings share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from spangrade.evaluator.judge.cache import default_cache_path
-from spangrade.evaluator.judge.choice import MODEL_VARIABLE, judge_in_use, load_judge
-from spangrade.evaluator.judge.protocol import Judge
-from spangrade.evaluator.judge.run import JudgeRun
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError, option
+
+MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
-    """Which model judges a run, and within which limits; None is no limit.
+    """Which model judges a run, and within which limits.
 
-    `model` is `provider/model`, without one that of the environment. `max_calls` and `max_cost_usd` limit the
-    run. Each question is asked `votes` times, an odd number. `threshold`, from 0 to 1, is how sure a yes must
-    be to count. Raises InputError for a value that is out of range.
+    None is not given: the settings fill it in. Without these, the model is that of `use_judge`, else that of
+    $SPANGRADE_JUDGE_MODEL, there is no limit, and each question is asked once. Raises InputError for a value
+    that is out of range.
     """
 
-    model: str | None = None
-    max_calls: int | None = None
-    max_cost_usd: float | None = None
-    votes: int = 1
-    threshold: float | None = None
+    model: str | None = option(
+        None,
+        "The model that judges; else $SPANGRADE_JUDGE_MODEL.",
+        name="--judge-model",
+        metavar="PROVIDER/MODEL",
+    )
+    max_calls: int | None = option(
+        None,
+        "Ask the judge at most N times in all (watch: a day, UTC).",
+        name="--judge-max-calls",
+        metavar="N",
+        least=0,
+    )
+    max_cost_usd: float | None = option(
+        None,
+        "Spend at most this on the judge in all (watch: a day, UTC).",
+        name="--judge-max-cost",
+        metavar="USD",
+        least=0,
+    )
+    votes: int | None = option(
+        None,
+        "Ask N times, an odd number; the majority decides.",
+        name="--judge-votes",
+        metavar="N",
+        shown_default="1",
+    )
+    threshold: float | None = option(
+        None,
+        "The rating that a reply needs (0.8), and how sure a yes must be, from 0 to 1.",
+        name="--judge-threshold",
+        metavar="SHARE",
+        least=0,
+        most=1,
+    )
+    required: bool | None = option(
+        None,
+        "Refuse to grade by a judge that has no key, instead of finding replies inconclusive.",
+        name="--judge-required",
+    )
 
     def __post_init__(self) -> None:
-        if self.votes < 1 or self.votes % 2 == 0:
-            raise InputError(f"--judge-votes must be odd, so that there is a majority, found {self.votes}")
+        if self.votes is not None and (self.votes < 1 or self.votes % 2 == 0):
+            raise FieldError(
+                "judge.votes", f"expected an odd number, so that there is a majority, found {self.votes}"
+            )
         if self.max_calls is not None and self.max_calls < 0:
-            raise InputError(f"--judge-max-calls must be 0 or more, found {self.max_calls}")
+            raise FieldError("judge.max_calls", f"expected 0 or more, found {self.max_calls}")
         if self.max_cost_usd is not None and not self.max_cost_usd >= 0:
-            raise InputError(f"--judge-max-cost must be 0 or more, found {self.max_cost_usd}")
+            raise FieldError("judge.max_cost_usd", f"expected 0 or more, found {self.max_cost_usd}")
         if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise InputError(f"--judge-threshold must be from 0 to 1, found {self.threshold}")
+            raise FieldError("judge.threshold", f"expected 0 to 1, found {self.threshold}")
 
     @property
     def names_model(self) -> bool:
         """Whether the model was chosen, by the options or by the environment."""
         return bool(self.model or os.environ.get(MODEL_VARIABLE))
+
+    def filled(self, others: JudgeOptions) -> JudgeOptions:
+        """Return these options, with those of others where one is not given."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        missing: dict[str, Any] = {
+            name: getattr(others, name) for name, value in given.items() if value is None
+        }
+        return replace(self, **missing)
 
     def share(self, index: int, count: int) -> JudgeOptions:
         """Return the options of process `index` (from 0) of `count` that share the budget equally."""
@@ -55,37 +97,3 @@ class JudgeOptions:
 
 
 DEFAULTS = JudgeOptions()
-
-
-def judge_run(options: JudgeOptions) -> JudgeRun:
-    """Return a judge with these options and the default cache; nothing is asked yet.
-
-    Raises:
-        InputError: the model's provider is not installed.
-    """
-    return _with_options(load_judge(options.model), options, lambda: default_cache_path().absolute())
-
-
-def judge_of_run(options: JudgeOptions) -> JudgeRun:
-    """Return the judge of a grading run: that in use if the options name no model, else `judge_run`.
-
-    Raises:
-        InputError: the model's provider is not installed.
-    """
-    judge = judge_in_use()
-    if judge is None or options.model is not None:
-        return judge_run(options)
-    if isinstance(judge, JudgeRun) and options == DEFAULTS:
-        return judge
-    return _with_options(judge, options, None)
-
-
-def _with_options(judge: Judge, options: JudgeOptions, cache: Callable[[], Path] | None) -> JudgeRun:
-    return JudgeRun(
-        judge,
-        cache=cache,
-        max_calls=options.max_calls,
-        max_cost_usd=options.max_cost_usd,
-        min_score=options.threshold,
-        votes=options.votes,
-    )

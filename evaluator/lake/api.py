@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.evaluator.derive.settings import Configured
+from spangrade.evaluator.grading.settings import filled, load_settings
+from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.lake.catalog import Lake, attached, data_path, lake_at, lake_tables, state_of
 from spangrade.evaluator.lake.compact import Compacted
 from spangrade.evaluator.lake.compact import compact as compact_lake
-from spangrade.evaluator.lake.database import LakeDatabase
 from spangrade.evaluator.lake.delete import DeletedFromLake, delete_from_lake
 from spangrade.evaluator.lake.derive_again import derive_again
 from spangrade.evaluator.lake.engine import Engine
@@ -20,8 +21,8 @@ from spangrade.evaluator.lake.import_file import ImportedFile
 from spangrade.evaluator.lake.import_file import import_file as import_file_into
 from spangrade.evaluator.lake.job import Updated, update_lake
 from spangrade.evaluator.maintenance.delete import time_to_delete
-from spangrade.tracer.errors import InputError, StoreError
-from spangrade.tracer.settings import load_settings
+from spangrade.tracer.errors import StoreError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import storage_url
 
@@ -30,22 +31,15 @@ __all__ = [
     "DeletedFromLake",
     "Engine",
     "ImportedFile",
-    "LakeDatabase",
     "Status",
     "Updated",
     "compact",
     "delete",
     "derive",
     "import_file",
-    "open_lake",
     "status",
     "update",
 ]
-
-
-def open_lake(catalog: str) -> LakeDatabase:
-    """Return the lake of a catalog, to be read. Raises InputError as `lake_at` does."""
-    return LakeDatabase(lake_at(catalog))
 
 
 def update(
@@ -53,10 +47,7 @@ def update(
     landing: str,
     data: str | None = None,
     *,
-    dataset: Path | None = None,
-    metrics: Sequence[str] = (),
-    without: Sequence[str] = (),
-    name: str | None = None,
+    spec: GradeSpec = GradeSpec(),
     engine: Engine = Engine.LOCAL,
     workers: int = 1,
     ray_address: str | None = None,
@@ -64,16 +55,16 @@ def update(
 ) -> Updated:
     """Update the lake of a catalog from landing files; create it, with its files in `data`, if need be.
 
-    With a `dataset` the sessions are graded by its questions and by `metrics` (`NAME>=T`); the references
-    named in `without` are not gates, and `name` is the run's. Raises InputError for options that cannot be
-    used, StoreError if the lake cannot be written. The tasks run in so many `workers` of the `engine`; Ray is
-    at `ray_address`, or is started here.
+    With a dataset the sessions are graded as `spec` asks, the settings of the project filled in. Raises
+    InputError for options that cannot be used, StoreError if the lake cannot be written. The tasks run in so
+    many `workers` of the `engine`; Ray is at `ray_address`, or is started here.
     """
-    if dataset is None and (metrics or without or name):
-        raise InputError("grade by what? Expected a dataset with --metric, --no-reference and --run")
+    settings = load_settings().settings
+    if spec.dataset is None and spec != GradeSpec():
+        raise FieldError("dataset", "grade by what? Expected golden questions")
     lake = _lake(catalog, data)
-    grading = None if dataset is None else grading_by(dataset, metrics, without, name)
-    configured = Configured.of(load_settings().settings)
+    grading = None if spec.dataset is None else grading_by(filled(spec, settings))
+    configured = Configured.of(settings)
     with executor(engine, workers, ray_address) as in_order:
         return update_lake(
             lake,

@@ -4,43 +4,31 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from spangrade.converters.datasets.formats import read_dataset
-from spangrade.converters.datasets.golden import GoldenDataset
+from spangrade.converters.datasets.formats import Dataset
 from spangrade.evaluator.derive.session_rows import load
-from spangrade.evaluator.grading.grade import (
-    Coverage,
-    grade_sessions,
-    grade_unanswered,
-    may_ask_judge,
-)
-from spangrade.evaluator.grading.policy import MetricPlan, Verdict, exit_code
-from spangrade.evaluator.grading.revision import revision
-from spangrade.evaluator.grading.run_details import NO_TAGS, GradedBy, RunDetails
-from spangrade.evaluator.metrics import Metric, load_metrics
-from spangrade.evaluator.pipeline import requested_metrics
-from spangrade.evaluator.run import Run
-from spangrade.evaluator.save_run import insert_run
+from spangrade.evaluator.grading.grade import Coverage, grade_unanswered
+from spangrade.evaluator.grading.policy import Verdict, exit_code
+from spangrade.evaluator.grading.prepare import Prepared, prepare, with_questions
+from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.save import insert_run
+from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.store import Store
 
 
 class Grading(NamedTuple):
-    """How sessions are graded: `metrics` as `NAME>=T`, and the names of the references that are not gates."""
+    """What a grade is asked for, with the content of its dataset, for any process."""
 
     run_id: str
-    dataset: str
-    questions: GoldenDataset
-    metrics: tuple[str, ...]
-    without: tuple[str, ...]
-    name: str | None
+    spec: GradeSpec
+    golden: Dataset
 
-    def requested(self) -> tuple[Metric, ...]:
-        """Return the metrics that are requested."""
-        return requested_metrics(self.metrics, ())
+    def prepared(self) -> Prepared:
+        """Return what the grade needs."""
+        return with_questions(self.spec, self.golden)
 
 
 class Graded(NamedTuple):
@@ -67,28 +55,23 @@ class Graded(NamedTuple):
 NOT_GRADED = Graded({})
 
 
-def grading_by(
-    dataset: Path, metrics: Sequence[str] = (), without: Sequence[str] = (), name: str | None = None
-) -> Grading:
-    """Return the grading by a dataset. Raises InputError if it brings its own sessions or needs a judge."""
-    golden = read_dataset(dataset)
-    if golden.spans is not None:
-        raise InputError(f"{dataset}: it brings its own sessions; expected golden questions")
-    grading = Grading(uuid.uuid4().hex, str(dataset), golden.questions, tuple(metrics), tuple(without), name)
-    if may_ask_judge(golden.questions, grading.requested(), without):
+def grading_by(spec: GradeSpec) -> Grading:
+    """Return the grading that is asked for. Raises InputError if it needs more than a lake has."""
+    prepared = prepare(spec, None)
+    if prepared.golden.spans is not None:
+        raise InputError(f"{prepared.dataset}: it brings its own sessions; expected golden questions")
+    if prepared.asks_judge:
         raise InputError(
-            f"{dataset}: a judge would be needed, and none is asked on a lake: leave its metrics out, "
-            "and the replies with --no-reference reference_response"
+            f"{prepared.dataset}: a judge would be needed, and none is asked on a lake: leave its metrics "
+            "out, and the reply (reference_response) too, as a reference that is not a gate"
         )
-    return grading
+    return Grading(uuid.uuid4().hex, prepared.spec, prepared.golden)
 
 
 def grade_slice(store: Store, grading: Grading) -> Graded:
     """Grade the sessions of a slice and write their scores and verdicts."""
     run, coverage = Run(grading.run_id), Coverage.none()
-    requested = grading.requested()
-    sessions = run.noted(load(store))
-    for grade in grade_sessions(sessions, grading.questions, requested, grading.without, {}, None, coverage):
+    for grade in grading.prepared().grades_of(run.noted(load(store)), coverage):
         run.add(grade)
     _save(store, run)
     return Graded(
@@ -108,23 +91,19 @@ def finish_run(store: Store, grading: Grading, graded: Iterable[Graded], answere
     parts = list(graded)
     coverage = Coverage(set(answered).union(*(one.answered for one in parts)), set())
     coverage.doubtful.update(*(one.doubtful for one in parts))
-    requested = grading.requested()
-    plan = MetricPlan.of(requested, load_metrics(), grading.without, None)
-    run = Run(grading.run_id, grading.dataset, thresholds=plan.thresholds)
-    for grade in grade_unanswered(grading.questions, coverage):
+    prepared = grading.prepared()
+    run = prepared.new_run(grading.run_id)
+    for grade in grade_unanswered(prepared.questions, coverage):
         run.add(grade)
-    graded_by = GradedBy(without_references=tuple(sorted(grading.without)))
-    details = RunDetails(grading.name, NO_TAGS, revision(Path.cwd()), plan.metrics, graded_by)
-    insert_run(store, run, grading.metrics, grading.questions.golden_questions, details)
+    insert_run(store, run, prepared.texts, prepared.questions.golden_questions, prepared.details)
     applied = frozenset[str]().union(*(one.applied for one in parts))
     verdicts: Counter[Verdict] = Counter()
     for one in parts:
         verdicts.update(one.verdicts)
-    gates = [metric.name for metric in requested if metric.threshold is not None]
     return Graded(
         dict(verdicts),
         unanswered=tuple(run.unanswered_questions),
-        unapplied=tuple(name for name in gates if name not in applied),
+        unapplied=tuple(name for name in prepared.gates if name not in applied),
     )
 
 

@@ -23,7 +23,7 @@ from spangrade.tracer.store.spool import drain
 from spangrade.tracer.store.sql import statement, text_literal
 
 _AT_ONCE = 122_880  # rows of a file
-_SCORES = "spangrade.evaluator.review.scores"
+_SCORES = "spangrade.evaluator.metrics"
 
 
 class ImportedFile(NamedTuple):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from spangrade.converters.spans.session_attributes import USERS
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.tracer.errors import InputError, StoreLockedError
+from spangrade.tracer.quantities import parse_time
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.compact import mark_pending, shrink
@@ -32,8 +32,6 @@ _GROWING = (".open", ".part")  # segments of the spool that another process stil
 _SEAL_WAIT_S = 20.0  # a receiver seals its segment every second
 
 _log = logging.getLogger("spangrade")
-_AGE = re.compile(r"(\d{1,6})([mhdw])")
-_UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class Deleted(NamedTuple):
@@ -164,31 +162,6 @@ def time_to_delete(sessions: object, before: str | datetime | None, user: str | 
             "delete which sessions? Expected their ids, a time before which they ended, or a user"
         )
     return None if before is None else parse_time(before)
-
-
-def parse_time(time_or_age: str | datetime) -> int:
-    """Return a time in ns since the epoch. A text is an ISO date or time, or an age such as `30d`.
-
-    Times without a zone are in UTC. Raises InputError for any other text.
-    """
-    try:
-        if isinstance(time_or_age, str) and (age := _AGE.fullmatch(time_or_age)):
-            return time.time_ns() - int(age[1]) * _UNITS_S[age[2]] * 10**9
-        moment = datetime.fromisoformat(time_or_age) if isinstance(time_or_age, str) else time_or_age
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return int(moment.timestamp()) * 10**9
-    except (ValueError, OverflowError):
-        raise InputError(
-            f"{time_or_age!r} is not a time: write 2026-01-31, 2026-01-31T12:00Z or 30d"
-        ) from None
-
-
-def check_age(text: str) -> str:
-    """Return an age such as `30d` or `12h`. Raises InputError for any other text."""
-    if not _AGE.fullmatch(text):
-        raise InputError(f"{text!r} is not an age: write 30d or 12h")
-    return text
 
 
 def select_sessions(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.grade import Grade, grade
+from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import (
     CONVERSATION,
     NOTHING_TO_COMPARE,
@@ -13,12 +12,14 @@ from spangrade.evaluator.grading.policy import (
     RESPONSE,
     Verdict,
 )
+from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.maintenance.lint import Finding
 from spangrade.evaluator.metrics import Inconclusive
 from spangrade.evaluator.session import Session
 from spangrade.tracer.semconv import QUESTION_ID
+from spangrade.tracer.span import Problem
 
 _NOT_ASKED = "lint does not ask the judge"
 _WHICH_QUESTION = (
@@ -32,14 +33,18 @@ _JUDGE = (
 
 
 def lint_grade(
-    sessions: Iterable[Session], dataset: GoldenDataset, recorded: Iterable[Finding], *, whole: bool = True
+    sessions: Iterable[Session],
+    prepared: Prepared,
+    recorded: Iterable[Finding],
+    *,
+    whole: bool = True,
+    on_problem: Callable[[Problem], None],
 ) -> Iterator[Finding]:
-    """Yield the sessions and golden questions that a grade by the references would find inconclusive.
+    """Yield the sessions and golden questions that a grade would find inconclusive.
 
     The judge is not asked, and nothing is saved. `recorded` is what the recordings lack: its advice is given
     for the gates that are inconclusive because of it. Unless the sessions are the `whole` database, a
-    question that none of them answers is not a finding. A session without a question, and a reply that a
-    judge has to rate, have no metrics: whether they are inconclusive depends on the options of the grade.
+    question that none of them answers is not a finding.
     """
     advice: dict[tuple[str | None, str], str] = {}
     for finding in recorded:
@@ -47,9 +52,8 @@ def lint_grade(
             if finding.advice is not None:
                 advice.setdefault((finding.session_id, metric), finding.advice)
     with use_judge_of_run(NoJudge(_NOT_ASKED)):
-        for one in grade(sessions, dataset):
-            if one.session_id is not None or whole:
-                yield from _findings(one, advice)
+        for one in prepared.grades(prepared.with_columns(sessions, on_problem), unanswered=whole):
+            yield from _findings(one, advice)
 
 
 def _findings(one: Grade, advice: Mapping[tuple[str | None, str], str]) -> Iterator[Finding]:

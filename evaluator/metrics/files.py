@@ -22,22 +22,29 @@ JUDGE = "@judge"
 
 
 def requested(
-    texts: Iterable[str],
+    metrics: Iterable[str | Metric],
     files: Sequence[Path],
     columns: Collection[str] = (),
     others: Mapping[str, Metric] = MappingProxyType({}),
 ) -> tuple[Metric, ...]:
-    """Return the metrics that texts request, see `parse_metrics`, then the others that the files define.
+    """Return the metrics that texts (`NAME>=T`) request, the others that files define, and those given.
 
     `columns` are those of the dataset, which definitions may use beside the known ones. `others` may be
-    requested too, where no metric has their name.
+    requested too, where no metric has their name. Raises InputError for a name that is not known, or is
+    requested twice.
     """
+    metrics = list(metrics)
     available, from_files = with_files(files, columns)
+    texts = [metric for metric in metrics if isinstance(metric, str)]
     by_name = parse_metrics(texts, {**others, **available})
     names = {metric.name.partition(":")[0] for metric in by_name}
     # A metric that needs a parameter can only be requested by name.
     rest = [m for m in from_files if m.name not in names and (m.parameter is None or m.choices)]
-    return (*by_name, *rest)
+    found = {metric.name: metric for metric in (*by_name, *rest)}
+    for metric in metrics:
+        if isinstance(metric, Metric) and found.setdefault(metric.name, metric) is not metric:
+            raise InputError(f'metric "{metric.name}" is requested twice')
+    return tuple(found.values())
 
 
 def with_files(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from spangrade.evaluator.run import Run
+from spangrade.evaluator.grading.run import Run
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import printable
 

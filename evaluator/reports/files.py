@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
 from spangrade.converters.datasets.golden import GoldenDataset
+from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.prepare import Prepared
+from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.run_details import RunDetails, details_json
+from spangrade.evaluator.grading.stored_questions import expectations
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.reports.csv import write_csv
 from spangrade.evaluator.reports.facts import SessionFacts
+from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.reports.junit import write_junit
 from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.reports.summary import (
@@ -23,8 +29,31 @@ from spangrade.evaluator.reports.summary import (
     summary_head,
     write_summary,
 )
-from spangrade.evaluator.run import Run
+from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
+
+
+class Reports(SessionFacts):
+    """Writes the reports of a grade in a folder, as it goes on and when it is done."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def sessions(self, sessions: Iterable[Session]) -> Iterator[Session]:
+        """Yield the sessions that are graded, and write down the facts of each."""
+        return self.noted(sessions)
+
+    def grades(self, grades: Iterable[Grade]) -> Iterator[Grade]:
+        """Yield their grades, each also written to `sessions.jsonl`."""
+        return written(grades, self._folder)
+
+    def finish(self, run: Run, prepared: Prepared, details: RunDetails) -> None:
+        """Write the other reports of the run."""
+        questions = prepared.questions
+        expected = expectations(questions.golden_questions)
+        write_results(run, self._folder, details_json(details, expected))
+        write_reports(run, self._folder, questions, self, datetime.now(UTC), prepared.metrics)
 
 
 def write_reports(

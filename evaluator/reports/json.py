@@ -12,9 +12,9 @@ from typing import Any
 
 from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, TIME, TableColumn
 from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
-from spangrade.evaluator.review.scores.external import ExternalScore
-from spangrade.evaluator.run import Run
+from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError

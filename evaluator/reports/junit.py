@@ -16,8 +16,8 @@ from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.reports.repeats import repeats_properties
-from spangrade.evaluator.run import Run
 from spangrade.evaluator.statistics.comparison.gate import GateResult, Outcome
 from spangrade.tracer.terminal import printable
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
+from spangrade.evaluator.grading.run import Run, SessionVerdict
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
     RATE_COLUMNS,
@@ -17,7 +18,6 @@ from spangrade.evaluator.reports.repeats import (
     rate_rows,
     repeats_line,
 )
-from spangrade.evaluator.run import Run, SessionVerdict
 from spangrade.evaluator.statistics.repeats.repeats import Repeats
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import printable

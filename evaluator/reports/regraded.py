@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from spangrade.evaluator.regraded import Regraded
+from spangrade.evaluator.grading.regraded import Regraded
 from spangrade.evaluator.reports.tables import MAX_LISTED, cell
 from spangrade.tracer.terminal import counted
 

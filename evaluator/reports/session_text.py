@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
+from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.reports.session_items import Item, TurnItems, session_items
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell, table
-from spangrade.evaluator.review.scores.external import ExternalScore
 from spangrade.evaluator.session import LLMCall, Session, Step, Turn
 from spangrade.tracer.terminal import counted
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Metric
-from spangrade.evaluator.run import Run
 from spangrade.tracer.canonical_json import dumps
 
 # A line of sessions.jsonl, and the deterministic metrics of the session.

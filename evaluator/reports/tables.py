@@ -22,7 +22,7 @@ from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import counted, printable
 
 if TYPE_CHECKING:  # grading takes 30 ms to import, and most tables are of rows
-    from spangrade.evaluator.run import Run, SessionVerdict
+    from spangrade.evaluator.grading.run import Run, SessionVerdict
     from spangrade.evaluator.statistics.repeats.repeats import Repeats
 
 MAX_LISTED = 20  # sessions of one verdict; sessions.jsonl has all of them

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spangrade.evaluator.judge_factory import judge_from
+from spangrade.evaluator.judge.factory import judge_from
 from spangrade.evaluator.testing.current_test import CurrentTest, in_test
 from spangrade.evaluator.testing.pass_rate import (
     BUDGET_SPENT,

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from spangrade.evaluator.derive import stale
 from spangrade.evaluator.derive.sync.windows import derive_in_windows
-from spangrade.evaluator.lake.database import LakeDatabase
+from spangrade.evaluator.lake.reading import LakeReader
 from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, waiting
@@ -56,7 +56,7 @@ class ViewedLake:
 
     notice = ""
 
-    def __init__(self, lake: LakeDatabase) -> None:
+    def __init__(self, lake: LakeReader) -> None:
         self.name = str(lake.lake)
         self._lake = lake
         self._one_at_a_time = threading.Lock()  # they share a connection

@@ -10,7 +10,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, up_to_date
-from spangrade.evaluator.lake.database import LakeDatabase
+from spangrade.evaluator.lake.reading import LakeReader
 from spangrade.evaluator.view.links import element_id, url_part
 from spangrade.evaluator.view.run_summary import SessionRow, run_summary
 from spangrade.evaluator.view.static_files import (
@@ -88,7 +88,7 @@ def file_name(session_id: str) -> str:
 
 
 def export_run(
-    exported: Path | LakeDatabase,
+    exported: Path | LakeReader,
     folder: Path,
     run_id: str | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
@@ -104,7 +104,7 @@ def export_run(
         if any(folder.iterdir()):
             raise InputError(f"{folder}: it is not empty: name a new folder")
         opened: Opened
-        if isinstance(exported, LakeDatabase):
+        if isinstance(exported, LakeReader):
             opened = exported.reading
         else:
             with up_to_date(exported):

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
-from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.view.queries import page_query
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.quantities import parse_time
 
 NOT_GRADED = "not graded"
 VERDICTS = (*map(str, Verdict), NOT_GRADED)

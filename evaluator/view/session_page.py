@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import load_metrics
-from spangrade.evaluator.review.scores.external import ExternalScore
+from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.alignment import Alignment, alignment

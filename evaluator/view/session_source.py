@@ -20,7 +20,7 @@ from spangrade.evaluator.derive.sync.recorded import (
 )
 from spangrade.evaluator.grading.stored_questions import stored_question
 from spangrade.evaluator.maintenance.lint import Finding, lint
-from spangrade.evaluator.review.scores.external import ExternalScore, external_scores
+from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span

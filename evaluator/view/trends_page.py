@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.maintenance.delete import parse_time
 from spangrade.evaluator.statistics.trends.trend import By, Trend, trend
 from spangrade.evaluator.view.charts import Means, busiest, lines, means
 from spangrade.evaluator.view.queries import rows_of
+from spangrade.tracer.quantities import parse_time
 from spangrade.tracer.store import Store
 
 _DAYS = 90  # that are shown unless others are asked for

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import nanoarrow as na
 
 from spangrade.evaluator.grading.grade import Grade
-from spangrade.evaluator.grading.policy import MetricPlan, Verdict
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.prepare import Prepared, metric_text
+from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
-from spangrade.evaluator.metrics import Metric, load_metrics
-from spangrade.evaluator.run import JudgeUsage, Run
-from spangrade.evaluator.save_run import insert_run
+from spangrade.evaluator.grading.save import insert_run
+from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, add
 from spangrade.evaluator.watch.events import events_of
-from spangrade.evaluator.watch.gates import Gates
 from spangrade.evaluator.watch.progress import Waiting, contents
 from spangrade.evaluator.watch.totals import add_to_totals
 from spangrade.evaluator.watch.webhook import failed_session, message_id
@@ -52,7 +52,7 @@ class Channels(NamedTuple):
 
 def record(
     store: Store,
-    gates: Gates,
+    prepared: Prepared,
     run_id: str,
     graded: Iterable[Graded],
     judge: JudgeUsage | None,
@@ -64,12 +64,12 @@ def record(
     Left out are sessions that were deleted meanwhile, and those that another process has graded with the same
     content.
     """
-    plan = MetricPlan.of(gates.metrics, load_metrics(), gates.without, gates.judge.threshold)
+    plan = prepared.plan
     metrics = {metric.name: metric for metric in (*plan.gates, *plan.requested)}
-    run = Run(run_id, gates.dataset, gates=(), thresholds=plan.thresholds)
+    run = Run(run_id, prepared.dataset, gates=(), thresholds=plan.thresholds)
     run.judge = judge
     with store.transaction():
-        new = _still_to_write(store, gates, list(graded))
+        new = _still_to_write(store, prepared, list(graded))
         for one in new:
             run.add(one.grade)
         if judge is not None and judge.spent.calls:
@@ -79,11 +79,11 @@ def record(
             )
         if new:
             answered = {one.grade.question_id for one in new}
-            questions = [q for q in gates.questions.golden_questions if q.id in answered]
-            details = RunDetails(tags={"watch": gates.key}, metrics=plan.metrics)
-            insert_run(store, run, gates.texts, questions, details)
-            _insert_progress(store, gates, run_id, new, now_ns)
-            add(store, _messages(new, gates, metrics, channels, run_id, now_ns), now_ns)
+            questions = [q for q in prepared.questions.golden_questions if q.id in answered]
+            details = RunDetails(tags={"watch": prepared.key}, metrics=plan.metrics)
+            insert_run(store, run, [metric_text(metric) for metric in prepared.metrics], questions, details)
+            _insert_progress(store, prepared, run_id, new, now_ns)
+            add(store, _messages(new, prepared, metrics, channels, run_id, now_ns), now_ns)
             add_to_totals(store, [(one.session, one.grade) for one in new], metrics, now_ns)
     return run
 
@@ -102,9 +102,9 @@ def record_unchanged(store: Store, gates: str, sessions: Mapping[str, Waiting]) 
         )
 
 
-def _still_to_write(store: Store, gates: Gates, graded: Sequence[Graded]) -> list[Graded]:
+def _still_to_write(store: Store, prepared: Prepared, graded: Sequence[Graded]) -> list[Graded]:
     ids = [one.session.session_id for one in graded]
-    known = contents(store, gates.key, ids)
+    known = contents(store, prepared.key, ids)
     present = {
         session_id
         for (session_id,) in store.query(
@@ -119,9 +119,11 @@ def _still_to_write(store: Store, gates: Gates, graded: Sequence[Graded]) -> lis
     ]
 
 
-def _insert_progress(store: Store, gates: Gates, run_id: str, graded: Sequence[Graded], now_ns: int) -> None:
+def _insert_progress(
+    store: Store, prepared: Prepared, run_id: str, graded: Sequence[Graded], now_ns: int
+) -> None:
     rows = [
-        (one.session.session_id, gates.key, one.content, one.seq, run_id, one.grade.verdict.value, now_ns)
+        (one.session.session_id, prepared.key, one.content, one.seq, run_id, one.grade.verdict.value, now_ns)
         for one in graded
     ]
     store.query("INSERT INTO watched BY NAME FROM incoming", incoming=arrow_rows(rows, _WATCHED))
@@ -129,14 +131,14 @@ def _insert_progress(store: Store, gates: Gates, run_id: str, graded: Sequence[G
 
 def _messages(
     graded: Sequence[Graded],
-    gates: Gates,
+    prepared: Prepared,
     metrics: Mapping[str, Metric],
     channels: Channels,
     run_id: str,
     now_ns: int,
 ) -> Iterable[tuple[str, str, str, dict[str, object]]]:
     for session, content, _, grade in graded:
-        name = message_id(session.session_id, content, gates.key)
+        name = message_id(session.session_id, content, prepared.key)
         if channels.webhook and grade.verdict is Verdict.FAILED:
             body = failed_session(session, grade, metrics, run_id, now_ns)
             yield name, WEBHOOK, session.session_id, body

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -20,27 +20,30 @@ from typing import NamedTuple
 import duckdb
 
 from spangrade.evaluator.derive import load_sessions, stale
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.evaluator.grading.grade import Grade
-from spangrade.evaluator.grading.stored_selection import is_sampled
-from spangrade.evaluator.judge.choice import use_judge_of_run
-from spangrade.evaluator.judge.options import judge_of_run
+from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
+from spangrade.evaluator.grading.run import JudgeUsage, Run
+from spangrade.evaluator.grading.selection import is_sampled
+from spangrade.evaluator.grading.spec import GradeSpec, Selection
+from spangrade.evaluator.judge.choice import judge_of_run, use_judge_of_run
 from spangrade.evaluator.judge.run import Spent, spent_since
 from spangrade.evaluator.metrics import Inconclusive
-from spangrade.evaluator.pipeline import try_queries
-from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch import deliveries
 from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, Counts
-from spangrade.evaluator.watch.gates import Gates
+from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.progress import Progress, content_of, contents
 from spangrade.evaluator.watch.record import Channels, Graded, record, record_unchanged
 from spangrade.evaluator.watch.tables import create_tables
 from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.totals import read_totals
-from spangrade.evaluator.watch.webhook import Webhook
+from spangrade.evaluator.watch.webhook import Webhook, secret_from_environment
 from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
+from spangrade.tracer.fields import FieldError
+from spangrade.tracer.quantities import seconds_of
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import waiting
@@ -54,23 +57,6 @@ _EVENTS = 50  # deliveries of events in one request
 _DAY_NS = 86_400 * 10**9
 
 _log = logging.getLogger("spangrade")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What to watch.
-
-    `idle_s` is for how long nothing has arrived for a session that is graded; every `every_s` seconds the
-    database is looked at. `since_ns` is when a session must have started at the earliest, `sample` the share
-    of the sessions that is graded, from 0 to 1.
-    """
-
-    db: Path
-    gates: Gates
-    idle_s: float = 300.0
-    every_s: float = 30.0
-    since_ns: int | None = None
-    sample: float = 1.0
 
 
 class Summary(NamedTuple):
@@ -105,20 +91,26 @@ class Watch:
 
     def __init__(
         self,
-        settings: Settings,
+        db: Path,
+        prepared: Prepared,
+        options: WatchOptions = WatchOptions(),
         *,
         webhook: Webhook | None = None,
         telemetry: Telemetry | None = None,
         clock: Callable[[], int] = time.time_ns,
         on_problem: Callable[[Problem], None] = lambda _: None,
     ) -> None:
-        self._settings = settings
+        self._db = db
+        self._prepared = prepared
+        self._every_s = seconds_of(options.every_s)
         self._webhook = webhook
         self._telemetry = telemetry
         self._clock = clock
         self._on_problem = on_problem
         self._channels = Channels(webhook is not None, telemetry is not None)
-        self._progress = Progress(settings.gates.key, int(settings.idle_s * 1e9), self._includes)
+        self._since_ns, self._share = prepared.spec.select.since_ns, prepared.spec.select.share
+        idle_ns = int(seconds_of(options.idle_s) * 1e9)
+        self._progress = Progress(prepared.key, idle_ns, self._includes)
         self._verdicts: Counter[str] = Counter()
         self._deferred: set[str] = set()  # until the day ends
         self._day = 0
@@ -139,7 +131,7 @@ class Watch:
             else:
                 if self._verdicts.total() > before:
                     on_round(summary)
-            stop.wait(self._settings.every_s)
+            stop.wait(self._every_s)
 
     def round(self, stop: threading.Event | None = None) -> Summary:
         """Grade all sessions that are idle, send what is to be sent, and return the summary.
@@ -160,7 +152,7 @@ class Watch:
     def summary(self) -> Summary:
         """Return what was graded since the start, and what waits; empty if there is no database yet."""
         counts: dict[str, Counts] = {}
-        if self._settings.db.exists():
+        if self._db.exists():
             with self._open() as store:
                 self._create_tables(store)
                 counts = deliveries.counts(store)
@@ -173,11 +165,11 @@ class Watch:
             self._telemetry.close()
 
     def _open(self) -> Store:
-        return Store.open(self._settings.db, wait_s=RUN_WAIT_S)
+        return Store.open(self._db, wait_s=RUN_WAIT_S)
 
     def _look(self) -> None:
         """Load the spool, derive, and find the sessions for which something has arrived."""
-        db = self._settings.db
+        db = self._db
         if not db.exists() and not waiting(db):
             raise StoreError(f"{db}: no such database: start `spangrade collect`, or import spans first")
         try:
@@ -200,27 +192,26 @@ class Watch:
             self._has_tables = True
 
     def _includes(self, session_id: str, start_ns: int | None) -> bool:
-        since_ns = self._settings.since_ns
-        if since_ns is not None and start_ns is not None and start_ns < since_ns:
+        if self._since_ns is not None and start_ns is not None and start_ns < self._since_ns:
             return False
-        return is_sampled(session_id, self._settings.sample)
+        return self._share is None or is_sampled(session_id, self._share)
 
     def _grade_batch(self) -> bool:
         """Grade a batch of idle sessions; return whether there was any."""
-        gates = self._settings.gates
+        prepared = self._prepared
         now_ns = self._clock()
-        size = JUDGED_BATCH if gates.asks_judge else BATCH
+        size = JUDGED_BATCH if prepared.asks_judge else BATCH
         if not self._progress.idle(now_ns, 1, self._deferred):
             return False
         with self._open() as store:
             self._progress.look(store, now_ns)
             idle = self._progress.idle(now_ns, size, self._deferred)
             sessions = {one.session_id: one for one in load_sessions(store, list(idle))}
-            known = contents(store, gates.key, idle)
+            known = contents(store, prepared.key, idle)
             spent = spent_since_day_began(store, now_ns)
         digests = {name: content_of(session) for name, session in sessions.items()}
         changed = [session for name, session in sessions.items() if known.get(name) != digests[name]]
-        try_queries(self._settings.db, gates.metrics)
+        try_queries(self._db, prepared.metrics)
         grades, judge = self._grades(changed, spent)
         deferred = {name for name, one in grades.items() if _lacks_budget(one)}
         graded = [
@@ -230,8 +221,8 @@ class Watch:
         ]
         unchanged = {name: idle[name] for name in sessions if known.get(name) == digests[name]}
         with self._open() as store:
-            run = record(store, gates, uuid.uuid4().hex, graded, judge, self._channels, self._clock())
-            record_unchanged(store, gates.key, unchanged)
+            run = record(store, prepared, uuid.uuid4().hex, graded, judge, self._channels, self._clock())
+            record_unchanged(store, prepared.key, unchanged)
         self._count(run)
         self._deferred |= deferred
         self._progress.finish({name: one for name, one in idle.items() if name not in deferred})
@@ -239,8 +230,8 @@ class Watch:
 
     def _grades(self, sessions: list[Session], spent: Spent) -> tuple[dict[str, Grade], JudgeUsage]:
         """Grade sessions with what is left of the judge's budget of the day."""
-        gates = self._settings.gates
-        options = gates.judge
+        prepared = self._prepared
+        options = prepared.spec.judge
         if options.max_calls is not None:
             options = replace(options, max_calls=max(0, options.max_calls - spent.calls))
         if options.max_cost_usd is not None:  # of an unknown price nothing more may be spent
@@ -249,7 +240,8 @@ class Watch:
         judge = judge_of_run(options)
         before = judge.spent
         with use_judge_of_run(judge):
-            grades = gates.grades(sessions, self._on_problem)
+            read = prepared.with_columns(sessions, self._on_problem)
+            grades = {str(one.session_id): one for one in prepared.grades(read, unanswered=False)}
         return grades, JudgeUsage(judge.name, spent_since(before, judge.spent))
 
     def _count(self, run: Run) -> None:
@@ -316,3 +308,41 @@ def spent_since_day_began(store: Store, now_ns: int) -> Spent:
         {"day": now_ns - now_ns % _DAY_NS},
     )
     return Spent(calls=rows[0][0], cost_usd=rows[0][1])
+
+
+_WATCHED = Selection()  # with `since` and `sample` of another
+
+
+def watch(
+    spec: GradeSpec,
+    db: Path,
+    options: WatchOptions,
+    callbacks: Callbacks = DEFAULT,
+    stop: threading.Event | None = None,
+    on_start: Callable[[], None] = lambda: None,
+    on_round: Callable[[Summary], None] = lambda _: None,
+) -> Summary:
+    """Grade sessions as they become idle, until `stop` is set or, with `once`, once; see `Database.watch`."""
+    select = spec.select
+    if select != replace(_WATCHED, since=select.since, sample=select.sample):
+        raise FieldError("select", "of the sessions to watch only since and sample can be chosen")
+    prepared = prepare(spec, db, callbacks)
+    if not prepared.dataset and not prepared.gates:
+        raise FieldError("gates", "nothing to grade by: expected a dataset, or a gate (NAME>=T)")
+    prepared.judge()
+    watching = Watch(
+        db,
+        prepared,
+        options,
+        webhook=None if options.webhook is None else Webhook(options.webhook, secret_from_environment()),
+        telemetry=Telemetry() if options.otlp else None,
+        on_problem=callbacks.on_problem,
+    )
+    on_start()
+    try:
+        if options.once:
+            return watching.round(stop)
+        watching.run(stop or threading.Event(), on_round)
+        return watching.summary()
+    finally:
+        watching.close()

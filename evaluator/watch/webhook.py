@@ -25,6 +25,7 @@ from spangrade.evaluator.metrics import Metric, Score
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.deliveries import Delivery, Outcome
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 
 SECRET_VARIABLE = "SPANGRADE_WEBHOOK_SECRET"  # noqa: S105 (the name of a variable)
 EVENT = "session.failed"
@@ -86,7 +87,7 @@ def secret_from_environment() -> bytes:
     """
     text = os.environ.get(SECRET_VARIABLE, "")
     if not text:
-        raise InputError(f"{SECRET_VARIABLE} is not set: --webhook signs its messages with it")
+        raise InputError(f"{SECRET_VARIABLE} is not set: it signs the messages of a webhook")
     if not text.startswith("whsec_"):
         return text.encode()
     try:
@@ -105,7 +106,7 @@ class Webhook:
         """Raise InputError for a URL that is not HTTP."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"--webhook: expected a URL with http or https, found {url!r}")
+            raise FieldError("options.webhook", f"expected a URL with http or https, found {url!r}")
         self._url = url
         self._secret = secret
         self._session = requests.Session()

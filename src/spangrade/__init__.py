@@ -22,7 +22,10 @@ if (_root / "tracer" / "semconv.py").is_file():
     __path__.append(str(_root))
 
 if TYPE_CHECKING:
-    from spangrade.evaluator.api import Database, list_metrics, open  # noqa: A004 (as in duckdb.connect)
+    from spangrade.evaluator.audit.options import Mutants
+    from spangrade.evaluator.database import Database, list_metrics, open  # noqa: A004 (as in duckdb.connect)
+    from spangrade.evaluator.grading.run import Run
+    from spangrade.evaluator.grading.spec import Gates, GradeSpec, JudgeOptions, Selection
     from spangrade.evaluator.metrics.metric import (
         Failure,
         Inconclusive,
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
         Score,
         metric,
     )
-    from spangrade.evaluator.run import Run
     from spangrade.evaluator.session import Session
+    from spangrade.evaluator.watch.options import WatchOptions
     from spangrade.tracer.configure import configure
     from spangrade.tracer.errors import ExitCode, InputError, SpangradeError, StoreError, StoreLockedError
     from spangrade.tracer.exporter import DuckDBSpanExporter
@@ -52,7 +55,9 @@ if TYPE_CHECKING:
     from spangrade.tracer.store.query_rows import Rows
 
 _HOMES = {
-    "evaluator.api": ("Database", "list_metrics", "open"),
+    "evaluator.audit.options": ("Mutants",),
+    "evaluator.database": ("Database", "list_metrics", "open"),
+    "evaluator.grading.spec": ("Gates", "GradeSpec", "JudgeOptions", "Selection"),
     "evaluator.metrics.metric": (
         "Failure",
         "Inconclusive",
@@ -63,8 +68,9 @@ _HOMES = {
         "metric",
     ),
     "tracer.store.query_rows": ("Rows",),
-    "evaluator.run": ("Run",),
+    "evaluator.grading.run": ("Run",),
     "evaluator.session": ("Session",),
+    "evaluator.watch.options": ("WatchOptions",),
     "tracer.configure": ("configure",),
     "tracer.errors": ("ExitCode", "InputError", "SpangradeError", "StoreError", "StoreLockedError"),
     "tracer.exporter": ("DuckDBSpanExporter",),
@@ -88,18 +94,24 @@ __all__ = [
     "DuckDBSpanExporter",
     "ExitCode",
     "Failure",
+    "Gates",
+    "GradeSpec",
     "Inconclusive",
     "InputError",
+    "JudgeOptions",
     "Metric",
+    "Mutants",
     "NotApplicable",
     "Outcome",
     "Rows",
     "Run",
     "Score",
+    "Selection",
     "Session",
     "SpangradeError",
     "StoreError",
     "StoreLockedError",
+    "WatchOptions",
     "__version__",
     "agent",
     "configure",

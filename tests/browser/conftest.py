@@ -71,6 +71,6 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     db = tmp_path_factory.mktemp("browser") / "sample.duckdb"
     opened = spangrade.open(db)
-    opened.grade(SAMPLE, run="before")
-    opened.grade(SAMPLE, run="after", metrics=["tool_success_rate>=0.9", "cost<=0.01"])
+    opened.grade(SAMPLE, name="before")
+    opened.grade(SAMPLE, name="after", gates=["tool_success_rate>=0.9", "cost<=0.01"])
     return db

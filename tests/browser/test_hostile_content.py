@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from serving import Served, serving
 
 import spangrade
-from spangrade.evaluator.review.scores.external import ExternalScore, Source, save_external_scores
+from spangrade.evaluator.metrics.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.view.links import url_part
 from spangrade.tracer.store import Store
 

@@ -21,7 +21,7 @@ import spangrade
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("report")
     metrics = ["trajectory_single_tool_use:apply_discount", "cost<=0.0002"]
-    spangrade.open(folder / "s.duckdb").grade(SAMPLE, metrics=metrics, out=folder / "out")
+    spangrade.open(folder / "s.duckdb").grade(SAMPLE, gates=metrics, out=folder / "out")
     return (folder / "out" / "report.html").as_uri()
 
 

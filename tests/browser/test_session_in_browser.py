@@ -26,7 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     from paths import SAMPLE
 
     db = tmp_path_factory.mktemp("session") / "sample.duckdb"
-    spangrade.open(db).grade(SAMPLE, metrics="trajectory_single_tool_use:apply_discount")
+    spangrade.open(db).grade(SAMPLE, gates="trajectory_single_tool_use:apply_discount")
     with serving(db) as one:
         yield one
 

@@ -16,10 +16,10 @@ from paths import SAMPLE
 
 import spangrade
 from spangrade import Database, InputError, Score, Session, StoreError
-from spangrade.evaluator.api import GoldenAddition, Imported
+from spangrade.evaluator.database import GoldenAddition, Imported
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.run import SessionVerdict
 from spangrade.evaluator.maintenance.delete import Deleted
-from spangrade.evaluator.run import SessionVerdict
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store import Store
 
@@ -73,7 +73,7 @@ def test_problems_are_reported_and_by_default_logged(
 
 
 def test_grading_returns_verdicts_and_scores_and_saves_them(db: Database) -> None:
-    run = db.grade(GOLDEN, metrics=["tool_success_rate>=1"])
+    run = db.grade(GOLDEN, gates=["tool_success_rate>=1"])
     assert (run.exit_code, run.verdicts) == (
         1,
         {"passed": 2, "failed": 2, "inconclusive": 0, "broken": 0, "unmatched": 0},
@@ -105,19 +105,19 @@ def test_a_metric_of_ones_own_is_given_as_it_is(db: Database) -> None:
     def turns(session: Session) -> Score:
         return Score(len(session.turns), reason=f"{len(session.turns)} turns")
 
-    run = db.grade(GOLDEN, metrics=["cost", turns])
+    run = db.grade(GOLDEN, gates=["cost", turns])
     assert [row["value"] for row in run.scores if row["metric"] == "turns"] == [
         float(len(session.turns)) for session in db.sessions()
     ]
     assert db.sql("SELECT metrics FROM runs").rows() == [{"metrics": ["cost", "turns<=3"]}]
     with pytest.raises(InputError, match='metric "turns" is requested twice'):
-        db.grade(GOLDEN, metrics=[turns, spangrade.metric()(turns.function)])
+        db.grade(GOLDEN, gates=[turns, spangrade.metric()(turns.function)])
 
 
 def test_sessions_are_read_whole_or_only_those_that_failed(db: Database) -> None:
     assert [session.session_id for session in db.sessions()] == IDS
     assert list(db.sessions(failed=True)) == []
-    db.grade(GOLDEN, metrics=["tool_success_rate>=1"])
+    db.grade(GOLDEN, gates=["tool_success_rate>=1"])
     assert list(db.sessions(failed=True)) == [db.session(IDS[1]), db.session(IDS[2])]
     db.grade(GOLDEN)  # the latest run counts
     assert list(db.sessions(failed=True)) == []

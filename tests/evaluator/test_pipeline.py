@@ -15,7 +15,7 @@ from paths import SAMPLE
 
 import spangrade
 from spangrade import Database, Metric, Run, Score, Session, StoreError
-from spangrade.evaluator import pipeline, run
+from spangrade.evaluator.grading import run, session_reader
 from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store import Store
 
@@ -37,7 +37,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def db(imported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     """Return a database whose sessions are read one by one."""
-    monkeypatch.setattr(pipeline, "SESSIONS_AT_ONCE", 1)
+    monkeypatch.setattr(session_reader, "SESSIONS_AT_ONCE", 1)
     shutil.copytree(imported.parent, tmp_path, dirs_exist_ok=True)
     return spangrade.open(tmp_path / "s.duckdb")
 
@@ -68,7 +68,7 @@ def grade_while(db: Database, meanwhile: Callable[[], None]) -> tuple[Run, list[
     """Grade, and do something else while a metric runs; return the run and the sessions in their order."""
     blocking = Blocking()
     with ThreadPoolExecutor(1) as thread:
-        running: Future[Run] = thread.submit(db.grade, GOLDEN, metrics=[blocking.metric()])
+        running: Future[Run] = thread.submit(db.grade, GOLDEN, gates=[blocking.metric()])
         try:
             assert blocking.started.wait(60)
             meanwhile()
@@ -131,7 +131,7 @@ def test_a_run_that_is_interrupted_saves_nothing(db: Database) -> None:
         return Score(1)
 
     with pytest.raises(KeyboardInterrupt):
-        db.grade(GOLDEN, metrics=[interrupted])
+        db.grade(GOLDEN, gates=[interrupted])
     assert db.sql("FROM runs").rows() == db.sql("FROM scores").rows() == []
 
 

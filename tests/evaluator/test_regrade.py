@@ -13,6 +13,7 @@ from command_line import Spangrade
 from otlp_sessions import Call, Said, write_golden, write_sessions
 
 import spangrade as package
+from spangrade import Gates
 from spangrade.tracer.store import Store
 
 TOOLS = ("find", "check", "refund", "mail")
@@ -184,7 +185,7 @@ def test_what_cannot_be_applied_again_is_a_note(folder: Path, spangrade: Spangra
     def made_here(session: package.Session) -> package.Score:
         return package.Score(0.0, None, "never")
 
-    opened.grade("golden.json", metrics=[made_here], metrics_files="size.py", run="main")
+    opened.grade("golden.json", gates=Gates([made_here], metrics_files="size.py"), name="main")
     (folder / "size.py").unlink()
     value = regraded(spangrade)
     assert value["notes"] == [

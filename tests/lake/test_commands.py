@@ -17,6 +17,7 @@ LANDED = deliveries(12)
 @pytest.fixture(scope="module")
 def filled(catalogs: Postgres, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """A lake's catalog, and a database file of the same spans."""
+    from spangrade.evaluator.grading.spec import GradeSpec
     from spangrade.evaluator.lake import api
 
     folder = tmp_path_factory.mktemp("filled")
@@ -30,7 +31,7 @@ def filled(catalogs: Postgres, tmp_path_factory: pytest.TempPathFactory) -> tupl
         "reference_data": {"reference_trajectory": ["shop"]},
     }
     golden.write_text(json.dumps({"golden_questions": [question]}))
-    api.update(catalog, str(folder / "landing"), str(folder / "lake"), dataset=golden, name="first")
+    api.update(catalog, str(folder / "landing"), str(folder / "lake"), spec=GradeSpec(golden, name="first"))
     return catalog, single_machine(folder / "one.duckdb", LANDED)
 
 

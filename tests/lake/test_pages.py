@@ -13,6 +13,8 @@ from command_line import Spangrade
 from servers import Postgres
 from spans_of_many import deliveries, land, single_machine
 
+from spangrade.evaluator.database import open_lake
+from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.lake import api
 from spangrade.evaluator.lake.catalog import attached
 from spangrade.tracer.store.sql import text_literal
@@ -56,7 +58,7 @@ def both(catalogs: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Both:
     golden = folder / "golden.json"
     golden.write_text(json.dumps({"golden_questions": questions}))
     land(str(folder / "landing"), LANDED)
-    api.update(catalog, str(folder / "landing"), str(folder / "lake"), dataset=golden, name="first")
+    api.update(catalog, str(folder / "landing"), str(folder / "lake"), spec=GradeSpec(golden, name="first"))
     db = single_machine(folder / "one.duckdb", LANDED)
     with attached(api.lake_at(catalog)) as store:
         store.query(f"ATTACH {text_literal(str(db))} AS one")
@@ -69,7 +71,7 @@ def both(catalogs: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Both:
 @pytest.fixture(scope="module")
 def served(both: Both) -> Iterator[tuple[Served, Served]]:
     """The pages of both."""
-    with serving(ViewedLake(api.open_lake(both.catalog))) as of_lake, serving(both.db) as of_file:
+    with serving(ViewedLake(open_lake(both.catalog).reader)) as of_lake, serving(both.db) as of_file:
         yield of_lake, of_file
 
 

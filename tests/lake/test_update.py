@@ -16,6 +16,7 @@ from same_tables import differences
 from spans_of_many import deliveries, land, single_machine
 
 import spangrade
+from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.lake import job
 from spangrade.evaluator.lake.catalog import Lake, attached, lake_at
 from spangrade.evaluator.lake.executors import local
@@ -140,7 +141,7 @@ def test_a_reader_sees_nothing_of_a_commit_that_is_not_complete(
     }
     golden.write_text(json.dumps({"golden_questions": [question]}))
     land(landing, few.landed[:3])
-    update(lake, landing, grading=grading_by(golden))
+    update(lake, landing, grading=grading_by(GradeSpec(golden)))
     land(landing, few.landed[3:], first=3)
     seen = []
     advance = job.advance
@@ -151,7 +152,7 @@ def test_a_reader_sees_nothing_of_a_commit_that_is_not_complete(
 
     monkeypatch.setattr(job, "advance", advance_and_read)
     before = _numbers(lake)
-    update(lake, landing, grading=grading_by(golden))
+    update(lake, landing, grading=grading_by(GradeSpec(golden)))
     assert seen == [before]
     assert all(old < new for old, new in zip(before, _numbers(lake), strict=True))
 
@@ -199,10 +200,10 @@ def test_grades_are_those_of_the_single_machine(lake: Lake, few: Folders, tmp_pa
     golden = tmp_path / "golden.json"
     golden.write_text(json.dumps({"golden_questions": questions}))
     db = single_machine(tmp_path / "one.duckdb", few.landed)
-    run = spangrade.open(db).grade(golden, metrics=["tool_recall>=0.5"])
+    run = spangrade.open(db).grade(golden, gates=["tool_recall>=0.5"])
     landing = str(tmp_path / "landing")
     land(landing, few.landed)
-    graded = update(lake, landing, grading=grading_by(golden, ["tool_recall>=0.5"])).graded
+    graded = update(lake, landing, grading=grading_by(GradeSpec.of(golden, "tool_recall>=0.5"))).graded
     rows, differing = differences(lake, db)
     assert differing == {}
     assert rows["verdicts"] == 31

@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 
 from spangrade.evaluator.grading.run_list import BRANCH
+from spangrade.evaluator.grading.selection import select_sessions
+from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.grading.stored_questions import expectation
-from spangrade.evaluator.grading.stored_selection import StoredSelection, select_sessions
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
     Graded,
@@ -46,7 +47,7 @@ def sample_of_condition(store: Store, condition: str) -> Sample:
     The store must be open with `confined`. Raises InputError for a condition that is not one expression or
     that DuckDB refuses, and if none of the sessions was graded.
     """
-    selected = select_sessions(store, StoredSelection(where=condition), label=f"compare {condition!r}")
+    selected = select_sessions(store, Selection(where=condition), label=f"compare {condition!r}")
     chosen = (
         f"SELECT * FROM ({LATEST_VERDICTS}) "  # noqa: S608 (our own text)
         "SEMI JOIN (SELECT unnest($session_ids) AS session_id) USING (session_id)"

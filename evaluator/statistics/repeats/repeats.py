@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.statistics.comparison.stored_sample import graded_sessions
 from spangrade.evaluator.statistics.repeats.flaky import Flaky, Try, flaky
 from spangrade.evaluator.statistics.repeats.rates import RatesOfK, Tries, rates
@@ -61,6 +62,11 @@ def repeats_of_run(store: Store, run_id: str) -> Repeats | None:
         rates(tries),
         _flaky(store, run_id, {row[0]: one for row, one in zip(rows, tries, strict=True)}),
     )
+
+
+def note_repeats(store: Store, run: Run) -> None:
+    """Give a run that is saved its repeated questions."""
+    run.repeats = repeats_of_run(store, run.run_id)
 
 
 def _flaky(store: Store, run_id: str, counts: Mapping[str, Tries]) -> tuple[Flaky, ...]:

@@ -9,6 +9,8 @@ import pytest
 import recordings
 
 import spangrade
+from spangrade import Selection
+from spangrade.evaluator.audit.options import Mutants
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.tracer.errors import InputError
 
@@ -34,8 +36,8 @@ def test_sessions_of_every_framework_can_be_audited(name: str, tmp_path: Path) -
         pytest.skip("its sessions cannot be golden questions")
     golden = tmp_path / "golden.json"
     golden.write_text(json.dumps({"golden_questions": questions}, indent=2))
-    audit = db.audit(golden, answers=answers, mutants=40, failed=True, write=True)
+    audit = db.audit(golden, select=Selection(answers=answers), mutants=Mutants(40, failed=True), write=True)
     assert audit.sessions + sum(audit.left_out.values()) == len(sessions)
     assert audit.total.fates.total() >= 5 * audit.sessions
-    again = db.audit(golden, answers=answers, mutants=40, failed=True)
+    again = db.audit(golden, select=Selection(answers=answers), mutants=Mutants(40, failed=True))
     assert again.total.fates == audit.after.fates  # what was proposed is what was written

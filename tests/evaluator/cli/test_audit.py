@@ -18,6 +18,7 @@ from otlp_sessions import Call, Said, write_golden, write_sessions
 from paths import CAPTURED, ROOT, SAMPLE
 
 import spangrade as package
+from spangrade import Selection
 from spangrade.converters.datasets.golden import load_golden
 from spangrade.evaluator.audit.mutant import mutants_of
 from spangrade.evaluator.review.session_to_golden import question_of
@@ -162,7 +163,7 @@ def test_what_cannot_be_audited_is_one_line(folder: Path, spangrade: Spangrade) 
     code, (error,) = refusal(spangrade("audit", "cases.evalset.json", "--write"))
     assert (code, error) == (
         2,
-        "spangrade: cases.evalset.json: not a golden file: --write changes no other format",
+        "spangrade: --write: cases.evalset.json is not a golden file: no other format is changed",
     )
 
 
@@ -244,7 +245,7 @@ def test_with_all_gates_and_exact_references_95_percent_are_caught_and_survivors
     db.import_files(files)
     exact(db, tmp_path / "golden.json")
     answers = {one.session_id: one.session_id for one in db.sessions()}
-    audit = db.audit(tmp_path / "golden.json", metrics=GATES, answers=answers, mutants=100)
+    audit = db.audit(tmp_path / "golden.json", gates=GATES, select=Selection(answers=answers), mutants=100)
     assert audit.sessions == len(answers)
     assert audit.total.share is not None
     assert audit.total.share >= 0.95

@@ -58,7 +58,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         spans = write_sessions(folder / f"{name}.jsonl", sessions, start_ns=start_ns, version=version)
         with pytest.MonkeyPatch.context() as patch:
             without_report(patch)
-            db.grade(folder / "golden.json", spans=spans, run=name, out=folder / f"{name}-out")
+            db.grade(folder / "golden.json", spans=spans, name=name, out=folder / f"{name}-out")
     return folder
 
 

@@ -79,7 +79,7 @@ def test_what_the_judge_cost_is_printed_and_kept(
 def test_the_api_has_the_same_options(gemini: GeminiStandIn, folder: Path) -> None:
     gemini.answer = lambda request: rating(3)
     run = public.open().grade(
-        "golden.json", spans="spans.jsonl", judge_model=JUDGE, judge_votes=3, judge_threshold=0.6
+        "golden.json", spans="spans.jsonl", judge=public.JudgeOptions(JUDGE, votes=3, threshold=0.6)
     )
     assert (run.exit_code, str(run)) == (0, "2 sessions: 2 passed")
     assert run.judge is not None
@@ -108,7 +108,7 @@ def test_an_option_of_the_judge_limits_the_run(
     [
         (["--judge-model", "gemni/x"], "judge 'gemni/x': no provider 'gemni' is installed"),
         (["--judge-model", "gemini/nope"], "judge gemini/nope: 404: models/nope is not found"),
-        (["--judge-votes", "2"], "--judge-votes must be odd"),
+        (["--judge-votes", "2"], "--judge-votes: expected an odd number"),
     ],
 )
 def test_an_unknown_judge_is_one_line_before_anything_runs(

@@ -32,7 +32,7 @@ TOOL_LINE = (
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     db = tmp_path_factory.mktemp("graded") / "s.duckdb"
-    public.open(db).grade(SAMPLE, metrics=["tool_success_rate>=0.9"])
+    public.open(db).grade(SAMPLE, gates=["tool_success_rate>=0.9"])
     return db
 
 

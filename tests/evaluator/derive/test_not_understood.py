@@ -10,7 +10,7 @@ import pytest
 from command_line import Spangrade
 
 from spangrade.converters.spans.agent_spans import looks_like_an_agents
-from spangrade.evaluator.api import Database
+from spangrade.evaluator.database import Database
 from spangrade.evaluator.grading.policy import why_incomplete
 from spangrade.evaluator.session import Latency, Usage
 from spangrade.tracer.span import Span

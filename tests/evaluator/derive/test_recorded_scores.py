@@ -13,6 +13,7 @@ import spangrade
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.session import RecordedScore
+from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.semconv import SCOPE_OF_WATCH
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
@@ -228,7 +229,7 @@ def test_a_score_of_a_trace_gates_is_filtered_by_and_is_a_metric(tmp_path: Path)
     opened = spangrade.open(db)
     gates = ("helpful>=0.8", "helpful>=0.95", "helpful>=-1", "other>=1")
     verdicts = {
-        gate: opened.watch(metrics=gate, once=True).verdicts
+        gate: opened.watch(gates=gate, options=WatchOptions(once=True)).verdicts
         for gate in (f"trace_score:{gate}" for gate in gates)
     }
     assert verdicts == {
@@ -246,7 +247,7 @@ def test_feedback_that_arrives_late_grades_a_session_again(tmp_path: Path) -> No
     db = tmp_path / "s.duckdb"
     scores_of(db, span())
     opened = spangrade.open(db)
-    gate = "trace_score:thumbs>=1"
-    assert opened.watch(metrics=gate, once=True, idle_s=0).verdicts == {Verdict.UNMATCHED: 1}
+    gate, now = "trace_score:thumbs>=1", WatchOptions(once=True, idle_s=0)
+    assert opened.watch(gates=gate, options=now).verdicts == {Verdict.UNMATCHED: 1}
     scores_of(db, log(attributes={"gen_ai.evaluation.name": "thumbs", "gen_ai.evaluation.score.value": 0}))
-    assert opened.watch(metrics=gate, once=True, idle_s=0).verdicts == {Verdict.FAILED: 1}
+    assert opened.watch(gates=gate, options=now).verdicts == {Verdict.FAILED: 1}

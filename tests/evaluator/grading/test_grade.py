@@ -17,6 +17,7 @@ from rich.console import Console
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion, load_golden
 from spangrade.evaluator.grading.grade import Grade, grade
 from spangrade.evaluator.grading.policy import Verdict, exit_code
+from spangrade.evaluator.grading.run import Run, ScoreRow, score_rows
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import (
     Failure,
@@ -30,7 +31,6 @@ from spangrade.evaluator.metrics import (
 from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.reports.json import grade_json, write_results, written
 from spangrade.evaluator.reports.tables import run_tables
-from spangrade.evaluator.run import Run, ScoreRow, score_rows
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError
 

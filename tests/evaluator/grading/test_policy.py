@@ -14,6 +14,7 @@ from rich.console import Console
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading.grade import Grade, grade
 from spangrade.evaluator.grading.policy import Verdict, dropped_references, exit_code
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import (
     Failure,
     Inconclusive,
@@ -25,7 +26,6 @@ from spangrade.evaluator.metrics import (
     parse_metrics,
 )
 from spangrade.evaluator.reports.tables import run_tables
-from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Latency, Session
 from spangrade.tracer.errors import ExitCode, InputError
 

@@ -11,7 +11,7 @@ from paths import SAMPLE
 import spangrade
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.metadata import parse_where
-from spangrade.evaluator.grading.selection import ALL, Selection
+from spangrade.evaluator.grading.selection import sessions_of_questions
 from spangrade.tracer.errors import InputError
 
 DATASET = GoldenDataset(golden_questions=(question("a", id="qa"), question("b", id="qb")))
@@ -27,26 +27,20 @@ SESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("selection", "expected"),
-    [
-        (ALL, {"old", "new", "other", "stray", "undated"}),
-        (Selection(session_ids=("old", "stray")), {"old", "stray"}),
-        (Selection(since_ns=10), {"old", "new", "other", "undated"}),
-        (Selection(since_ns=10, until_ns=20), {"old", "other", "undated"}),
-        (Selection(latest_per_question=True), {"new", "other", "stray", "undated"}),
-        (Selection(until_ns=20, latest_per_question=True), {"old", "other", "stray", "undated"}),
-    ],
-)
-def test_conditions_choose_sessions(selection: Selection, expected: set[str]) -> None:
-    assert selection.ids(SESSIONS, DATASET) == expected
-    assert selection.ids(SESSIONS[::-1], DATASET) == expected
+def chosen(*, latest: bool = False, where: str | None = None, dataset: GoldenDataset = DATASET) -> set[str]:
+    questions = None if where is None else {q.id for q in parse_where(where).chosen(dataset).golden_questions}
+    return sessions_of_questions(SESSIONS, dataset, {}, questions, latest=latest)
+
+
+def test_of_the_sessions_of_a_question_the_latest_is_chosen() -> None:
+    assert chosen() == {"old", "new", "other", "stray", "undated"}
+    assert chosen(latest=True) == {"new", "other", "stray", "undated"}
 
 
 def test_of_questions_that_expect_the_same_as_many_of_the_latest_sessions_are_graded() -> None:
     dataset = GoldenDataset(golden_questions=(question("a", id="qa"), question("a", id="qb")))
     sessions = [session([("a", ())], session_id=str(start), start_ns=start) for start in (3, 1, 2)]
-    assert Selection(latest_per_question=True).ids(sessions, dataset) == {"2", "3"}
+    assert sessions_of_questions(sessions, dataset, {}, None, latest=True) == {"2", "3"}
 
 
 def test_conditions_on_metadata_choose_the_sessions_that_may_answer_a_question() -> None:
@@ -56,8 +50,8 @@ def test_conditions_on_metadata_choose_the_sessions_that_may_answer_a_question()
             for text, name, topic in (("a", "qa", "x"), ("b", "qb", "y"), ("b", "qc", "z"))
         )
     )
-    assert Selection(where=parse_where("metadata.topic = x")).ids(SESSIONS, dataset) == {"old", "new"}
-    assert Selection(where=parse_where("metadata.topic = z")).ids(SESSIONS, dataset) == {"other"}
+    assert chosen(where="metadata.topic = x", dataset=dataset) == {"old", "new"}
+    assert chosen(where="metadata.topic = z", dataset=dataset) == {"other"}
 
 
 def test_a_run_grades_the_sessions_that_are_chosen(tmp_path: Path) -> None:
@@ -66,7 +60,11 @@ def test_a_run_grades_the_sessions_that_are_chosen(tmp_path: Path) -> None:
     golden = SAMPLE / "customer_service_golden.json"
 
     def graded(**options: object) -> list[str]:
-        return [one.session_id for one in db.grade(golden, **options).sessions if one.session_id]  # type: ignore[arg-type]
+        return [
+            one.session_id
+            for one in db.grade(golden, select=spangrade.Selection(**options)).sessions
+            if one.session_id
+        ]  # type: ignore[arg-type]
 
     assert graded(sessions="conversation-2") == ["conversation-2"]
     assert len(graded(latest_per_question=True)) == 4

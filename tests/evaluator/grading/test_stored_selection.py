@@ -13,7 +13,8 @@ from made_once import copy_of_sample
 from paths import SAMPLE
 
 import spangrade as public
-from spangrade.evaluator.grading.stored_selection import is_sampled
+from spangrade import Selection
+from spangrade.evaluator.grading.selection import is_sampled
 from spangrade.tracer.errors import InputError
 
 ALL = {f"conversation-{number}" for number in range(1, 5)}
@@ -35,14 +36,14 @@ def steps(session: public.Session) -> float:
 
 
 def graded(db: public.Database, **options: object) -> set[str]:
-    run = db.grade(metrics=["cost<=1"], **options)  # type: ignore[arg-type]
+    run = db.grade(gates="cost<=1", select=public.Selection(**options))  # type: ignore[arg-type]
     return {session.session_id or "" for session in run.sessions}
 
 
 def test_gates_alone_judge_all_stored_sessions(db: public.Database, spangrade: Spangrade) -> None:
-    run = db.grade(metrics=["tool_success_rate>=0.9"])
+    run = db.grade(gates=["tool_success_rate>=0.9"])
     assert (run.dataset, str(run), run.exit_code) == ("", "4 sessions: 2 passed, 2 failed", 1)
-    run = db.grade(metrics=["cost<=1", "tool_recall>=0.5"])
+    run = db.grade(gates=["cost<=1", "tool_recall>=0.5"])
     assert (str(run), run.exit_code) == (
         "4 sessions: 4 passed; 1 gate applies to no session: tool_recall",
         4,
@@ -53,7 +54,7 @@ def test_gates_alone_judge_all_stored_sessions(db: public.Database, spangrade: S
 
 
 def test_a_requested_metric_without_a_threshold_is_measured(db: public.Database) -> None:
-    run = db.grade(metrics=[steps])
+    run = db.grade(gates=[steps])
     assert len(run.metrics["steps"].values) == 4
     assert (str(run), run.exit_code) == ("4 sessions: 4 unmatched", 0)
     assert {session.reason for session in run.sessions} == {"no gate applies to it"}
@@ -106,9 +107,9 @@ def test_a_condition_in_sql_chooses_sessions(db: public.Database, condition: str
 )
 def test_a_condition_cannot_write_or_read_a_file(db: public.Database, condition: str) -> None:
     content = db.path.read_bytes()
-    with pytest.raises(InputError, match=r"^--where: "):
+    with pytest.raises(InputError, match=r"^select.where: "):
         graded(db, where=condition)
-    with pytest.raises(InputError, match=r"^--where: "):
+    with pytest.raises(InputError, match=r"^select.where: "):
         graded(db, where=f"turns > 0 AND ({condition})" if condition else "()")
     assert db.path.read_bytes() == content
 
@@ -120,7 +121,7 @@ def test_a_sample_is_the_same_each_time_and_a_limit_takes_the_newest(db: public.
     newest = db.list_sessions(sort="newest").rows()
     assert graded(db, limit=2) == {row["session_id"] for row in newest[:2]}
     for bad in ("0%", "101%", "half", 2):
-        with pytest.raises(InputError, match=r"^--sample: expected a share"):
+        with pytest.raises(InputError, match=r"^select.sample: expected a share"):
             graded(db, sample=bad)
 
 
@@ -131,7 +132,7 @@ def test_an_age_is_a_time(db: public.Database) -> None:
 
 
 def test_scores_from_outside_gate(db: public.Database, spangrade: Spangrade) -> None:
-    run = db.grade(metrics=["thumbs>=1"])
+    run = db.grade(gates=["thumbs>=1"])
     verdicts = {session.session_id: (session.verdict.value, session.reason) for session in run.sessions}
     nobody = ("inconclusive", "thumbs: nobody gave the session a score thumbs")
     assert verdicts == {
@@ -146,7 +147,7 @@ def test_scores_from_outside_gate(db: public.Database, spangrade: Spangrade) -> 
 
 def test_with_a_dataset_scores_from_outside_gate_too(db: public.Database, tmp_path: Path) -> None:
     golden = SAMPLE / "customer_service_golden.json"
-    run = db.grade(golden, metrics=["thumbs<=1"], sessions="conversation-2", out=tmp_path)
+    run = db.grade(golden, gates=["thumbs<=1"], select=Selection("conversation-2"), out=tmp_path)
     assert run.sessions[0].verdict == "passed"
     assert "score.thumbs" in (tmp_path / "evaluation_results.csv").read_text().splitlines()[0]
 
@@ -154,9 +155,15 @@ def test_with_a_dataset_scores_from_outside_gate_too(db: public.Database, tmp_pa
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ((), "grade by what? Expected a dataset, --metric, or gates in spangrade.toml"),
-        (("--metric", "cost<=1", "--group-by", "metadata.x"), "are about questions: give a dataset"),
-        ((str(SAMPLE), "--sample", "5%"), "agent, model, sample and limit choose sessions only without"),
+        ((), "--metric: grade by what? Expected a dataset, metrics, or gates in spangrade.toml"),
+        (
+            ("--metric", "cost<=1", "--group-by", "metadata.x"),
+            "--group-by: it is about golden questions: give a dataset",
+        ),
+        (
+            ("--metric", "cost<=1", "--sample", "0"),
+            "--sample: expected a share above 0 and up to 100%",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_one_line(
@@ -181,7 +188,7 @@ def test_the_settings_sample_only_without_a_dataset(
 def test_a_score_from_outside_without_a_threshold_is_in_the_reports(
     db: public.Database, tmp_path: Path
 ) -> None:
-    run = db.grade(metrics=["thumbs", "cost<=1"], sessions="conversation-1", out=tmp_path)
+    run = db.grade(gates=["thumbs", "cost<=1"], select=Selection("conversation-1"), out=tmp_path)
     assert str(run) == "1 session: 1 passed"
     with (tmp_path / "evaluation_results.csv").open(newline="") as table:
         (row,) = csv.DictReader(table)

@@ -17,18 +17,18 @@ from spangrade.evaluator.judge import (
     same_meaning,
     total_spent,
 )
-from spangrade.evaluator.judge.options import judge_of_run
-from spangrade.evaluator.judge_factory import judge_from
+from spangrade.evaluator.judge.choice import judge_of_run
+from spangrade.evaluator.judge.factory import judge_from
 from spangrade.tracer.errors import InputError
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"votes": 2}, "--judge-votes must be odd, so that there is a majority, found 2"),
-        ({"max_calls": -1}, "--judge-max-calls must be 0 or more, found -1"),
-        ({"max_cost_usd": float("nan")}, "--judge-max-cost must be 0 or more, found nan"),
-        ({"threshold": 1.5}, "--judge-threshold must be from 0 to 1, found 1.5"),
+        ({"votes": 2}, "judge.votes: expected an odd number, so that there is a majority, found 2"),
+        ({"max_calls": -1}, "judge.max_calls: expected 0 or more, found -1"),
+        ({"max_cost_usd": float("nan")}, "judge.max_cost_usd: expected 0 or more, found nan"),
+        ({"threshold": 1.5}, "judge.threshold: expected 0 to 1, found 1.5"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

@@ -17,8 +17,9 @@ from made_once import new_store
 from receiving import receiver, request
 
 from spangrade.evaluator.derive import update
-from spangrade.evaluator.maintenance.delete import Deleted, delete, parse_time
+from spangrade.evaluator.maintenance.delete import Deleted, delete
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.quantities import parse_time
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of

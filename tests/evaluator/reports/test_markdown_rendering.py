@@ -11,10 +11,10 @@ from markdown_it.token import Token
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.metadata import Groups
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.reports.comparison import comparison_markdown
 from spangrade.evaluator.reports.markdown import markdown
-from spangrade.evaluator.run import Run
 from spangrade.evaluator.statistics.comparison.compare import compare
 from spangrade.evaluator.statistics.comparison.gate import judge, parse_gate
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed

@@ -15,6 +15,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestSuite
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Failure as Broken
 from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Score
 from spangrade.evaluator.reports.facts import SessionFacts
@@ -22,7 +23,6 @@ from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import run_json, written
 from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.reports.question_text import question_text
-from spangrade.evaluator.run import Run
 from spangrade.tracer.errors import InputError
 
 AT = datetime(2026, 11, 21, 12, 30, 15, 999, UTC)

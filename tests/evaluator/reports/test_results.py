@@ -16,11 +16,11 @@ from paths import CAPTURED
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Inconclusive, Metric, Score
 from spangrade.evaluator.reports.facts import SessionFacts, deterministic_metrics
 from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import written
-from spangrade.evaluator.run import Run
 from spangrade.evaluator.session import Latency, Session, Usage
 
 AT = datetime(2026, 11, 21, 12, 30, 15, 0, UTC)

@@ -213,7 +213,7 @@ def test_view_serves_until_it_is_interrupted(tmp_path: Path) -> None:
 
 def test_no_command_but_view_imports_the_server() -> None:
     program = (
-        "import sys, spangrade.evaluator.api; from spangrade.evaluator.cli.app import COMMANDS, load; "
+        "import sys, spangrade.evaluator.database; from spangrade.evaluator.cli.app import COMMANDS, load; "
         "all(map(load, COMMANDS)); "
         "print(sorted({'starlette', 'uvicorn', 'jinja2'} & set(sys.modules)))"
     )

@@ -29,8 +29,8 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample, graded twice: all passed, then by gates that some sessions miss."""
     file = tmp_path_factory.mktemp("compare") / "s.duckdb"
     opened = spangrade.open(file)
-    opened.grade(SAMPLE, run="before")
-    opened.grade(SAMPLE, run="after", metrics=["tool_success_rate>=0.9", "cost<=0.01"])
+    opened.grade(SAMPLE, name="before")
+    opened.grade(SAMPLE, name="after", gates=["tool_success_rate>=0.9", "cost<=0.01"])
     return file
 
 

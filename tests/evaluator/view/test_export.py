@@ -42,8 +42,8 @@ def test_a_run_becomes_an_index_and_a_page_for_each_session(tmp_path: Path, span
 
 def test_the_beginning_of_an_id_names_the_run(tmp_path: Path, spangrade: Spangrade) -> None:
     database = open_database(tmp_path / "s.duckdb")
-    first = database.grade(SAMPLE, sessions=[])
-    database.grade(SAMPLE, metrics="cost<=0")
+    first = database.grade(SAMPLE)
+    database.grade(SAMPLE, gates="cost<=0")
     done = spangrade("view", "--db", database.path, "--export", tmp_path / "one", "--run", first.run_id[:12])
     assert done.code == 0
     index = parsed((tmp_path / "one" / "index.html").read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ from spangrade.tracer.store import Store
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    spangrade.open(folder / "sample.duckdb").grade(SAMPLE, metrics="cost<=0.0002", out=folder / "out")
+    spangrade.open(folder / "sample.duckdb").grade(SAMPLE, gates="cost<=0.0002", out=folder / "out")
     return folder
 
 

@@ -10,8 +10,8 @@ from many_sessions import write_sessions
 from paths import SAMPLE
 
 import spangrade
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics.latency import nearest_rank
-from spangrade.evaluator.run import Run
 from spangrade.evaluator.statistics.intervals import wilson_interval
 from spangrade.evaluator.view.charts import distribution, lines
 from spangrade.evaluator.view.run_page import BARS, run_page, runs_page
@@ -23,7 +23,7 @@ from spangrade.tracer.store import Store
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Run]]:
     db = tmp_path_factory.mktemp("view") / "graded.duckdb"
-    run = spangrade.open(db).grade(SAMPLE, metrics=["tool_success_rate>=0.9", "cost<=0.01"])
+    run = spangrade.open(db).grade(SAMPLE, gates=["tool_success_rate>=0.9", "cost<=0.01"])
     with Store.open(db, read_only=True) as opened:
         yield opened, run
 

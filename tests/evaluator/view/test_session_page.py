@@ -19,7 +19,7 @@ from recordings import NAMES, database, recorded_sessions
 
 from spangrade import open as open_database
 from spangrade.evaluator.derive.schema import RECORDS
-from spangrade.evaluator.review.scores.external import ExternalScore, Source, save_external_scores
+from spangrade.evaluator.metrics.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.view.links import ServerLinks
 from spangrade.evaluator.view.rendering import render
 from spangrade.evaluator.view.session_page import session_page, session_part
@@ -188,7 +188,7 @@ def test_the_golden_question_on_the_page_is_a_valid_one(hostile: Path, tmp_path:
 
 def test_a_reason_leads_to_the_spans_that_are_its_evidence(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
-    open_database(db).grade(SAMPLE, metrics="trajectory_single_tool_use:look_up_order")
+    open_database(db).grade(SAMPLE, gates="trajectory_single_tool_use:look_up_order")
     with Store.open(db, read_only=True) as store:
         ((session_id, evidence),) = store.query(
             "SELECT session_id, evidence FROM scores WHERE len(evidence::VARCHAR[]) > 0 ORDER BY 1 LIMIT 1"
@@ -263,8 +263,8 @@ def test_a_message_of_five_megabytes_is_cut_and_loaded_in_portions(tmp_path: Pat
 def test_a_session_is_shown_with_the_grade_of_the_run_that_is_asked_for(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     database = open_database(db)
-    database.grade(SAMPLE, run="before")
-    database.grade(SAMPLE, run="after", metrics=["cost<=0.000001"])
+    database.grade(SAMPLE, name="before")
+    database.grade(SAMPLE, name="after", gates=["cost<=0.000001"])
     with Store.open(db, read_only=True) as store:
         ids = dict(store.query("SELECT name, run_id FROM runs"))
         for run, verdict, other in (("before", "passed", "after"), ("after", "failed", "before")):

@@ -24,9 +24,9 @@ def test_once_grades_what_is_idle_and_exits_with_0(tmp_path: Path, spangrade: Sp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "nothing to grade by: expected a dataset, or a gate (--metric NAME>=T)"),
+        ((), "--metric: grade by what? Expected a dataset, metrics, or gates in spangrade.toml"),
         (("--idle", "soon"), "--idle: expected a duration such as 30s, 5m or 1h, found 'soon'"),
-        (("--sample", "150%"), "--sample: expected a share such as 5% or 0.05, found '150%'"),
+        (("--sample", "150%"), "--sample: expected a share above 0 and up to 100%, found '150%'"),
         (("--metric", GATE, "--once"), "s.duckdb: no such database: start `spangrade collect`, or import"),
     ],
 )

@@ -10,11 +10,10 @@ import pytest
 from otlp_sessions import Said
 from receiving import receiver
 from sinks import Sink, grpc_sink, http_sink
-from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, rows, verdicts
+from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
 
-from spangrade.evaluator.watch.gates import read_gates
 from spangrade.evaluator.watch.telemetry import Telemetry
-from spangrade.evaluator.watch.watch import Settings, Watch
+from spangrade.evaluator.watch.watch import Watch
 from spangrade.tracer.errors import InputError
 
 PROTOCOLS = {"http/protobuf": http_sink, "grpc": grpc_sink}
@@ -30,8 +29,8 @@ def sink(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sin
 
 
 def watch(db: Path, clock: Clock) -> Watch:
-    gates = read_gates(metrics=[GATE, "token_usage"])
-    return Watch(Settings(db, gates), telemetry=Telemetry(), clock=clock)
+    gates = prepared_by(gates=[GATE, "token_usage"])
+    return Watch(db, gates, telemetry=Telemetry(), clock=clock)
 
 
 def test_outcomes_are_events_on_the_span_that_the_evidence_names(tmp_path: Path, sink: Sink) -> None:

@@ -19,9 +19,12 @@ SESSIONS = 40
 KILLED = """
 import os, signal, sys
 
-from spangrade.evaluator.watch import gates, telemetry, watch, webhook
-from spangrade.evaluator.watch.watch import Settings, Watch
-import spangrade.evaluator.api, requests
+from spangrade.evaluator.watch import telemetry, watch, webhook
+from spangrade.evaluator.grading.prepare import prepare
+from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.watch.options import WatchOptions
+from spangrade.evaluator.watch.watch import Watch
+import spangrade.evaluator.database, requests
 from pathlib import Path
 
 db, url, now = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -37,7 +40,7 @@ def child(kill_at):
                 os.kill(os.getpid(), signal.SIGKILL)
     FILES = ("watch.py", "record.py", "deliveries.py", "webhook.py", "telemetry.py", "totals.py", "store.py")
     watching = Watch(
-        Settings(db, gates.read_gates(metrics=sys.argv[4].split()), idle_s=60),
+        db, prepare(GradeSpec.of(None, sys.argv[4].split()), None), WatchOptions(idle_s=60),
         webhook=webhook.Webhook(url, b"a secret", pause_s=0.0),
         telemetry=telemetry.Telemetry(),
         clock=lambda: now,

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from otlp_sessions import START_NS, Said, write_golden, write_sessions
-from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, rows, verdicts
+from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
 
 import spangrade
-from spangrade.evaluator.grading.stored_selection import is_sampled
+from spangrade.evaluator.grading.prepare import Prepared
+from spangrade.evaluator.grading.selection import is_sampled
 from spangrade.evaluator.judge import Question, Verdict, use_judge
 from spangrade.evaluator.judge.options import JudgeOptions
-from spangrade.evaluator.watch.gates import Gates, read_gates
-from spangrade.evaluator.watch.watch import Settings, Watch
+from spangrade.evaluator.watch.options import WatchOptions
+from spangrade.evaluator.watch.watch import Watch
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem
 from spangrade.tracer.store import Store
 
 
-def watch(db: Path, clock: Clock, gates: Gates | None = None, **settings: Any) -> Watch:
-    return Watch(Settings(db, gates or read_gates(metrics=[GATE]), **settings), clock=clock)
+def watch(db: Path, clock: Clock, gates: Prepared | None = None, **options: Any) -> Watch:
+    return Watch(db, gates or prepared_by(gates=GATE), WatchOptions(**options), clock=clock)
 
 
 def test_sessions_are_graded_when_they_are_idle_and_only_once(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_other_gates_grade_every_session_again(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("a", BAD)])
     watch(db, clock).round()
-    watch(db, clock, read_gates(metrics=["tool_success_rate>=0"])).round()
+    watch(db, clock, prepared_by(gates=["tool_success_rate>=0"])).round()
     assert verdicts(db) == [("a", "failed"), ("a", "passed")]
 
 
@@ -101,7 +103,7 @@ def test_golden_questions_gate_the_sessions_that_answer_them(tmp_path: Path) -> 
     add(db, [("a", OK), ("b", (Said("other"),))])
     expected = {"reference_tool_interactions": [{"tool_name": "missing"}]}
     golden = write_golden(tmp_path / "golden.json", {"id": "q", "user_inputs": ["hello"], **expected})
-    watch(db, clock, read_gates(golden)).round()
+    watch(db, clock, prepared_by(golden)).round()
     assert rows(db, "SELECT session_id, question_id, verdict FROM verdicts ORDER BY ALL") == [
         ("a", "q", "failed"),
         ("b", None, "unmatched"),
@@ -112,7 +114,7 @@ def test_a_sample_is_the_same_each_time_and_a_larger_one_holds_it(tmp_path: Path
     db, clock = tmp_path / "s.duckdb", Clock(LATER + 2_000 * MINUTE)
     ids = [f"session-{number}" for number in range(60)]
     add(db, [(name, OK) for name in ids])
-    watch(db, clock, sample=0.2).round()
+    watch(db, clock, prepared_by(gates=GATE, select=spangrade.Selection(sample=0.2))).round()
     few = {session_id for session_id, _ in verdicts(db)}
     assert few == {name for name in ids if is_sampled(name, 0.2)}
     assert 3 <= len(few) <= 25
@@ -124,7 +126,8 @@ def test_sessions_before_since_are_left_out(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("old", OK)])
     add(db, [("new", OK)], start_ns=START_NS + 60 * MINUTE)
-    watch(db, clock, since_ns=START_NS + 30 * MINUTE).round()
+    since = datetime.fromtimestamp((START_NS + 30 * MINUTE) / 1e9, UTC)
+    watch(db, clock, prepared_by(gates=GATE, select=spangrade.Selection(since=since))).round()
     assert verdicts(db) == [("new", "passed")]
 
 
@@ -181,7 +184,7 @@ def test_the_budget_of_the_judge_is_for_a_day_and_outlasts_a_restart(
 ) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [(f"s{number}", (Said(f"hello {number}"),)) for number in range(5)])
-    gates = read_gates(metrics=["response_correctness@judge>=0"], judge=JudgeOptions(**limit))
+    gates = prepared_by(gates=["response_correctness@judge>=0"], judge=JudgeOptions(**limit))
     with use_judge(judge := Judging()):
         watching = watch(db, clock, gates)
         summary = "2 sessions graded: 2 passed; 3 waiting for tomorrow's budget of the judge"
@@ -203,7 +206,7 @@ def test_the_budget_of_the_judge_is_for_a_day_and_outlasts_a_restart(
 def test_a_judge_whose_price_is_unknown_spends_no_budget_in_money(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [(f"s{number}", (Said(f"hello {number}"),)) for number in range(3)])
-    gates = read_gates(metrics=["response_correctness@judge>=0"], judge=JudgeOptions(max_cost_usd=1.0))
+    gates = prepared_by(gates=["response_correctness@judge>=0"], judge=JudgeOptions(max_cost_usd=1.0))
     with use_judge(judge := Judging(cost_usd=None)):
         watch(db, clock, gates).round()
         asked = judge.asked
@@ -220,4 +223,4 @@ def test_without_a_database_it_waits_and_once_is_an_error(tmp_path: Path) -> Non
 
 def test_nothing_to_grade_by_is_an_error() -> None:
     with pytest.raises(InputError, match=r"nothing to grade by: expected a dataset, or a gate"):
-        read_gates(metrics=["token_usage"])
+        spangrade.open("s.duckdb").watch(gates="token_usage")

@@ -11,12 +11,12 @@ import pytest
 from otlp_sessions import START_NS
 from sinks import Hook, hook
 from standardwebhooks import Webhook as Verifier
-from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, rows
+from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows
 
 import spangrade
 from spangrade.evaluator.watch.deliveries import RETRY_AFTER_S
-from spangrade.evaluator.watch.gates import read_gates
-from spangrade.evaluator.watch.watch import Settings, Watch
+from spangrade.evaluator.watch.options import WatchOptions
+from spangrade.evaluator.watch.watch import Watch
 from spangrade.evaluator.watch.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
 from spangrade.tracer.errors import InputError
 
@@ -25,7 +25,7 @@ SECRET = b"0123456789abcdef"
 
 def watch(db: Path, clock: Clock, to: Hook, gate: str = GATE) -> Watch:
     webhook = Webhook(to.url, SECRET, pause_s=0.0)
-    return Watch(Settings(db, read_gates(metrics=[gate])), webhook=webhook, clock=clock)
+    return Watch(db, prepared_by(gates=gate), webhook=webhook, clock=clock)
 
 
 def test_a_session_that_failed_is_sent_with_a_signature_that_others_verify(tmp_path: Path) -> None:
@@ -188,8 +188,10 @@ def test_the_secret_is_text_or_base64(monkeypatch: pytest.MonkeyPatch, secret: s
 
 def test_without_a_secret_or_a_url_nothing_is_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(SECRET_VARIABLE, raising=False)
-    with pytest.raises(InputError, match=f"^{SECRET_VARIABLE} is not set: --webhook signs its messages"):
-        spangrade.open(tmp_path / "s.duckdb").watch(metrics=GATE, webhook="http://127.0.0.1/", once=True)
+    with pytest.raises(InputError, match=f"^{SECRET_VARIABLE} is not set: it signs the messages"):
+        spangrade.open(tmp_path / "s.duckdb").watch(
+            gates=GATE, options=WatchOptions(webhook="http://127.0.0.1/", once=True)
+        )
     monkeypatch.setenv(SECRET_VARIABLE, "whsec_???")
     with pytest.raises(InputError, match="expected base64 after whsec_"):
         secret_from_environment()

@@ -13,12 +13,7 @@ from made_once import copy_of_sample
 from paths import SAMPLE
 
 import spangrade as public
-from spangrade.evaluator.review.scores.external import (
-    ExternalScore,
-    Source,
-    external_scores,
-    save_external_scores,
-)
+from spangrade.evaluator.metrics.external import ExternalScore, Source, external_scores, save_external_scores
 from spangrade.tracer.store import Store
 
 AT = datetime(2026, 1, 2, 3, 4, 5)

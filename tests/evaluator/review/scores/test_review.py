@@ -12,7 +12,7 @@ import pytest
 from made_once import copy_of_sample
 
 import spangrade as public
-from spangrade.evaluator.api import ToReview
+from spangrade.evaluator.database import ToReview
 
 COSTS = {"conversation-1": 50.0, "conversation-2": 9.5, "conversation-3": 10.0, "conversation-4": 95.0}
 
@@ -35,7 +35,7 @@ def db(tmp_path: Path) -> public.Database:
 
 
 def test_disagreement_comes_first_then_what_is_near_a_threshold_then_chance(db: public.Database) -> None:
-    db.grade(metrics=[points, other_points])
+    db.grade(gates=[points, other_points])
     order = db.to_review()
     # conversation-2 is below both thresholds: one gate is missed, the other met.
     assert {one.session_id for one in order[:2]} == {"conversation-2", "conversation-4"}

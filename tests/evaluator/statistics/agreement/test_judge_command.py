@@ -12,7 +12,8 @@ from command_line import Spangrade
 from otlp_sessions import Said, write_sessions
 
 import spangrade as public
-from spangrade.evaluator.review.scores.external import ExternalScore, Source, save_external_scores
+from spangrade import Selection
+from spangrade.evaluator.metrics.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import rate
 from spangrade.tracer.errors import InputError
@@ -61,7 +62,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> public.Database:
     db = public.open(folder / "s.duckdb")
     db.import_files(write_sessions(folder / "s.jsonl", sessions))
     save(db, *(label(number, people) for number, (_, people) in enumerate(pairs(MADE))))
-    db.grade(metrics=[tone, measured])
+    db.grade(gates=[tone, measured])
     return db
 
 
@@ -120,7 +121,7 @@ def test_the_latest_run_and_the_latest_label_of_a_person_count(db: public.Databa
         label(5, False, time_ns=1),  # older than the stored one
     )
     strict = public.Metric("tone", lambda session: public.Score(0.9), threshold=0.95)
-    db.grade(metrics=[strict], sessions=["session-006", "session-007"])
+    db.grade(gates=[strict], select=Selection(sessions=["session-006", "session-007"]))
     report = db.judge_agreement("tone")
     # Session 4 is labelled with a word that is not a verdict, which replaces ann's label.
     assert report.confusion == MADE._replace(pass_pass=16, pass_fail=6, fail_pass=12)
@@ -129,7 +130,7 @@ def test_the_latest_run_and_the_latest_label_of_a_person_count(db: public.Databa
 
 def test_a_session_of_which_the_latest_outcome_is_not_a_score_has_no_verdict(db: public.Database) -> None:
     broken = public.Metric("tone", lambda session: public.Inconclusive("no key"), threshold=0.8)
-    db.grade(metrics=[broken], sessions=["session-000", "session-050"])
+    db.grade(gates=[broken], select=Selection(sessions=["session-000", "session-050"]))
     report = db.judge_agreement("tone")
     assert report.confusion == MADE._replace(pass_pass=19)
     assert (report.unjudged, report.without_verdict) == (("session-000",), 2)
@@ -146,7 +147,7 @@ def test_a_threshold_judges_scores_that_have_none(db: public.Database) -> None:
 
 
 def test_too_few_labels_and_unknown_metrics_are_one_line(db: public.Database, spangrade: Spangrade) -> None:
-    db.grade(metrics=["cost<=1"])
+    db.grade(gates=["cost<=1"])
     db.label("session-000", "pass", by="ann", metric="cost")
     done = spangrade("judge", "agreement", "--metric", "cost", "--db", db.path)
     assert (done.code, done.out, len(done.err)) == (4, [], 1)
@@ -157,11 +158,11 @@ def test_too_few_labels_and_unknown_metrics_are_one_line(db: public.Database, sp
 
 
 def test_labels_that_a_run_measured_are_not_compared_with_themselves(db: public.Database) -> None:
-    run = db.grade(metrics=["tone>=0.5"])  # no metric has the name: the labels are measured
+    run = db.grade(gates=["tone>=0.5"])  # no metric has the name: the labels are measured
     assert run.verdicts["passed"] == 30
     assert db.judge_agreement("tone").confusion == MADE
     save(db, *(label(number, people, name="kind") for number, (_, people) in enumerate(pairs(MADE))))
-    db.grade(metrics=["kind>=0.5"])
+    db.grade(gates=["kind>=0.5"])
     with pytest.raises(InputError, match=r"^no run measured kind"):
         db.judge_agreement("kind")
 
@@ -173,7 +174,7 @@ def test_deleted_sessions_do_not_count(db: public.Database) -> None:
 
 def test_review_at_random_takes_no_notice_of_verdicts(db: public.Database) -> None:
     contrary = public.Metric("contrary", lambda session: 0.79, threshold=0.8)
-    db.grade(metrics=[tone, contrary])
+    db.grade(gates=[tone, contrary])
     assert {one.reason for one in db.to_review()[:5]} == {"disagreement"}
     order = db.to_review(at_random=True)
     assert {one.reason for one in order} == {"random"}

@@ -126,7 +126,7 @@ def test_twenty_questions_have_intervals_and_what_is_undecided_counts_as_not_pas
 def test_a_run_without_repeats_has_none(folder: Path, spangrade: Spangrade) -> None:
     spangrade("import", "spans.jsonl")
     run = package.open(folder / "spangrade.duckdb").grade(
-        folder / "golden.json", sessions=["always-1", "steps-1"]
+        folder / "golden.json", select=package.Selection(sessions=["always-1", "steps-1"])
     )
     assert run.repeats is None
     assert "repeats" not in run.to_json()

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics
-from spangrade.evaluator.review.scores.external import ExternalScore, external_scores
+from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
 from spangrade.tracer.store import Store
 

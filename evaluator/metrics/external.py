@@ -75,15 +75,15 @@ def save_external_scores(store: Store, scores: Iterable[ExternalScore]) -> None:
     if not newest:
         return
     incoming = arrow_rows([(*score[:-1], canonical(score.evidence)) for score in newest.values()], _TYPES)
-    store.query(statement("delete_replaced", "spangrade.evaluator.review.scores"), incoming=incoming)
-    store.query(statement("insert_external", "spangrade.evaluator.review.scores"), incoming=incoming)
+    store.query(statement("delete_replaced", "spangrade.evaluator.metrics"), incoming=incoming)
+    store.query(statement("insert_external", "spangrade.evaluator.metrics"), incoming=incoming)
 
 
 def external_scores(store: Store, session_id: str | None = None) -> dict[str, list[ExternalScore]]:
     """Return the external scores by session, of all sessions or of one, each list in order of time."""
     by_session: dict[str, list[ExternalScore]] = {}
     rows = store.query(
-        statement("external_scores", "spangrade.evaluator.review.scores"), {"session_id": session_id}
+        statement("external_scores", "spangrade.evaluator.metrics"), {"session_id": session_id}
     )
     for row in rows:
         score = ExternalScore._make((*row[:-1], tuple(orjson.loads(row[-1]))))

@@ -2,56 +2,51 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
 from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, GoldenQuestion
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import WAIT_S, up_to_date
-from spangrade.evaluator.grading.file_columns import with_rows
-from spangrade.evaluator.grading.grade import grade, may_ask_judge
 from spangrade.evaluator.grading.metadata import parse_where
-from spangrade.evaluator.grading.policy import MetricPlan, dropped_references
+from spangrade.evaluator.grading.policy import MetricPlan
+from spangrade.evaluator.grading.prepare import try_queries, with_questions
+from spangrade.evaluator.grading.regraded import Changed, Regraded
+from spangrade.evaluator.grading.run import JudgeUsage, Run
+from spangrade.evaluator.grading.run_details import GradedBy
+from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
 from spangrade.evaluator.grading.stored_questions import digest_of, stored_questions
 from spangrade.evaluator.grading.stored_run import StoredRun, read_run
 from spangrade.evaluator.judge.choice import use_judge_of_run
-from spangrade.evaluator.judge.options import JudgeOptions, judge_of_run
+from spangrade.evaluator.judge.options import DEFAULTS, JudgeOptions
 from spangrade.evaluator.judge.run import spent_since
-from spangrade.evaluator.metrics import Metric, load_metrics
+from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics.external_metric import external_metrics, name_of
 from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
-from spangrade.evaluator.pipeline import SessionReader, requested_metrics, try_queries
-from spangrade.evaluator.regraded import Changed, Regraded
-from spangrade.evaluator.review.scores.as_metric import external_metrics, name_of
-from spangrade.evaluator.run import JudgeUsage, Run
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.terminal import counted
 
-
-class Gates(NamedTuple):
-    """What a run is graded by in the place of its own gates and questions, where it is given."""
-
-    metrics: Sequence[str | Metric] = ()
-    metrics_files: Sequence[Path] = ()
-    dataset: Path | None = None
-    no_reference: Sequence[str] = ()
-    no_references: bool = False
-    judge_model: str | None = None
-    judge_max_calls: int | None = None
-    judge_max_cost: float | None = None
-    judge_threshold: float | None = None
+NO_GATES = Gates()
 
 
-def regrade(db: Path, text: str, gates: Gates, callbacks: Callbacks = DEFAULT) -> Regraded:
-    """Grade the sessions of a stored run again by `gates`, and return the verdicts that change.
+def regrade(
+    db: Path,
+    text: str,
+    dataset: Path | None = None,
+    gates: Gates = NO_GATES,
+    judge: JudgeOptions = DEFAULTS,
+    callbacks: Callbacks = DEFAULT,
+) -> Regraded:
+    """Grade the sessions of a stored run again, and return the verdicts that change.
 
-    Nothing is written but derived sessions that were pending, and the judge's cache. Each session is compared
-    with the question that it answered, if there still is one with that id. A metric of `gates` takes the
-    place of the run's with the same name.
+    What is given takes the place of what the run was graded by, a metric of `gates` that of the run's metric
+    with the same name. Nothing is written but derived sessions that were pending, and the judge's cache. Each
+    session is compared with the question that it answered, if there still is one with that id.
 
     Raises InputError if there is no such run, or for a metric or dataset that cannot be used.
     """
@@ -60,33 +55,28 @@ def regrade(db: Path, text: str, gates: Gates, callbacks: Callbacks = DEFAULT) -
         questions_then = tuple(stored_questions(store, stored.run_id))
         sessions = SessionReader(store, {one.session_id for one in stored.verdicts if one.session_id})
     notes = list(stored.notes)
-    golden = _golden(stored, gates.dataset, questions_then, notes)
+    golden = _golden(stored, dataset, questions_then, notes)
     for problem in golden.problems:
         callbacks.on_problem(problem)
-    metrics = _metrics(db, stored, gates, golden, notes)
-    if not metrics and not golden.questions.golden_questions:
-        raise InputError(f"{stored.label}: the run has neither gates nor questions that can be applied again")
-    try_queries(db, metrics, read_only=True)
-    notes += _gone(stored, sessions.ids)
-    without = stored.without
-    if gates.no_reference or gates.no_references:
-        without = dropped_references(gates.no_reference, every=gates.no_references)
-    options = _judge_options(stored, gates)
-    plan = MetricPlan.of(metrics, load_metrics(), without, options.threshold)
-    notes += _other_versions(stored, plan)
-    run = _new_run(stored, gates, golden, metrics, plan)
-    judge = judge_of_run(options)
-    spent_before = judge.spent
-    if options.names_model and may_ask_judge(golden.questions, metrics, without):
-        judge.check_model()
     known = {question.id for question in golden.questions.golden_questions}
-    answers = _answers(stored, sessions.ids, known)
+    spec = _spec(stored, dataset, gates, judge, _answers(stored, sessions.ids, known))
+    spec, external = _applicable(db, spec, gates, golden, notes)
+    prepared = with_questions(spec, golden, external)
+    if not prepared.metrics and not known:
+        raise InputError(f"{stored.label}: the run has neither gates nor questions that can be applied again")
+    try_queries(db, prepared.metrics, read_only=True)
+    notes += _gone(stored, sessions.ids)
+    notes += _other_versions(stored, prepared.plan)
+    asked = prepared.judge()
+    spent_before = asked.spent
+    run = prepared.new_run()
     callbacks.on_progress("grading")
-    with use_judge_of_run(judge):
-        read = with_rows(run.noted(sessions.read(callbacks)), golden.rows, callbacks.on_problem)
-        for one in grade(read, golden.questions, metrics, without, answers, known, options.threshold):
+    with use_judge_of_run(asked):
+        for one in prepared.grades(
+            prepared.with_columns(run.noted(sessions.read(callbacks)), callbacks.on_problem)
+        ):
             run.add(one)
-    run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
+    run.judge = JudgeUsage(asked.name, spent_since(spent_before, asked.spent))
     before = Counter(one.verdict for one in stored.verdicts if one.session_id is not None)
     return Regraded(stored, run, dict(before), tuple(_changes(stored, run, sessions.ids)), tuple(notes))
 
@@ -142,57 +132,61 @@ def _answers(stored: StoredRun, sessions: frozenset[str], known: set[str]) -> di
     }
 
 
-def _new_run(
-    stored: StoredRun, gates: Gates, golden: Dataset, metrics: Sequence[Metric], plan: MetricPlan
-) -> Run:
-    return Run(
-        uuid.uuid4().hex,
-        stored.dataset if gates.dataset is None else str(gates.dataset),
-        incomplete=any(problem.dropped for problem in golden.problems),
-        gates=[metric.name for metric in metrics if metric.threshold is not None],
-        require_match=stored.graded_by is not None and bool(stored.graded_by.require_match),
-        thresholds=plan.thresholds,
+def _spec(
+    stored: StoredRun,
+    dataset: Path | None,
+    gates: Gates,
+    judge: JudgeOptions,
+    answers: Mapping[str, str],
+) -> GradeSpec:
+    """Return what the run was asked for, with what is given in its place."""
+    by = stored.graded_by or GradedBy()
+    replaced = {path.name for path in gates.files}
+    own = [path for path in map(Path, by.metrics_files) if path.name not in replaced]
+    drops = bool(gates.no_reference or gates.no_references)
+    metrics = {_name(one): one for one in (*stored.metrics, *gates.requested)}
+    return GradeSpec(
+        dataset or (Path(stored.dataset) if stored.dataset else None),
+        Gates(
+            tuple(metrics.values()),
+            (*gates.files, *own),
+            gates.no_reference if drops else sorted(by.without_references),
+            gates.no_references,
+            by.require_match or gates.require_match,
+        ),
+        Selection(answers=answers),
+        judge.filled(JudgeOptions(stored.judge, votes=by.judge_votes, threshold=by.reply_threshold)),
     )
 
 
-def _metrics(
-    db: Path, stored: StoredRun, gates: Gates, golden: Dataset, notes: list[str]
-) -> tuple[Metric, ...]:
-    """Return the run's metrics as far as they are known here, with those of `gates` in their place."""
-    replaced = {path.name for path in gates.metrics_files}
-    files = list(gates.metrics_files)
-    for path in map(Path, () if stored.graded_by is None else stored.graded_by.metrics_files):
-        if path.name in replaced:
-            continue
-        if path.is_file():
+def _name(metric: str | Metric) -> str:
+    """Return the name of a metric that is given or requested, with its parameter."""
+    return metric.partition(">")[0].partition("<")[0].strip() if isinstance(metric, str) else metric.name
+
+
+def _applicable(
+    db: Path, spec: GradeSpec, given: Gates, golden: Dataset, notes: list[str]
+) -> tuple[GradeSpec, Mapping[str, Metric]]:
+    """Return the specification with the files and metrics that there still are, and the external scores.
+
+    Those of the run that are gone are noted; of what is given, all is to be there.
+    """
+    files = []
+    for path in spec.gates.files:
+        if path in given.files or path.is_file():
             files.append(path)
         else:
             notes.append(f"{path}: the run's metrics of this file are not applied: no such file")
-    external = external_metrics(db, [*stored.metrics, *gates.metrics], WAIT_S)
+    external = external_metrics(db, spec.gates.requested, WAIT_S)
     known = {**external, **with_files(files, golden.columns)[0]}
-    texts = []
-    for text in stored.metrics:
-        if name_of(text) in known:
-            texts.append(text)
+    metrics = []
+    for one in spec.gates.requested:
+        if isinstance(one, str) and one not in given.requested and name_of(one) not in known:
+            notes.append(f"{one}: the run's metric is not applied: there is no metric of that name here")
         else:
-            notes.append(f"{text}: the run's metric is not applied: there is no metric of that name here")
-    own = requested_metrics(texts, files, golden.columns, external)
-    new = requested_metrics(gates.metrics, (), golden.columns, known)
-    return tuple({metric.name: metric for metric in (*own, *new)}.values())
-
-
-def _judge_options(stored: StoredRun, gates: Gates) -> JudgeOptions:
-    by = stored.graded_by
-    threshold = gates.judge_threshold
-    if threshold is None and by is not None:
-        threshold = by.reply_threshold
-    return JudgeOptions(
-        gates.judge_model or stored.judge,
-        gates.judge_max_calls,
-        gates.judge_max_cost,
-        1 if by is None or by.judge_votes is None else by.judge_votes,
-        threshold,
-    )
+            metrics.append(one)
+    gates = replace(spec.gates, metrics=tuple(metrics), metrics_files=tuple(files))
+    return replace(spec, gates=gates), external
 
 
 def _other_versions(stored: StoredRun, plan: MetricPlan) -> Iterator[str]:

@@ -19,7 +19,6 @@ from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.statistics.repeats.repeats import Repeats
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.store.arrow import arrow_rows
@@ -28,6 +27,8 @@ from spangrade.tracer.terminal import counted
 
 if TYPE_CHECKING:
     import pandas
+
+    from spangrade.evaluator.statistics.repeats.repeats import Repeats
 
 CHUNK = 16_384  # scores
 
@@ -155,7 +156,7 @@ class Run:
     the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
     `groups` the results are also counted by group.
     `unreviewed` is the number of golden questions with `reviewed: false`.
-    `judge` is set at the end of the run, and `repeats` when it is saved, if questions have several sessions.
+    `judge` is set at the end of the run, and `repeats` after it is saved, if questions have several sessions.
     `thresholds` are those of the gates, as `>= 0.9`, as far as they are known.
     """
 

@@ -13,8 +13,9 @@ import pytest
 from command_line import Spangrade
 from paths import ROOT, SAMPLE
 
+from spangrade.evaluator.grading.settings import ProjectSettings, load_settings
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.settings import VARIABLES, Loaded, load_settings
+from spangrade.tracer.settings import Loaded
 
 AGENT = """
 import spangrade
@@ -27,7 +28,7 @@ provider.shutdown()
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for variable in (*VARIABLES.values(), "SPANGRADE_CONFIG"):
+    for variable in (*ProjectSettings.variables.values(), "SPANGRADE_CONFIG"):
         monkeypatch.setenv(variable, "")  # an option may set it, and monkeypatch restores it
     folder = tmp_path / "project" / "agents"
     folder.mkdir(parents=True)
@@ -35,7 +36,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder.parent
 
 
-def in_force(loaded: Loaded) -> dict[str, tuple[object, str]]:
+def in_force(loaded: Loaded[ProjectSettings]) -> dict[str, tuple[object, str]]:
     return {name: (value, source) for name, value, source in loaded.rows() if source != "default"}
 
 
@@ -53,6 +54,7 @@ def test_without_a_file_all_values_are_defaults() -> None:
         "judge.max_cost_usd": None,
         "judge.votes": 1,
         "judge.threshold": None,
+        "judge.required": None,
         "sampling.share": None,
         "sampling.limit": None,
         "redaction.mode": "off",
@@ -115,10 +117,7 @@ def test_the_nearest_file_counts_and_variables_come_before_it(
         ("gates = ['cost']", "gates[0]: expected NAME>=THRESHOLD or NAME<=THRESHOLD, found 'cost'"),
         ("judge = 'gemini'", 'judge: expected a table, found "gemini"'),
         ("[judge]\nmax_calls = '5'", 'judge.max_calls: expected a whole number, found "5"'),
-        (
-            "[judge]\nmax_calls = -1",
-            "judge.max_calls: expected greater than or equal to 0, found -1",
-        ),
+        ("[judge]\nmax_calls = -1", "judge.max_calls: expected 0 or more, found -1"),
         (
             "[judge]\nvotes = 2",
             "judge.votes: expected an odd number, so that there is a majority, found 2",

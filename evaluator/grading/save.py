@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import duckdb
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import RunDetails, save_metrics
 from spangrade.evaluator.grading.stored_questions import save_questions
 from spangrade.evaluator.judge.run import Spent
-from spangrade.evaluator.run import Run
-from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
+
+AfterSave = Callable[[Store, Run], None]
 
 
 def save(
@@ -28,17 +29,18 @@ def save(
     details: RunDetails = RunDetails(),  # noqa: B008 (a frozen value)
     *,
     wait_s: float = 0,
+    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
 ) -> None:
     """Write the scores, verdicts and questions of a run to a database: all of them or, if that fails, none.
 
-    It sets `run.repeats`, and waits up to `wait_s` seconds for the database. Raises StoreError if they
-    cannot be written.
+    It waits up to `wait_s` seconds for the database, and calls `after_save` before it closes it. Raises
+    StoreError if they cannot be written.
     """
     with Store.open(db, wait_s=wait_s) as store:
         try:
             with store.transaction():
                 insert_run(store, run, metrics, questions, details)
-            run.repeats = repeats_of_run(store, run.run_id)
+            after_save(store, run)
         except duckdb.Error as error:
             raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.stored_run import StoredRun
-from spangrade.evaluator.run import Run
 
 
 class Changed(NamedTuple):

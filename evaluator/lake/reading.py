@@ -1,4 +1,4 @@
-"""A lake as a database: what is read of a file is read of a lake by the same functions."""
+"""Reading a lake: by the same functions as a file."""
 
 from __future__ import annotations
 
@@ -8,29 +8,20 @@ from pathlib import Path
 
 import duckdb
 
-from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.lake.catalog import NAME, Lake, attach, data_path
-from spangrade.evaluator.run_methods import RunMethods
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import connect_to_storage, first_line
 from spangrade.tracer.store.sql import text_literal
 
 
-class LakeDatabase(RunMethods):
-    """A lake of sessions and scores, to be read: `spangrade lake update` is what writes it.
+class LakeReader:
+    """A lake, attached when it is first read. Each reading sees one commit."""
 
-    It is attached when it is first used. Each call sees the last commit, and nothing of a later one.
-    """
-
-    def __init__(self, lake: Lake, callbacks: Callbacks = DEFAULT) -> None:
+    def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.path = Path(str(lake))
-        self._callbacks = callbacks
         self._connection: duckdb.DuckDBPyConnection | None = None
-
-    def __repr__(self) -> str:
-        return f"<LakeDatabase {self.lake}>"
 
     @contextmanager
     def reading(self, *, confined: bool = False) -> Iterator[Store]:
@@ -48,8 +39,6 @@ class LakeDatabase(RunMethods):
         except duckdb.Error as error:
             self._connection = None  # it may be lost
             raise StoreError(f"{self.lake}: {first_line(error)}") from error
-
-    _reading = reading
 
 
 def _confined(lake: Lake) -> duckdb.DuckDBPyConnection:

@@ -1,0 +1,786 @@
+"""The public way in: a database of spans and sessions, and what can be asked of it.
+
+`spangrade.open()` returns a `Database`. It holds no file: each call opens the database, works and closes it,
+so that agents and other processes can write in between. Each method is a few lines over a function of the
+room that does the work; what one method alone needs is imported there: all of it takes 50 ms, which an
+import or a list of sessions need not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from spangrade.evaluator.derive import load, not_understood
+from spangrade.evaluator.derive.settings import Configured
+from spangrade.evaluator.derive.sync.intake import (
+    DEFAULT,
+    Callbacks,
+    Imported,
+    check_files,
+    import_files,
+    log_problem,
+)
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, derive, up_to_date
+from spangrade.evaluator.grading.run_list import list_runs
+from spangrade.evaluator.grading.session_list import SessionSort, find_session_id, list_sessions
+from spangrade.evaluator.grading.settings import NO_SETTINGS, ProjectSettings, filled, load_settings
+from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection, StrPath, several
+from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade
+from spangrade.evaluator.judge.options import JudgeOptions
+from spangrade.evaluator.maintenance import delete as deletion
+from spangrade.evaluator.maintenance.delete import Deleted
+from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics.external import ExternalScore, external_scores, save_external_scores
+from spangrade.evaluator.review.scores.review import ToReview, review_order
+from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.quantities import check_age, parse_time
+from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.query import MAX_ROWS, TIMEOUT_S, select
+from spangrade.tracer.store.query_rows import Rows
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.audit.options import Mutants
+    from spangrade.evaluator.audit.report import Audit
+    from spangrade.evaluator.grading.regraded import Regraded
+    from spangrade.evaluator.grading.run import Run
+    from spangrade.evaluator.lake.reading import LakeReader
+    from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
+    from spangrade.evaluator.statistics.agreement.agreement import Agreement
+    from spangrade.evaluator.statistics.comparison.gate import Compared
+    from spangrade.evaluator.statistics.trends.trend import Trend
+    from spangrade.evaluator.watch.options import WatchOptions
+    from spangrade.evaluator.watch.watch import Summary
+
+__all__ = [
+    "Callbacks",
+    "Database",
+    "Deleted",
+    "ExternalScore",
+    "GoldenAddition",
+    "GradedSession",
+    "Imported",
+    "LakeDatabase",
+    "Metric",
+    "Rows",
+    "Session",
+    "SessionSort",
+    "StoredGrade",
+    "ToReview",
+    "check_age",
+    "default_path",
+    "list_metrics",
+    "open",
+    "open_lake",
+]
+
+Metrics = Gates | str | Metric | Iterable[str | Metric]
+NEAREST = "nearest"  # the settings of the project
+
+
+class GoldenAddition(NamedTuple):
+    """The result of adding sessions to a golden file.
+
+    `added` is the number of questions that were added. `volatile` names the values that look generated, such
+    as ids and timestamps: another run has others.
+    """
+
+    added: int
+    problems: Sequence[Problem]
+    volatile: Sequence[str]
+
+
+class GradedSession(NamedTuple):
+    """A session, the verdict and scores of the latest run that graded it (None if none did), and others.
+
+    `external_scores` are those that people, traces and programs gave it.
+    """
+
+    session: Session
+    grade: StoredGrade | None
+    external_scores: tuple[ExternalScore, ...]
+
+
+def default_path() -> Path:
+    """Return the path of the database that is used where none is named."""
+    return Path(load_settings().settings.database)
+
+
+def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
+    path: StrPath | None = None,
+    *,
+    settings: StrPath | Literal["nearest"] | None = NEAREST,
+    on_problem: Callable[[Problem], None] = log_problem,
+    on_progress: Callable[[str], None] | None = None,
+    on_share: Callable[[float], None] | None = None,
+) -> Database:
+    """Return the database at a path, without one that of $SPANGRADE_DB, else of the settings.
+
+    Nothing is opened yet, and the file is created by the first import or grade. `on_problem` is called with
+    each part of an input that cannot be used or is odd; by default a warning is logged. `on_progress` is
+    called with the name of each step that may take a while, `on_share` with the share of it that is done,
+    from 0 to 1, where that is known.
+
+    The settings of the project (docs/configuration.md) apply as they do to the command line: `settings` is
+    the file, by default the nearest; with None neither a file nor a variable counts. Raises InputError if
+    they cannot be used.
+    """
+    if settings is None:
+        project = NO_SETTINGS
+    else:
+        project = load_settings(None if settings == NEAREST else Path(settings)).settings
+    callbacks = Callbacks(on_problem, configured=Configured.of(project))
+    if on_progress is not None:
+        callbacks = callbacks._replace(on_progress=on_progress)
+    if on_share is not None:
+        callbacks = callbacks._replace(on_share=on_share)
+    return Database(Path(project.database if path is None else path), callbacks, project)
+
+
+class Database:
+    """A DuckDB file of spans, the sessions that are derived from them, and their scores.
+
+    It keeps no file open between calls. Every method waits up to 5 s for another process that has the file
+    open, then raises StoreLockedError; all raise StoreError for a file that is not there or cannot be used.
+    """
+
+    def __init__(
+        self, path: Path, callbacks: Callbacks = DEFAULT, settings: ProjectSettings = NO_SETTINGS
+    ) -> None:
+        self.path = path
+        self._callbacks = callbacks
+        self._settings = settings
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
+
+    @property
+    def _file(self) -> Path:
+        """The database file, for what a lake does not do."""
+        return self.path
+
+    def _reading(self, *, confined: bool = False) -> AbstractContextManager[Store]:
+        """Give the store, brought up to date; with `confined` for a query of someone else."""
+        return up_to_date(self.path, self._callbacks, confined=confined)
+
+    # Sessions in, and out again
+
+    def import_files(
+        self,
+        paths: StrPath | Iterable[StrPath],
+        *,
+        strict: bool = False,
+        session_from: Sequence[str] | None = None,
+        ignore_scopes: Sequence[str] | None = None,
+        workers: int | None = 1,
+    ) -> Imported:
+        """Import recorded spans and logs, and derive sessions from them.
+
+        What cannot be read is reported and left out; with `strict` nothing is imported then, and InputError
+        is raised. It is raised too if nothing can be read and there is no such database yet. `session_from`
+        names span or resource attributes that hold the session's id, before any other; spans of the scopes
+        `ignore_scopes` do not count as not understood. The database remembers both, `[]` forgets them.
+
+        So many `workers` (processes) read the files; None is one per CPU, up to 4, from about 20,000 spans
+        on. A script that has workers must do its work under `if __name__ == "__main__":`.
+        """
+        callbacks = self._callbacks
+        if ignore_scopes is not None:
+            configured = callbacks.configured._replace(ignored_scopes=frozenset(ignore_scopes))
+            callbacks = callbacks._replace(configured=configured)
+        files = [Path(path) for path in several(paths)]
+        if strict:
+            check_files(files, callbacks)
+        opened = partial(Store.open, self._file, wait_s=WAIT_S)
+        return import_files(self._file, opened, files, callbacks, session_from, workers)
+
+    def derive(self, *, all: bool = False, workers: int | None = 1) -> int:  # noqa: A002 (`spangrade derive --all`)
+        """Derive the sessions that are new or out of date, or all of them again; return how many.
+
+        The other methods do the same before they read. For `workers` see `import_files`.
+        """
+        if not self._file.exists():
+            raise StoreError(f"{self.path}: no such database: import spans first")
+        self._callbacks.on_progress("deriving sessions")
+        return derive(self.path, again=all, workers=workers, callbacks=self._callbacks)
+
+    def delete(
+        self,
+        sessions: str | Sequence[str] = (),
+        *,
+        before: str | datetime | None = None,
+        by_arrival: bool = False,
+        user: str | None = None,
+        dry_run: bool = False,
+    ) -> Deleted:
+        """Delete sessions for good, with their spans, logs and scores; the file becomes smaller.
+
+        They are those of the ids `sessions`, those that ended `before` a time (a `datetime`, a text such as
+        `2026-01-31`, or an age such as `30d`), and those in which `user` is named. With `by_arrival`,
+        sessions of which a part arrived after that time stay, however old they are. With `dry_run` they are
+        only counted. Raises InputError for an unknown id, or if nothing says what to delete.
+        """
+        return deletion.delete(
+            self._file,
+            sessions=several(sessions),
+            before_ns=deletion.time_to_delete(sessions, before, user),
+            by_arrival=by_arrival,
+            user=user,
+            dry_run=dry_run,
+            wait_s=WAIT_S,
+        )
+
+    def sessions(self, *, failed: bool = False) -> Iterator[Session]:
+        """Yield the sessions in the order in which they were derived, read in batches.
+
+        With `failed` only those that missed a gate in the latest run that graded them.
+        """
+        from spangrade.evaluator.grading.session_reader import SessionReader
+
+        with up_to_date(self._file, self._callbacks) as store:
+            reader = SessionReader(store, failed_sessions(store) if failed else None)
+        yield from reader.read(self._callbacks, wait_s=WAIT_S)
+
+    def session(self, session_id: str) -> Session:
+        """Return the session of an id, or of an unambiguous beginning of one.
+
+        Raises InputError if there is none, or more than one.
+        """
+        with self._reading() as store:
+            return next(load(store, find_session_id(store, session_id)))
+
+    def list_sessions(
+        self, *, failed: bool = False, sort: str = SessionSort.START, limit: int | None = None
+    ) -> Rows:
+        """Return a row per session: the columns of the view `sessions`, and the latest `verdict`.
+
+        `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", and `limit` the
+        number of sessions. With `failed` only those that missed a gate in the latest run that graded them.
+        It is read from the derived table, whatever the database has under the name of the view.
+        """
+        with self._reading() as store:
+            return list_sessions(store, failed=failed, sort=sort, limit=limit)
+
+    def not_understood(self) -> dict[str, int]:
+        """Return how many spans look like an agent's and were not understood by any dialect, by scope."""
+        with self._reading() as store:
+            return not_understood.by_scope(store)
+
+    def sql(
+        self,
+        query: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        max_rows: int = MAX_ROWS,
+        on_overrun: Callable[[], None] | None = None,
+    ) -> Rows:
+        """Return the rows of a query over spans, logs, the derived views and the scores.
+
+        It is one SELECT (also DESCRIBE, SHOW, SUMMARIZE), or EXPLAIN of one, and can neither write nor read a
+        file. Raises InputError for anything else, if DuckDB refuses it, and if it takes longer than
+        `timeout_s`, more memory than SPANGRADE_MEMORY_LIMIT (1GB), or returns more than `max_rows` or 1 GB.
+
+        DuckDB cannot interrupt a single call of a function over a huge value: `on_overrun` is called from
+        another thread if the query still runs 5 s after its time.
+        """
+        with self._reading(confined=True) as store:
+            return select(
+                store,
+                query,
+                timeout_option="--timeout",
+                timeout_s=timeout_s,
+                max_rows=max_rows,
+                on_overrun=on_overrun,
+            )
+
+    # Grades
+
+    def _spec(
+        self,
+        dataset: StrPath | GradeSpec | None,
+        gates: Metrics | None,
+        select: Selection | str | None,
+        judge: JudgeOptions | str | None,
+        *,
+        sampled: bool = False,
+    ) -> GradeSpec:
+        """Return what a grade is asked for, the settings of the project filled in."""
+        return filled(GradeSpec.of(dataset, gates, select, judge), self._settings, sampled=sampled)
+
+    def grade(
+        self,
+        dataset: StrPath | GradeSpec | None = None,
+        *,
+        spans: StrPath | Iterable[StrPath] = (),
+        gates: Metrics | None = None,
+        select: Selection | str | None = None,
+        judge: JudgeOptions | str | None = None,
+        name: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        out: StrPath | None = None,
+    ) -> Run:
+        """Grade sessions against a dataset or by gates alone, save the scores, and return the run.
+
+        `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, a simulation's
+        CSV or JSONL, or all that is asked for as a `GradeSpec`. The sessions graded are those of `spans`
+        (files, imported first), of the folder, or of the simulation; with none of these, all that are
+        stored. Of these `select` chooses: a `Selection`, or a condition in SQL over the view `sessions`
+        (`"agent_version = '2'"`).
+
+        `gates` are metrics (`"tool_recall>=0.9"`, a `Metric`, or several), or `Gates` that say more: they
+        come on top of the references of the questions. Without a `dataset`, sessions are graded by the gates
+        that need no reference.
+
+        The judge is `judge` (`provider/model`, or `JudgeOptions` with limits), else that of `use_judge`, else
+        that of the settings; `run.judge` is what it was asked and cost. Raises InputError for a provider that
+        is not installed, and for a model that its provider does not have.
+
+        What is not given is that of the settings. `name` and `tags` are those of the run: `spangrade runs`
+        and `compare` find it by them. The reports are written in the folder `out` (docs/reports.md).
+
+        The database is free while metrics run and judges answer. The scores are saved at the end, all or
+        none. Raises InputError for what cannot be used.
+        """
+        from spangrade.evaluator.grading.grade_stored import grade_stored
+        from spangrade.evaluator.statistics.repeats.repeats import note_repeats
+
+        spec = filled(GradeSpec.of(dataset, gates, select, judge, name, tags), self._settings)
+        recordings = [Path(path) for path in several(spans)]
+        graded = partial(
+            grade_stored, spec, self._file, self._callbacks, recordings=recordings, after_save=note_repeats
+        )
+        if out is None:
+            return graded()
+        from spangrade.evaluator.reports.files import Reports  # JUnit's XML takes 10 ms to import
+        from spangrade.evaluator.view.report import write_report  # jinja2 takes 50 ms to import
+
+        with Reports(Path(out)) as reports:
+            run = graded(output=reports)
+        opened = partial(Store.open, self.path, read_only=True, wait_s=RUN_WAIT_S)
+        write_report(opened, run.run_id, Path(out) / "report.html")
+        return run
+
+    def regrade(
+        self,
+        run: str,
+        *,
+        dataset: StrPath | None = None,
+        gates: Metrics | None = None,
+        judge: JudgeOptions | str | None = None,
+    ) -> Regraded:
+        """Grade the sessions of a stored run again, without storing it, and return the verdicts that change.
+
+        `run` is named as in `compare`. The run's own metrics, metrics files, `where`, `require_match`, judge
+        and references that are not gates are applied again; each of the metrics of `gates` takes the place of
+        the run's metric of that name, or is new, and the other arguments take the place of the run's. The
+        questions are those of `dataset`, else those that the run had.
+
+        Raises InputError if there is no such run, or for a metric or dataset that cannot be used.
+        """
+        from spangrade.evaluator.grading.regrade import regrade
+
+        asked = GradeSpec.of(dataset, gates, None, judge)
+        files = asked.gates.files if asked.gates.metrics_files is not None else self._settings.metrics_files
+        return regrade(
+            self._file,
+            run,
+            asked.dataset,
+            replace(asked.gates, metrics_files=tuple(files)),
+            asked.judge,
+            self._callbacks,
+        )
+
+    def audit(
+        self,
+        dataset: StrPath | GradeSpec,
+        *,
+        spans: StrPath | Iterable[StrPath] = (),
+        gates: Metrics | None = None,
+        select: Selection | str | None = None,
+        judge: JudgeOptions | str | None = None,
+        mutants: Mutants | int | None = None,
+        write: bool = False,
+        out: StrPath | None = None,
+    ) -> Audit:
+        """Break sessions that pass, in many ways, and return which defects the gates notice.
+
+        The sessions and the gates are those of `grade` with the same arguments. `mutants` is how many are
+        made of each session (20), or `Mutants` that say more. A judge is asked only if `judge` names its
+        model; otherwise what it would have to rate is undecided. The sessions are held in memory.
+
+        The audit has the references that would catch the survivors, as a diff to the golden file; with
+        `write` they are written into it. The reports are written in the folder `out`. Nothing is saved in
+        the database. Raises InputError as `grade` does, for an unknown kind of mutant, and if `write` is
+        asked for with a dataset that is not a golden file.
+        """
+        from spangrade.evaluator.audit.files import write_audit
+        from spangrade.evaluator.audit.options import Mutants
+        from spangrade.evaluator.audit.run import run_audit
+
+        asked = GradeSpec.of(dataset, gates, select, judge)
+        spec = filled(asked, self._settings)
+        # A judge of the settings is not meant for the thousands of replies of an audit.
+        spec = replace(spec, judge=replace(spec.judge, model=asked.judge.model))
+        audit = run_audit(
+            spec,
+            self._file,
+            mutants if isinstance(mutants, Mutants) else Mutants(20 if mutants is None else mutants),
+            recordings=[Path(path) for path in several(spans)],
+            write=write,
+            callbacks=self._callbacks,
+        )
+        if out is not None:
+            write_audit(audit, Path(out))
+        return audit
+
+    def watch(
+        self,
+        dataset: StrPath | GradeSpec | None = None,
+        *,
+        gates: Metrics | None = None,
+        select: Selection | str | None = None,
+        judge: JudgeOptions | str | None = None,
+        options: WatchOptions | None = None,
+        stop: threading.Event | None = None,
+        on_start: Callable[[], None] = lambda: None,
+        on_round: Callable[[Summary], None] = lambda _: None,
+    ) -> Summary:
+        """Grade sessions once they are idle, until `stop` is set; return what was graded.
+
+        They are graded as by `grade` with the same arguments; of a `Selection`, `since` and `sample` count. A
+        session is graded once for what it is, and again if something arrives that changes it. The scores are
+        saved in batches, each a run; where it stopped, also by a crash, the next call goes on. The judge's
+        limits are for a day (UTC). When they are reached, sessions that need it wait until the next day.
+        `on_start` is called when all arguments are known to be good, `on_round` after each look that graded a
+        session. See docs/watch.md.
+
+        Raises InputError for a value that cannot be used and, with `once`, StoreError if the database cannot
+        be used.
+        """
+        from spangrade.evaluator.watch.options import WatchOptions
+        from spangrade.evaluator.watch.watch import watch
+
+        spec = self._spec(dataset, gates, select, judge, sampled=True)
+        if select is None or not isinstance(select, Selection) or select.limit is None:
+            spec = replace(spec, select=replace(spec.select, limit=None))
+        return watch(spec, self._file, options or WatchOptions(), self._callbacks, stop, on_start, on_round)
+
+    def lint(
+        self,
+        session_id: str | None = None,
+        *,
+        dataset: StrPath | GradeSpec | None = None,
+        gates: Metrics | None = None,
+    ) -> list[Finding]:
+        """Return what the recordings of the sessions, or of one, lack, and how to fix it.
+
+        With a `dataset`, after these come the sessions and golden questions that a grade by it and the
+        `gates` would find inconclusive. Nothing is saved, and no judge is asked.
+        """
+        from spangrade.evaluator.grading.prepare import prepare
+        from spangrade.evaluator.maintenance.lint import lint
+        from spangrade.evaluator.maintenance.lint_grade import lint_grade
+
+        prepared = None
+        if dataset is not None:
+            prepared = prepare(self._spec(dataset, gates, None, None), self._file, self._callbacks)
+        with up_to_date(self._file, self._callbacks) as store:
+            chosen = None if session_id is None else find_session_id(store, session_id)
+            findings = list(lint(store, chosen))
+            if prepared is not None:
+                sessions = load(store, chosen)
+                findings += lint_grade(
+                    sessions,
+                    prepared,
+                    list(findings),
+                    whole=chosen is None,
+                    on_problem=self._callbacks.on_problem,
+                )
+        return findings
+
+    # What was graded
+
+    def latest_grade(self, session_id: str) -> StoredGrade | None:
+        """Return the verdict and scores of the latest run that graded a session; None if none did.
+
+        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
+        """
+        with self._reading() as store:
+            return latest_grade(store, find_session_id(store, session_id))
+
+    def graded_session(self, session_id: str) -> GradedSession:
+        """Return a session with its latest grade and its scores from elsewhere, read in one window.
+
+        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
+        """
+        with self._reading() as store:
+            found = find_session_id(store, session_id)
+            given = external_scores(store, found).get(found, ())
+            return GradedSession(next(load(store, found)), latest_grade(store, found), tuple(given))
+
+    def list_runs(self, *, limit: int | None = None) -> Rows:
+        """Return a row per grading run, the newest first, with the number of its sessions of each verdict."""
+        with self._reading() as store:
+            return list_runs(store, limit=limit)
+
+    def compare(
+        self,
+        first: str,
+        second: str,
+        *,
+        metrics: str | Iterable[str] = (),
+        fail_if: str | Iterable[str] = (),
+        min_compared: float | None = None,
+        allow_changed_questions: bool = False,
+    ) -> Compared:
+        """Compare two runs, or two selections of sessions, question by question where both have the same.
+
+        A run is named by its name (the newest of that name), its id or the beginning of it, `latest`,
+        `branch:NAME` (the newest of a git branch), or the folder that `grade(out=…)` wrote or a file in it. A
+        selection is a condition in SQL, as `grade(select=…)` takes it: `"agent_version = '1.4'"`; each of its
+        sessions has the grade of the latest run that graded it. `metrics` limits the comparison to these; the
+        share of sessions that passed is `passed`. `fail_if` are gates such as `"passed worse by 5 points"`,
+        `"cost worse by 10%"` or `"broken > 0"`; `min_compared` is a gate on the share of questions that can
+        be compared. Those whose references, gates, versions of metrics or judge are not the same cannot,
+        unless `allow_changed_questions`.
+
+        Raises InputError if there is no such run, for a condition that cannot be used or that no graded
+        session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
+        cannot be used, and if scipy is not installed.
+        """
+        from spangrade.evaluator.statistics.comparison.compare import compare
+        from spangrade.evaluator.statistics.comparison.gate import (
+            Compared,
+            at_least_compared,
+            judge,
+            parse_gate,
+        )
+        from spangrade.evaluator.statistics.comparison.sides import (
+            is_file_of_run,
+            samples_of,
+            selects_sessions,
+        )
+
+        gates = [parse_gate(text) for text in several(fail_if)]
+        names = (first, second)
+        if all(map(is_file_of_run, names)) and not self.path.exists():
+            samples = samples_of(None, *names)
+        else:
+            confined = any(map(selects_sessions, names))
+            with self._reading(confined=confined) as store:
+                samples = samples_of(store, *names)
+        comparison = compare(*samples, several(metrics), allow_changed=allow_changed_questions)
+        results = [judge(gate, comparison) for gate in gates]
+        if min_compared is not None:
+            results.insert(0, at_least_compared(min_compared, comparison))
+        return Compared(comparison, tuple(results))
+
+    def trend(
+        self,
+        metric: str,
+        *,
+        by: str = "day",
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
+    ) -> Trend:
+        """Return the mean of a metric of the stored sessions by `day`, `version` or `model`, with intervals.
+
+        `metric` is `passed`, `cost`, `latency`, `tokens`, or any that was measured: what counts is the
+        latest run that graded, or measured, a session. The sessions are those that started from `since` on
+        and before `until` (see `delete` for the form of a time).
+
+        Raises InputError for a metric that no session has, and if an interval needs scipy and it is not
+        installed.
+        """
+        from spangrade.evaluator.statistics.trends.trend import trend
+
+        times = [None if time is None else parse_time(time) for time in (since, until)]
+        with self._reading() as store:
+            return trend(store, metric, by, since_ns=times[0], until_ns=times[1])
+
+    # What people and programs say
+
+    def external_scores(self, session_id: str | None = None) -> list[ExternalScore]:
+        """Return the scores that people, traces and programs gave all sessions, or one, by session and time.
+
+        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
+        """
+        with self._reading() as store:
+            chosen = None if session_id is None else find_session_id(store, session_id)
+            return [score for scores in external_scores(store, chosen).values() for score in scores]
+
+    def score(
+        self,
+        session_id: str,
+        scores: Mapping[str, float | bool | str],
+        *,
+        turn: int | None = None,
+        by: str | None = None,
+        note: str = "",
+        at: datetime | None = None,
+    ) -> list[ExternalScore]:
+        """Store scores of a session, or of one of its turns, by name; return them.
+
+        A value is a number, true or false (1 and 0), or a text, which has no number. `by` names the person
+        who gives them; without it they are a program's. A score replaces an earlier one of the same name,
+        person, session and turn; `at` is when it was given, by default now (UTC).
+
+        Raises InputError if there is no such session or turn, or for a name or value that cannot be stored.
+        """
+        from spangrade.evaluator.review.scores.given import scores_of
+
+        return self._save_scores(session_id, scores_of(scores, turn=turn, by=by, note=note), at)
+
+    def label(
+        self,
+        session_id: str,
+        verdict: Literal["pass", "fail"],
+        *,
+        by: str,
+        metric: str | None = None,
+        note: str = "",
+        at: datetime | None = None,
+    ) -> ExternalScore:
+        """Store a person's verdict on a session or, with `metric`, on what a metric measures; return it.
+
+        It is a score with the name of the metric, else `label`, and the value 1 (pass) or 0 (fail). For `by`
+        and `at`, and for what it replaces, see `score`.
+        """
+        from spangrade.evaluator.review.scores.given import label_of
+
+        return self._save_scores(session_id, [label_of(verdict, by=by, metric=metric, note=note)], at)[0]
+
+    def _save_scores(
+        self, session_id: str, given: Sequence[ExternalScore], at: datetime | None
+    ) -> list[ExternalScore]:
+        from spangrade.evaluator.review.scores.given import of_session
+
+        with up_to_date(self._file, self._callbacks) as store:
+            scores = of_session(store, session_id, given, at)
+        with Store.open(self._file, wait_s=RUN_WAIT_S) as store, store.transaction():
+            save_external_scores(store, scores)
+        return scores
+
+    def to_review(
+        self,
+        *,
+        metric: str | None = None,
+        seed: int = 0,
+        limit: int | None = None,
+        at_random: bool = False,
+    ) -> list[ToReview]:
+        """Return sessions without a label, or without one on what a `metric` measures, for people to review.
+
+        First come those on which the gates of their latest run disagree, then those with a score near its
+        threshold, then others in an order that `seed` shuffles. With `at_random` that is the order of all, so
+        that the labels are those of a random share.
+        """
+        from spangrade.evaluator.review.scores.given import LABEL, score_name
+
+        name = LABEL if metric is None else score_name(metric)
+        with self._reading() as store:
+            return review_order(store, name, seed, at_random=at_random)[:limit]
+
+    def judge_agreement(self, metric: str, *, threshold: float | None = None) -> Agreement:
+        """Return how far the verdicts of a metric agree with the labels that people gave for it.
+
+        A session's verdict is that of the latest run that measured the metric; with a `threshold`, a score
+        that meets it passes, whatever its run required. Raises InputError if no run measured the metric or
+        scipy is not installed, and TooFewLabelsError if fewer than 20 sessions have a verdict and a label.
+        """
+        from spangrade.evaluator.statistics.agreement.agreement import agreement
+        from spangrade.evaluator.statistics.agreement.stored import stored_labels, stored_verdicts
+
+        with self._reading() as store:
+            judged = stored_verdicts(store, metric, threshold)
+            labels = stored_labels(store, metric)
+        return agreement(metric, judged, labels)
+
+    # Golden questions of recorded sessions
+
+    def add_to_golden(
+        self, session_id: str, golden: StrPath, *, question_id: str | None = None, wildcards: bool = False
+    ) -> GoldenAddition:
+        """Add a session to a golden file as a question: what it did is what is expected from then on.
+
+        The question's id is `question_id`, else that of the question which the session answers, else the
+        session's own. With `wildcards` no value is expected that looks generated. Raises InputError if the
+        spans do not say what a question must.
+        """
+        from spangrade.converters.datasets.golden import append
+        from spangrade.evaluator.review.session_to_golden import question_of
+
+        session = self.session(session_id)
+        name = question_id or session.question_id or session.session_id
+        question, volatile = question_of(session, name, wildcards=wildcards)
+        added, problems = append(Path(golden), [{**question, "reviewed": False}])
+        return GoldenAddition(added, problems, volatile)
+
+    def mine_golden(
+        self,
+        golden: StrPath,
+        *,
+        select: Selection | str | None = None,
+        dedupe: bool = False,
+        failed_calls: bool = False,
+    ) -> GoldenAddition:
+        """Add many sessions to a golden file as questions that nobody has reviewed yet.
+
+        The sessions are chosen as in `grade` without a dataset. Those with equal user inputs become one
+        question, with `dedupe` also those that differ in values alone; what varies between them becomes a
+        reference or a wildcard (datasets/README.md). Questions whose user inputs the file has already are
+        left out. Calls that failed are expected only with `failed_calls`. Raises InputError for a condition
+        that DuckDB refuses.
+        """
+        from spangrade.converters.datasets.golden import append, new_questions
+        from spangrade.evaluator.grading.prepare import NO_DATASET, sessions_to_grade, with_questions
+        from spangrade.evaluator.review.mining.questions import mine
+
+        chosen = with_questions(GradeSpec.of(None, (), select), NO_DATASET)
+        reader, _ = sessions_to_grade(chosen, self._file, self._callbacks)
+        questions, problems = mine(reader.read(self._callbacks), dedupe=dedupe, failed_calls=failed_calls)
+        new, known = new_questions(Path(golden), questions)
+        added, mistakes = append(Path(golden), new)
+        return GoldenAddition(added, [*problems, *known, *mistakes], [])
+
+
+class LakeDatabase(Database):
+    """A lake of sessions and scores, to be read: `spangrade lake update` is what writes it."""
+
+    def __init__(self, reader: LakeReader) -> None:
+        super().__init__(reader.path)
+        self.reader = reader
+
+    @property
+    def _file(self) -> Path:
+        """Raise InputError: what needs the file of a database does not work on a lake."""
+        raise InputError(f"{self.path}: a lake is read here; `spangrade lake update` derives and grades")
+
+    def _reading(self, *, confined: bool = False) -> AbstractContextManager[Store]:
+        return self.reader.reading(confined=confined)
+
+
+def open_lake(catalog: str) -> LakeDatabase:
+    """Return the lake of a catalog, to be read. Raises InputError for a catalog that cannot be one."""
+    from spangrade.evaluator.lake.catalog import lake_at
+    from spangrade.evaluator.lake.reading import LakeReader
+
+    return LakeDatabase(LakeReader(lake_at(catalog)))
+
+
+def list_metrics(metrics_files: StrPath | Iterable[StrPath] = ()) -> list[Metric]:
+    """Return the installed metrics, and after them those of files.
+
+    Raises InputError for a file that cannot be used.
+    """
+    from spangrade.evaluator.metrics.files import with_files
+
+    return list(with_files([Path(path) for path in several(metrics_files)])[0].values())

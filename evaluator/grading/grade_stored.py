@@ -1,0 +1,76 @@
+"""The one path from recorded spans to scores: import, derive, grade, save.
+
+Nothing here prints or exits: results are values, problems and progress go to callbacks. The database is open
+only in short windows, so that others can use it while metrics run and judges answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
+from spangrade.evaluator.derive.sync.workers import few_collections
+from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.prepare import Prepared, prepare, sessions_to_grade
+from spangrade.evaluator.grading.run import JudgeUsage, Run
+from spangrade.evaluator.grading.run_details import RunDetails
+from spangrade.evaluator.grading.save import AfterSave, save
+from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.judge.choice import use_judge_of_run
+from spangrade.evaluator.judge.run import spent_since
+from spangrade.evaluator.session import Session
+
+
+class Output(Protocol):
+    """What is written of a grade beside its scores: it sees each session and each grade as it passes."""
+
+    def sessions(self, sessions: Iterable[Session]) -> Iterator[Session]:
+        """Yield the sessions that are graded."""
+        ...
+
+    def grades(self, grades: Iterable[Grade]) -> Iterator[Grade]:
+        """Yield their grades."""
+        ...
+
+    def finish(self, run: Run, prepared: Prepared, details: RunDetails) -> None:
+        """Write what there is to say of the run, which is saved."""
+        ...
+
+
+@few_collections()
+def grade_stored(
+    spec: GradeSpec,
+    db: Path,
+    callbacks: Callbacks = DEFAULT,
+    *,
+    recordings: Sequence[Path] = (),
+    output: Output | None = None,
+    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+) -> Run:
+    """Grade what a specification asks for; save the scores, and return the run.
+
+    With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
+    graded; with a dataset that brings its own sessions, those; else the stored sessions. The database is
+    created only if the dataset brings its sessions, or spans are imported.
+    """
+    prepared = prepare(spec, db, callbacks, recordings)
+    judge = prepared.judge()
+    spent_before = judge.spent
+    sessions, complete = sessions_to_grade(prepared, db, callbacks)
+    run = prepared.new_run()
+    run.incomplete |= not complete
+    callbacks.on_progress("grading")
+    with use_judge_of_run(judge):
+        read = prepared.with_columns(run.noted(sessions.read(callbacks)), callbacks.on_problem)
+        grades = prepared.grades(read if output is None else output.sessions(read))
+        for one in grades if output is None else output.grades(grades):
+            run.add(one)
+    run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
+    details, questions = prepared.details, prepared.questions.golden_questions
+    save(db, run, prepared.texts, questions, details, wait_s=RUN_WAIT_S, after_save=after_save)
+    if output is not None:
+        output.finish(run, prepared, details)
+    return run

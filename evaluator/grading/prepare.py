@@ -1,0 +1,308 @@
+"""From what a grade is asked for to what it needs: the questions, the metrics, the judge, the sessions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from hashlib import blake2b
+from pathlib import Path
+from types import MappingProxyType
+
+from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
+from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks, import_batches, start_import
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, up_to_date
+from spangrade.evaluator.grading.file_columns import with_rows
+from spangrade.evaluator.grading.grade import (
+    Coverage,
+    Grade,
+    grade_sessions,
+    grade_unanswered,
+    may_ask_judge,
+)
+from spangrade.evaluator.grading.match_questions import check_answers
+from spangrade.evaluator.grading.metadata import Groups, Where, groups_of, parse_where
+from spangrade.evaluator.grading.policy import MetricPlan, dropped_references
+from spangrade.evaluator.grading.revision import revision
+from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.run_details import GradedBy, RunDetails
+from spangrade.evaluator.grading.selection import check_present, select_sessions, sessions_of_questions
+from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.judge.choice import judge_of_run
+from spangrade.evaluator.judge.run import JudgeRun
+from spangrade.evaluator.metrics import Metric, load_metrics
+from spangrade.evaluator.metrics.external_metric import external_metrics
+from spangrade.evaluator.metrics.files import requested
+from spangrade.evaluator.metrics.queries import Query
+from spangrade.evaluator.session import Session
+from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.errors import StoreError
+from spangrade.tracer.fields import FieldError
+from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_column
+
+NO_DATASET = Dataset(NO_QUESTIONS, None, [])
+NO_METRICS: Mapping[str, Metric] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a grade needs to judge sessions.
+
+    `golden` is the content of the `dataset`, `recordings` are the files of spans to import first. `questions`
+    are those that `where` chooses: the others are answered, but not missed. `metrics` are the requested ones,
+    `without` the references that are not gates, `answers` the questions that sessions are known to answer.
+    """
+
+    spec: GradeSpec
+    golden: Dataset
+    questions: GoldenDataset
+    metrics: tuple[Metric, ...]
+    without: frozenset[str]
+    plan: MetricPlan
+    answers: Mapping[str, str]
+    groups: Groups | None
+    recordings: Sequence[Path] = ()
+
+    @property
+    def dataset(self) -> str:
+        """The path of the questions, empty without any."""
+        return "" if self.spec.dataset is None else str(self.spec.dataset)
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether a metric may ask the judge."""
+        return may_ask_judge(self.golden.questions, self.metrics, self.without)
+
+    @property
+    def gates(self) -> list[str]:
+        """The names of the requested gates."""
+        return [metric.name for metric in self.metrics if metric.threshold is not None]
+
+    @property
+    def texts(self) -> list[str]:
+        """The requested metrics as `--metric` takes them."""
+        return [one if isinstance(one, str) else metric_text(one) for one in self.spec.gates.requested]
+
+    @cached_property
+    def key(self) -> str:
+        """A digest of all that decides a verdict on a session."""
+        files = [path for path in (self.spec.dataset, *self.spec.gates.files) if path is not None]
+        judge = asdict(self.spec.judge)
+        parts = {
+            "metrics": [metric_text(metric) for metric in self.metrics],
+            "agents": [metric.agents for metric in self.metrics],
+            "files": [blake2b(path.read_bytes()).hexdigest() for path in files],
+            "without": sorted(self.without),
+            "judge": {name: judge[name] for name in ("model", "threshold")} | {"votes": judge["votes"] or 1},
+        }
+        return blake2b(canonical(parts).encode(), digest_size=16).hexdigest()
+
+    @property
+    def details(self) -> RunDetails:
+        """What tells a run of these apart from others."""
+        gates, judge = self.spec.gates, self.spec.judge
+        graded_by = GradedBy(
+            tuple(map(str, gates.files)),
+            tuple(sorted(self.without)),
+            self.spec.select.of_questions,
+            gates.require_match,
+            judge.threshold,
+            judge.votes or 1,
+        )
+        return RunDetails(self.spec.name, self.spec.tags, revision(Path.cwd()), self.plan.metrics, graded_by)
+
+    def judge(self) -> JudgeRun:
+        """Return the judge, once its model is known to exist if it will be asked.
+
+        Raises InputError for a provider or a model that does not exist, and for a judge that is required and
+        has no key.
+        """
+        judge = judge_of_run(self.spec.judge)
+        if self.asks_judge:
+            if self.spec.judge.names_model:
+                judge.check_model()
+            if self.spec.judge.required and (unavailable := judge.unavailable):
+                raise FieldError("judge.required", str(unavailable))
+        return judge
+
+    def new_run(self, run_id: str | None = None) -> Run:
+        """Return a run to add grades to."""
+        return Run(
+            run_id or uuid.uuid4().hex,
+            self.dataset,
+            incomplete=any(problem.dropped for problem in self.golden.problems),
+            gates=self.gates,
+            require_match=self.spec.gates.require_match,
+            thresholds=self.plan.thresholds,
+            groups=self.groups,
+            unreviewed=sum(question.reviewed is False for question in self.questions.golden_questions),
+        )
+
+    def with_columns(
+        self, sessions: Iterable[Session], on_problem: Callable[[Problem], None]
+    ) -> Iterator[Session]:
+        """Yield sessions, those that have a row in the dataset with its columns."""
+        return with_rows(sessions, self.golden.rows, on_problem)
+
+    def grades(self, sessions: Iterable[Session], *, unanswered: bool = True) -> Iterator[Grade]:
+        """Yield the grade of each session and, if `unanswered`, of each question that no session answers."""
+        coverage = Coverage.none()
+        yield from self.grades_of(sessions, coverage)
+        if unanswered:
+            yield from grade_unanswered(self.questions, coverage)
+
+    def grades_of(self, sessions: Iterable[Session], coverage: Coverage) -> Iterator[Grade]:
+        """Yield the grade of each session, and add the questions that they answer to `coverage`."""
+        return grade_sessions(
+            sessions,
+            self.golden.questions,
+            self.metrics,
+            self.without,
+            self.answers,
+            self.spec.judge.threshold,
+            coverage,
+        )
+
+
+def prepare(
+    spec: GradeSpec, db: Path | None, callbacks: Callbacks = DEFAULT, recordings: Sequence[Path] = ()
+) -> Prepared:
+    """Return what a grade needs: its dataset and metrics are read, and everything is known to fit.
+
+    `db` is the database whose external scores may be metrics; it is opened only if one is requested. Problems
+    in the dataset are reported. Raises InputError for what cannot be used.
+    """
+    golden = NO_DATASET
+    if spec.dataset is not None:
+        spec, beside = _with_file(spec, spec.dataset)
+        recordings = recordings or beside
+        golden = read_dataset(Path(spec.dataset or ""))
+    if golden.spans is not None and (recordings or spec.select.last_import):
+        name = "spans" if recordings else "select.last_import"
+        raise FieldError(name, f"{spec.dataset} brings its own sessions: expected no others")
+    others = NO_METRICS if db is None else external_metrics(db, spec.gates.requested, WAIT_S)
+    prepared = with_questions(spec, golden, others, recordings)
+    if spec.dataset is None and not prepared.metrics:
+        raise FieldError("gates", "grade by what? Expected a dataset, metrics, or gates in spangrade.toml")
+    for problem in golden.problems:
+        callbacks.on_problem(problem)
+    return prepared
+
+
+def with_questions(
+    spec: GradeSpec,
+    golden: Dataset,
+    others: Mapping[str, Metric] = NO_METRICS,
+    recordings: Sequence[Path] = (),
+) -> Prepared:
+    """Return what a grade by these questions needs; `others` are metrics beside the known ones."""
+    where = Where() if spec.select.of_questions is None else parse_where(spec.select.of_questions)
+    check_answers(spec.select.answers, golden.questions)
+    metrics = requested(spec.gates.requested, spec.gates.files, golden.columns, others)
+    without = dropped_references(spec.gates.no_reference, every=spec.gates.no_references)
+    return Prepared(
+        spec,
+        golden,
+        where.chosen(golden.questions),
+        metrics,
+        without,
+        MetricPlan.of(metrics, load_metrics(), without, spec.judge.threshold),
+        {**golden.answers, **spec.select.answers},
+        None if spec.group_by is None else groups_of(spec.group_by, golden.questions),
+        recordings,
+    )
+
+
+def _with_file(spec: GradeSpec, dataset: Path) -> tuple[GradeSpec, list[Path]]:
+    """Return a specification whose dataset is a file, and the recordings beside it in its folder."""
+    if not dataset.is_dir():
+        return spec, []
+    file, beside = find_dataset(dataset)
+    return replace(spec, dataset=file), beside
+
+
+def sessions_to_grade(
+    prepared: Prepared, db: Path, callbacks: Callbacks = DEFAULT
+) -> tuple[SessionReader, bool]:
+    """Return the sessions that a grade is about, and whether all recordings could be read.
+
+    The recordings, or the dataset's own sessions, are stored first. Raises StoreError if there are neither
+    and no database, InputError for a selection that cannot be used.
+    """
+    select, complete = prepared.spec.select, True
+    if prepared.recordings:
+        intake, parts = start_import(db, prepared.recordings, callbacks)
+        import_batches(partial(Store.open, db, wait_s=WAIT_S), intake, parts, callbacks)
+        complete = not intake.incomplete
+    elif prepared.golden.spans is not None:
+        with Store.open(db, wait_s=WAIT_S) as store:
+            store.add(prepared.golden.spans)
+    elif not db.exists():
+        raise StoreError(f"{db}: no such database: import spans first, or name another with --db")
+    by_question = select.latest_per_question or select.of_questions is not None
+    with up_to_date(db, callbacks, confined=select.of_sessions is not None) as store:
+        only: Collection[str] | None = None
+        if prepared.recordings:
+            only = _sessions_of(store, intake.traces)
+        elif prepared.golden.spans is not None:
+            only = _sessions_of(store, {span.trace_id for span in prepared.golden.spans})
+        elif select.last_import:
+            only = _sessions_of_last_import(store)
+        if select.answers:
+            check_present(store, "select.answers", select.answers, only)
+        if not select.is_all:
+            only = select_sessions(store, select, only)
+        reader = SessionReader(store, only)
+    if by_question:
+        chosen = {question.id for question in prepared.questions.golden_questions}
+        only = sessions_of_questions(
+            reader.read(callbacks),
+            prepared.golden.questions,
+            prepared.answers,
+            None if select.of_questions is None else chosen,
+            latest=select.latest_per_question,
+        )
+        with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
+            reader = SessionReader(store, only)
+            check_present(store, "select.sessions", select.sessions, only)
+    try_queries(db, prepared.metrics)
+    return reader, complete
+
+
+def try_queries(db: Path, metrics: Iterable[Metric], *, read_only: bool = False) -> None:
+    """Run the queries among metrics on a database; one that fails breaks its metric alone."""
+    if queries := [metric.function for metric in metrics if isinstance(metric.function, Query)]:
+        with Store.open(db, read_only=read_only, confined=True, wait_s=RUN_WAIT_S) as store:
+            for query in queries:
+                query.try_run(store)
+
+
+def metric_text(metric: Metric) -> str:
+    """Return a metric with its threshold as `spangrade grade --metric` takes it."""
+    if metric.threshold is None:
+        return metric.name
+    return f"{metric.name}{'<=' if metric.higher_is_better is False else '>='}{metric.threshold:g}"
+
+
+def _sessions_of_last_import(store: Store) -> set[str]:
+    rows = store.query(
+        "SELECT DISTINCT session_id FROM derived.traces SEMI JOIN last_import USING (trace_id)"
+    )
+    if not rows and not store.query("FROM last_import LIMIT 1"):
+        raise FieldError(
+            "select.last_import", f"nothing was imported into {store.path} since it has such a record"
+        )
+    return {session_id for (session_id,) in rows}
+
+
+def _sessions_of(store: Store, traces: set[str]) -> set[str]:
+    wanted = arrow_column("trace_id", traces)
+    rows = store.query(
+        "SELECT DISTINCT session_id FROM derived.traces SEMI JOIN wanted USING (trace_id)", wanted=wanted
+    )
+    return {session_id for (session_id,) in rows}

@@ -1,0 +1,77 @@
+"""Reading sessions in batches, with the database open only while one is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from spangrade.evaluator.derive import load_batches, load_sessions
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, up_to_date
+from spangrade.evaluator.session import Session
+from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Store
+
+SESSIONS_AT_ONCE = 2_000
+
+
+class SessionReader:
+    """The sessions that a store holds when the reader is made, each once, read in batches.
+
+    The first batch is read at once; the database is open for each other one only while it is read. A session
+    that is derived again in between moves out of its batch: it is read by its id at the end.
+    """
+
+    def __init__(self, store: Store, only: Collection[str] | None = None) -> None:
+        self._db = store.path
+        self._unread: set[str] = set()
+        self._ranges: list[tuple[int, int]] = []
+        low, size = None, 0
+        rows = store.query(
+            "SELECT batch, list(session_id) FROM derived.sessions GROUP BY batch ORDER BY batch"
+        )
+        for batch, ids in rows:
+            wanted = ids if only is None else [session_id for session_id in ids if session_id in only]
+            if not wanted:
+                continue
+            self._unread.update(wanted)
+            low = batch if low is None else low
+            size += len(ids)
+            if size >= SESSIONS_AT_ONCE:
+                self._ranges.append((low, batch))
+                low, size = None, 0
+        if low is not None:
+            self._ranges.append((low, batch))
+        self._ranges.reverse()
+        self.ids = frozenset(self._unread)
+        self._first = self._next_batch(store)
+
+    def read(self, callbacks: Callbacks = DEFAULT, *, wait_s: float = RUN_WAIT_S) -> Iterator[Session]:
+        """Yield the sessions in the order in which they were derived; once.
+
+        One that was deleted since is reported and left out. Raises StoreLockedError if another process has
+        the database open for longer than `wait_s`.
+        """
+        yield from self._taken(self._first)
+        while self._ranges:
+            with Store.open(self._db, read_only=True, wait_s=wait_s) as store:
+                batch = self._next_batch(store)
+            yield from self._taken(batch)
+        moved_ids = sorted(self._unread)
+        for start in range(0, len(moved_ids), SESSIONS_AT_ONCE):
+            ids = moved_ids[start : start + SESSIONS_AT_ONCE]
+            with up_to_date(self._db, callbacks, wait_s=wait_s) as store:
+                moved = load_sessions(store, ids)
+            yield from self._taken(moved)
+        for session_id in sorted(self._unread):
+            callbacks.on_problem(
+                Problem(f"session {session_id}", "deleted before it was read", dropped=False)
+            )
+
+    def _next_batch(self, store: Store) -> Iterator[Session]:
+        return load_batches(store, *self._ranges.pop()) if self._ranges else iter(())
+
+    def _taken(self, sessions: Iterable[Session]) -> Iterator[Session]:
+        for session in sessions:
+            if session.session_id in self._unread:
+                self._unread.remove(session.session_id)
+                yield session

@@ -1,0 +1,114 @@
+"""The settings of a project that grade, and the one place where they fill in what a grade is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self, get_type_hints
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model, model_validator
+
+from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.judge.choice import judge_in_use
+from spangrade.evaluator.judge.options import JudgeOptions
+from spangrade.tracer.fields import option_fields
+from spangrade.tracer.quantities import share_of
+from spangrade.tracer.settings import VARIABLES, AgentSettings, Loaded, Table, load
+
+
+def _gate(text: str) -> str:
+    if ">=" not in text and "<=" not in text:
+        raise ValueError(f"expected NAME>=THRESHOLD or NAME<=THRESHOLD, found {text!r}")
+    return text
+
+
+class _Judge(Table):
+    """The table `judge`: a key for each of the options of a judge."""
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        self.options()
+        return self
+
+    def options(self) -> JudgeOptions:
+        """Return the options; those that have their default are not given.
+
+        Raises InputError for a value that is out of range.
+        """
+        given = {name: value for name, value in self if name in self.model_fields_set}
+        return JudgeOptions(**given)
+
+
+if TYPE_CHECKING:
+    JudgeSettings = _Judge
+else:
+    _DEFAULTS = {"votes": 1}
+    JudgeSettings = create_model(
+        "JudgeSettings",
+        __base__=_Judge,
+        **{name: (kind, _DEFAULTS.get(name)) for name, kind in get_type_hints(JudgeOptions).items()},
+    )
+
+
+class SamplingSettings(Table):
+    """Which of the chosen sessions `grade` without a dataset takes: a share, and at most `limit`."""
+
+    share: Annotated[float, BeforeValidator(share_of)] | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+
+
+class ProjectSettings(AgentSettings):
+    """All settings of a project."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    variables: ClassVar[Mapping[str, str]] = {
+        **VARIABLES,
+        "gates": "SPANGRADE_GATES",
+        "metrics": "SPANGRADE_METRICS",
+        "metrics_files": "SPANGRADE_METRICS_FILES",
+        **{
+            f"judge.{one.field.name}": f"SPANGRADE_{one.flag.removeprefix('--').replace('-', '_').upper()}"
+            for one in option_fields(JudgeOptions)
+        },
+        "sampling.share": "SPANGRADE_SAMPLE",
+        "sampling.limit": "SPANGRADE_LIMIT",
+    }
+
+    gates: list[Annotated[str, AfterValidator(_gate)]] = Field(default=[])
+    metrics: list[str] = Field(default=[])
+    metrics_files: list[str] = Field(default=[])
+    judge: JudgeSettings = JudgeSettings()
+    sampling: SamplingSettings = SamplingSettings()
+
+
+NO_SETTINGS = ProjectSettings()
+
+
+def load_settings(file: Path | None = None) -> Loaded[ProjectSettings]:
+    """Return the settings in force of a project; see `tracer.settings.load`."""
+    return load(ProjectSettings, file)
+
+
+def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False) -> GradeSpec:
+    """Return what a grade is asked for, with the settings where it says nothing.
+
+    The settings' sample is for sessions without a dataset, whose questions would go unanswered, unless
+    `sampled`. A judge in use comes before that of the settings.
+    """
+    gates, select = spec.gates, spec.select
+    if gates.metrics is None:
+        gates = replace(gates, metrics=(*settings.gates, *settings.metrics))
+    if gates.metrics_files is None:
+        gates = replace(gates, metrics_files=tuple(settings.metrics_files))
+    if sampled or spec.dataset is None:
+        share, limit = settings.sampling.share, settings.sampling.limit
+        select = replace(
+            select,
+            sample=share if select.sample is None else select.sample,
+            limit=limit if select.limit is None else select.limit,
+        )
+    judge = spec.judge.filled(settings.judge.options())
+    if spec.judge.model is None and judge.model is not None and judge_in_use() is not None:
+        judge = replace(judge, model=None)
+    return replace(spec, gates=gates, select=select, judge=judge)

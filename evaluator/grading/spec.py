@@ -1,0 +1,283 @@
+"""What a grade is asked for, as a value: by which gates, over which sessions, with which judge.
+
+Every door makes one: the command line, Python, pytest, `watch`, a lake. Each field is an option of the
+commands that have its group, with the help that is here. A value is checked when it is made; the settings of
+a project fill in what is not given (`settings.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spangrade.evaluator.judge.options import JudgeOptions
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError, option
+from spangrade.tracer.quantities import parse_time, share_of
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.metrics.metric import Metric
+
+StrPath = str | PathLike[str]
+
+# A name is also a file's name, a label of a chart and an argument without quotes.
+_NAME = re.compile(r"\w[\w.@+:/-]{0,99}")
+_OF_QUESTIONS = re.compile(r"\s*metadata\.")
+
+
+def several(values: object) -> tuple[Any, ...]:
+    """Return one text, path or other value, or several, as a tuple; None is none."""
+    if values is None:
+        return ()
+    if isinstance(values, str | PathLike) or not isinstance(values, Iterable):
+        return (values,)
+    return tuple(values)
+
+
+def _time(name: str, value: str | datetime | None) -> int | None:
+    try:
+        return None if value is None else parse_time(value)
+    except InputError as error:
+        raise FieldError(f"select.{name}", str(error)) from None
+
+
+def _pairs(name: str, form: str, pairs: Mapping[str, str] | Iterable[str]) -> Mapping[str, str]:
+    """Return a mapping, or that which texts such as `KEY=VALUE` give.
+
+    Raises FieldError for a text of another form, and for two values of one key.
+    """
+    if isinstance(pairs, Mapping):
+        return pairs
+    found: dict[str, str] = {}
+    for pair in several(pairs):
+        # An id of a session may contain "=".
+        key, equals, value = pair.rpartition("=") if form.startswith("SESSION") else pair.partition("=")
+        if not equals or not key.strip() or (form.startswith("SESSION") and not value):
+            raise FieldError(name, f"expected {form}, found {pair!r}")
+        if found.setdefault(key.strip(), value) != value:
+            raise FieldError(
+                name, f"two values of {key.strip()}, {found[key.strip()]} and {value}; expected one"
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """By what sessions are graded, beside the references of their questions.
+
+    `metrics` are names, gates with a threshold (`"tool_recall>=0.9"`), or `Metric`s; None is not given, and
+    the settings fill them in. The metrics of `metrics_files` (.json, .sql, .py) come on top. The references
+    of a question are gates too, each unless a requested gate reads it, or `no_reference` names it; with
+    `no_references` none is. With `require_match` a session that no gate judges counts as inconclusive.
+    """
+
+    metrics: str | Metric | Iterable[str | Metric] | None = option(
+        None,
+        "A metric to grade by; with a threshold it is a gate. Repeat it for more.",
+        name="--metric",
+        metavar="NAME[>=T]",
+    )
+    metrics_files: StrPath | Iterable[StrPath] | None = option(
+        None,
+        "Metrics of your own: definitions.json, a query.sql, module.py.",
+        name="--metrics-file",
+        metavar="FILE",
+    )
+    no_reference: str | Iterable[str] = option(
+        (), "A reference of the questions that is not a gate.", metavar="NAME"
+    )
+    no_references: bool = option(False, "No reference is a gate: only what --metric requests is.")
+    require_match: bool = option(False, "A session that no gate judges counts as inconclusive.")
+
+    def __post_init__(self) -> None:
+        if self.metrics is not None:
+            object.__setattr__(self, "metrics", several(self.metrics))
+        if self.metrics_files is not None:
+            object.__setattr__(self, "metrics_files", tuple(map(Path, several(self.metrics_files))))
+        object.__setattr__(self, "no_reference", several(self.no_reference))
+
+    @property
+    def requested(self) -> tuple[str | Metric, ...]:
+        """The metrics as a tuple."""
+        return several(self.metrics)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of metrics as a tuple."""
+        return several(self.metrics_files)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which sessions are graded: those that meet all that is given; by default all.
+
+    `sessions` are ids. Times are a `datetime`, a text such as `2026-01-31`, or an age such as `30d`; a
+    session whose start is unknown is chosen whatever the times. `last_import` are the sessions of the files
+    that were imported last. `where` is a condition in SQL over the view `sessions`, which also has the
+    latest `verdict` and a map `scores` of external scores (`"cost_usd > 0.1 AND scores['thumbs'] < 1"`); it
+    can neither write nor read a file. One that begins with `metadata.` (`"metadata.topic = refund and
+    metadata.priority != 2"`) chooses golden questions, and the sessions that may answer them. Of what is
+    chosen by all these, `sample` ("5%", or 0.05) takes a share by the sessions' ids, the same ones each
+    time, and `limit` the newest.
+
+    With `latest_per_question` only the session that started last is graded of those that answer the same
+    question, and as many of those that answer equal ones. `answers` maps ids of sessions to those of the
+    questions that they answer, whatever their spans record.
+    """
+
+    sessions: str | Iterable[str] = option(
+        (), "Grade this session; repeat it for more.", name="--session", metavar="ID"
+    )
+    since: str | datetime | None = option(
+        None, "Only sessions since 2026-01-31, or of the last 30d.", metavar="TIME"
+    )
+    until: str | datetime | None = option(
+        None, "Only sessions that started before this time.", metavar="TIME"
+    )
+    last_import: bool = option(False, "Only sessions of the files that were imported last.")
+    latest_per_question: bool = option(False, "Only the last session of each question.")
+    where: str | None = option(
+        None,
+        'Only sessions for which it holds, in SQL over the view sessions: "cost_usd > 0.1 AND '
+        "scores['thumbs'] < 1\"; or only questions: 'metadata.topic = refund and …'.",
+        metavar="CONDITION",
+    )
+    agent: str | None = option(None, "Only sessions in which this agent took part.", metavar="NAME")
+    model: str | None = option(None, "Only sessions with this model.", metavar="NAME")
+    version: str | None = option(
+        None, "Only sessions of this version of the agent.", name="--agent-version", metavar="TEXT"
+    )
+    user: str | None = option(None, "Only sessions of this user.", metavar="ID")
+    environment: str | None = option(None, "Only sessions of this environment.", metavar="NAME")
+    sample: float | str | None = option(
+        None, "A share of the sessions, by their ids: the same each time.", metavar="5%"
+    )
+    limit: int | None = option(None, "At most so many sessions, the newest.", metavar="N", least=1)
+    answers: Mapping[str, str] = option(
+        (),
+        "The golden question that a session answers; repeatable.",
+        name="--question",
+        metavar="SESSION=ID",
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sessions", several(self.sessions))
+        object.__setattr__(self, "answers", _pairs("select.answers", "SESSION=ID", self.answers))
+        for name in ("since", "until"):
+            _time(name, getattr(self, name))
+        if self.sample is not None:
+            try:
+                object.__setattr__(self, "sample", share_of(self.sample))
+            except ValueError as error:
+                raise FieldError("select.sample", str(error)) from None
+        if self.limit is not None and self.limit < 1:
+            raise FieldError("select.limit", f"expected 1 or more, found {self.limit}")
+
+    @property
+    def since_ns(self) -> int | None:
+        """The time from which on sessions started, in ns since the epoch."""
+        return _time("since", self.since)
+
+    @property
+    def until_ns(self) -> int | None:
+        """The time before which sessions started, in ns since the epoch."""
+        return _time("until", self.until)
+
+    @property
+    def share(self) -> float | None:
+        """The share of the sessions that is taken, above 0 and up to 1."""
+        return None if self.sample is None else share_of(self.sample)
+
+    @property
+    def of_questions(self) -> str | None:
+        """The condition if it is one on golden questions."""
+        return self.where if self.where is not None and _OF_QUESTIONS.match(self.where) else None
+
+    @property
+    def of_sessions(self) -> str | None:
+        """The condition if it is one on sessions, in SQL."""
+        return None if self.of_questions is not None else self.where
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all sessions are chosen, whatever questions they answer."""
+        return replace(self, answers={}) == _ALL
+
+
+_ALL = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class GradeSpec:
+    """What a grade is asked for.
+
+    `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, or a simulation's CSV
+    or JSONL; without one, sessions are graded by the `gates` that need no reference. `name` and `tags` are
+    those of the run, to find it by. `group_by` (`"metadata.topic"`) counts the results by a key of the
+    questions. Raises InputError for a value that cannot be used.
+    """
+
+    dataset: Path | None = None
+    gates: Gates = Gates()
+    select: Selection = Selection()
+    judge: JudgeOptions = JudgeOptions()
+    name: str | None = option(
+        None, "A name for the run, to find and compare it by.", name="--run", metavar="NAME"
+    )
+    tags: Mapping[str, str] = option(
+        (), "A note on the run; repeat it for more.", name="--tag", metavar="KEY=VALUE"
+    )
+    group_by: str | None = option(
+        None, "Count the results by a key of the questions.", metavar="metadata.KEY"
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tags", _pairs("tags", "KEY=VALUE", self.tags))
+        if self.name is not None and not _NAME.fullmatch(self.name):
+            raise FieldError(
+                "name",
+                f"expected letters, digits and . _ - + @ : /, at most 100 characters, found {self.name!r}",
+            )
+        if self.dataset is None:
+            about_questions = {
+                "select.latest_per_question": self.select.latest_per_question,
+                "select.answers": self.select.answers,
+                "gates.require_match": self.gates.require_match,
+                "group_by": self.group_by,
+            }
+            for name, value in about_questions.items():
+                if value:
+                    raise FieldError(name, "it is about golden questions: give a dataset")
+
+    @classmethod
+    def of(
+        cls,
+        dataset: StrPath | GradeSpec | None,
+        gates: Gates | str | Metric | Iterable[str | Metric] | None = None,
+        select: Selection | str | None = None,
+        judge: JudgeOptions | str | None = None,
+        name: str | None = None,
+        tags: Mapping[str, str] | Iterable[str] | None = None,
+        group_by: str | None = None,
+    ) -> GradeSpec:
+        """Return the specification that the arguments of a method give.
+
+        In place of a group, `gates` may be metrics, `select` a condition and `judge` a model; `tags` may be
+        texts, `KEY=VALUE`. Of a specification in place of the `dataset`, the other arguments replace its
+        parts.
+        """
+        base = dataset if isinstance(dataset, GradeSpec) else cls(None if dataset is None else Path(dataset))
+        given: dict[str, Any] = {
+            "gates": gates if gates is None or isinstance(gates, Gates) else Gates(gates),
+            "select": Selection(where=select) if isinstance(select, str) else select,
+            "judge": JudgeOptions(judge) if isinstance(judge, str) else judge,
+            "name": name,
+            "tags": tags,
+            "group_by": group_by,
+        }
+        return replace(base, **{key: value for key, value in given.items() if value is not None})

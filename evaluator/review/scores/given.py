@@ -1,0 +1,83 @@
+"""Scores that people and programs give, as they are stored."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from spangrade.evaluator.grading.session_list import find_session_id
+from spangrade.evaluator.metrics.external import ExternalScore, Source
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+
+LABEL = "label"  # the name of a label of a session as a whole
+
+
+def scores_of(
+    scores: Mapping[str, float | bool | str], *, turn: int | None, by: str | None, note: str
+) -> list[ExternalScore]:
+    """Return scores by name as they are stored, of no session yet.
+
+    A value is a number, true or false (1 and 0), or a text, which has no number. `by` names the person who
+    gives them; without it they are a program's. Raises InputError for a name or value that cannot be stored.
+    """
+    if not scores:
+        raise InputError("which score? Expected at least one name and value")
+    source = Source.PROGRAM if by is None else Source.PERSON
+    given = []
+    for name, value in scores.items():
+        number, label = _value(name, value)
+        one = ExternalScore("", score_name(name), number, source, 0, label, author=by, note=note, turn=turn)
+        given.append(one)
+    return given
+
+
+def label_of(verdict: Literal["pass", "fail"], *, by: str, metric: str | None, note: str) -> ExternalScore:
+    """Return a person's verdict as it is stored, of no session yet. Raises InputError for another verdict."""
+    if verdict not in ("pass", "fail"):
+        raise InputError(f"the label is {verdict!r}: expected pass or fail")
+    passed = verdict == "pass"
+    name = LABEL if metric is None else score_name(metric)
+    return ExternalScore("", name, float(passed), Source.PERSON, 0, verdict, passed, author=by, note=note)
+
+
+def of_session(
+    store: Store, session_id: str, scores: Sequence[ExternalScore], at: datetime | None
+) -> list[ExternalScore]:
+    """Return scores as those of a stored session, given `at` a time, by default now.
+
+    Raises InputError if there is no such session or turn.
+    """
+    known_id = find_session_id(store, session_id)
+    query = "SELECT turns FROM derived.sessions WHERE session_id = $id"
+    turns = int(store.query(query, {"id": known_id})[0][0])
+    if unknown := [one.turn for one in scores if one.turn is not None and not 1 <= one.turn <= turns]:
+        raise InputError(f'session "{known_id}" has no turn {unknown[0]}: expected 1 to {turns}')
+    time_ns = time.time_ns() if at is None else _nanoseconds(at)
+    return [score._replace(session_id=known_id, time_ns=time_ns) for score in scores]
+
+
+def _nanoseconds(moment: datetime) -> int:
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return int(zoned.timestamp() * 1_000_000) * 1000
+
+
+def score_name(name: str) -> str:
+    """Return a name without space around it. Raises InputError if it cannot be that of a score."""
+    if not name.strip() or any(character in name for character in "<>=\n"):
+        raise InputError(f"the name of the score is {name!r}: expected a text without <, > and =")
+    return name.strip()
+
+
+def _value(name: str, value: float | bool | str) -> tuple[float | None, str | None]:
+    """Return a value's number and its label."""
+    if isinstance(value, str):
+        if not value.strip():
+            raise InputError(f'score "{name}": expected a number, true, false or a text')
+        return None, value.strip()
+    if not math.isfinite(value):
+        raise InputError(f'score "{name}": expected a finite number, found {value}')
+    return float(value), None

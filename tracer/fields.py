@@ -1,0 +1,69 @@
+"""Fields of dataclasses that are options of a command, parameters in Python and keys of the settings at once.
+
+The field has the help; `spangrade.evaluator.cli.options` makes options of it. A value that cannot be used is
+reported in the words of the door through which it came: `--judge-votes`, `judge.votes`, or the file's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, NamedTuple
+
+from spangrade.tracer.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a field is an option of a command: its help, its name if it is not the field's, and its bounds.
+
+    `variable` is the environment variable that gives its value, `shown_default` what its help says of None.
+    """
+
+    help: str
+    name: str | None = None
+    metavar: str | None = None
+    least: float | None = None
+    most: float | None = None
+    shown_default: str | None = None
+    variable: str | None = None
+
+
+def option(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 (the option's help)
+    """Return a field of a dataclass that is an option; `more` is that of `Option`."""
+    return field(default=default, metadata={"option": Option(help, **more)})
+
+
+class OptionField(NamedTuple):
+    """A field that is an option of a command."""
+
+    field: Field[Any]
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        """The option's name on the command line."""
+        return self.option.name or f"--{self.field.name.replace('_', '-')}"
+
+
+def option_fields(group: type) -> Iterator[OptionField]:
+    """Yield the fields of a dataclass that are options of a command."""
+    for one in fields(group):
+        if described := one.metadata.get("option"):
+            yield OptionField(one, described)
+
+
+class FieldError(InputError):
+    """A value that cannot be used, of a field or a parameter: `judge.votes: expected an odd number, found 2`.
+
+    The command line replaces the name of the field by that of the option.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+        self.name = name
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[FieldError], tuple[str, str]]:
+        """Return what makes the same error in another process."""
+        return FieldError, (self.name, self.problem)
