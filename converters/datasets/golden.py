@@ -7,7 +7,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from spangrade.converters.datasets.files import load_json, write_json
@@ -18,6 +26,22 @@ MAX_PROBLEMS = 20  # what fits on a screen
 
 Names = tuple[StrictStr, ...]
 Limit = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+
+
+def _step(value: Any) -> Any:
+    """Return a step of a trajectory: a name, or names of steps that may come in any order."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    raise PydanticCustomError(
+        "step",
+        "expected a string, or a list of the strings of steps in any order, found {found}",
+        {"found": _described(value)},
+    )
+
+
+TrajectoryStep = Annotated[StrictStr | tuple[StrictStr, ...], BeforeValidator(_step)]
 
 
 class _Model(BaseModel):
@@ -74,12 +98,13 @@ class ReferenceData(_Model):
     """What is expected of a session. A part that is None is not judged; custom keys are kept.
 
     `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`.
+    A list within `reference_trajectory` holds steps that may come in any order.
     `max_cost_usd` and `max_latency_s` are what the session's model calls may cost and its turns may take.
     """
 
     reference_tool_interactions: tuple[ReferenceToolInteraction, ...] | None = None
     reference_tool_alternatives: tuple[tuple[ReferenceToolInteraction, ...], ...] | None = None
-    reference_trajectory: Names | None = None
+    reference_trajectory: tuple[TrajectoryStep, ...] | None = None
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None
     max_cost_usd: Limit | None = None

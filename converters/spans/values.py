@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
@@ -16,14 +16,15 @@ _CONTAINERS = ("{", "[")
 _MAX_COUNT = 10**12  # of one call; anything above is not a count, and a million of them still fit in 63 bits
 
 
-def parse_json(value: Any) -> Any:
+def parse_json(value: Any, loads: Callable[[str], Any] = orjson.loads) -> Any:
     """Return the value of a JSON text, also of one inside JSON; any other value as it is."""
     if isinstance(value, str):
         try:
-            parsed = orjson.loads(value)
-        except orjson.JSONDecodeError:
+            parsed = loads(value)
+        except json.JSONDecodeError:
             return value
-        return parse_json(parsed) if isinstance(parsed, str) and parsed.startswith(_CONTAINERS) else parsed
+        is_inside = isinstance(parsed, str) and parsed.startswith(_CONTAINERS)
+        return parse_json(parsed, loads) if is_inside else parsed
     return value
 
 
@@ -44,8 +45,14 @@ def json_object(value: Any) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str | None:
-    """Return a value, or the value of a JSON text, as canonical JSON text; None for None."""
-    return None if value is None else canonical(parse_json(value))
+    """Return a value, or the value of a JSON text, as canonical JSON text; None for None.
+
+    Integers beyond 64 bits, of which `orjson` makes floats, become texts.
+    """
+    if value is None:
+        return None
+    written = canonical(parse_json(value))
+    return canonical(parse_json(value, parse_exact)) if "e+" in written else written  # 1e+25
 
 
 def text(value: Any) -> str | None:

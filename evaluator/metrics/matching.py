@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 from unicodedata import normalize
 
@@ -125,6 +125,7 @@ def arguments_match(expected: Any, actual: Any, matcher: Literal["exact", "subse
 def _matches(expected: Any, actual: Any, subset: bool) -> bool:
     if isinstance(expected, AnyOf):
         return expected.accepts(actual)
+    expected, actual = _as_recorded(expected), _as_recorded(actual)
     if isinstance(expected, str):
         return isinstance(actual, str) and (expected == ANY_TEXT or text_equal(expected, actual))
     if isinstance(expected, dict):
@@ -205,6 +206,39 @@ def is_subsequence(expected: Iterable[E], actual: Iterable[A], match: Callable[[
     """
     rest = iter(actual)
     return all(any(match(item, other) for other in rest) for item in expected)
+
+
+def arranged(expected: Sequence[str | Sequence[str]], actual: Sequence[str]) -> list[str]:
+    """Return the expected names in one list, those of each nested list in the order nearest to what happened.
+
+    That is the order with the longest subsequence in common with `actual`: for each number of names that
+    match, the one that needs the fewest actual names is continued.
+    """
+    if not any(isinstance(block, tuple | list) for block in expected):
+        return [name for name in expected if isinstance(name, str)]
+    best: dict[int, tuple[int, list[str]]] = {0: (0, [])}
+    for block in expected:
+        longer: dict[int, tuple[int, list[str]]] = {}
+        for matched, (start, before) in best.items():
+            for more, (end, order) in enumerate(
+                _orders([block] if isinstance(block, str) else block, actual, start)
+            ):
+                if matched + more not in longer or end < longer[matched + more][0]:
+                    longer[matched + more] = (end, before + order)
+        best = longer
+    return best[max(best)][1]
+
+
+def _orders(names: Sequence[str], actual: Sequence[str], start: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield, for 0, 1, … names that match from `start` on, where the last one does, and their order."""
+    found: list[str] = []
+    rest = list(names)
+    yield start, rest[:]
+    for place in range(start, len(actual)):
+        if actual[place] in rest:
+            rest.remove(actual[place])
+            found.append(actual[place])
+            yield place + 1, found + rest
 
 
 def common_length(left: Sequence[str], right: Sequence[str]) -> int:

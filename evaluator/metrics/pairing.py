@@ -89,14 +89,21 @@ def pair_calls(
     expected: Sequence[ReferenceToolInteraction],
     actual: Sequence[ToolInteraction],
     values: Mapping[str, str] = NO_VALUES,
+    *,
+    at_best: bool = False,
 ) -> Sequence[int | None]:
     """Return the index of the call that meets each expected one, None where none does.
 
-    Calls that match only if what is not recorded of them does are not paired. `values` are those of the
-    user's texts, by the names that expected arguments have for them.
+    Calls that match only if what is not recorded of them does are paired with `at_best` alone. `values` are
+    those of the user's texts, by the names that expected arguments have for them.
     """
     context = Context("subset", values, actual)
-    return pairing_of(expected, actual, lambda wanted, call: is_match(wanted, call, context) is True).chosen
+
+    def matches(wanted: ReferenceToolInteraction, call: ToolInteraction) -> bool:
+        match = is_match(wanted, call, context)
+        return at_best if match is None else match
+
+    return pairing_of(expected, actual, matches).chosen
 
 
 def best_met(session: Session, question: GoldenQuestion) -> tuple[ReferenceToolInteraction, ...]:

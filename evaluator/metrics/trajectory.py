@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence, Set
 from operator import eq
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.metrics.matching import common_length, is_subsequence, precision, recall
+from spangrade.evaluator.metrics.matching import arranged, common_length, is_subsequence, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
+from spangrade.evaluator.metrics.pairing import best_met, compared_calls, pair_calls
+from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import Session, Step
 
 _UNKNOWN = Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
+_NOT_RECORDED = (
+    "the arguments or results of calls that may be expected are not recorded (spangrade lint says how)"
+)
 
 
 @metric(needs="reference_trajectory", threshold=1.0)
@@ -82,14 +86,24 @@ def trajectory_recall(session: Session, question: GoldenQuestion) -> Outcome:
 
 @metric(needs="reference_trajectory", threshold=1.0)
 def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
-    """F1 score of the longest common subsequence of the steps and the reference's: 2 L / (|A| + |E|).
+    """F1 score of the longest common subsequence of the major steps and the reference's: 2 L / (|A| + |E|).
 
-    L is the length of that subsequence; 1 if both are empty, 0 if one is.
-    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
+    L is the length of that subsequence; 1 if both are empty, 0 if one is. A tool that the reference does not
+    name is a step too, unless its call meets one of `reference_tool_interactions` or failed before one of its
+    tool did. Agents of one name that are adjacent after this are one step.
+    Inconclusive if the agents are not recorded, if a step that the reference names was only requested, or if
+    the value depends on arguments or results that are not recorded.
 
     Source: ROUGE-L (Lin 2004), over steps instead of words.
     """
-    return _score(session, question, _f1)
+    if session.agents is None:
+        return _UNKNOWN
+    outcome = _score_of(session, question, major_steps(session, question), _f1)
+    if isinstance(outcome, Score) and outcome.value < 1:
+        best = _score_of(session, question, major_steps(session, question, at_best=True), _f1)
+        if isinstance(best, Score) and best.value > outcome.value:
+            return Inconclusive(f"{_NOT_RECORDED}; {outcome.reason}", best.value)
+    return outcome
 
 
 @metric(threshold=1.0, parameter="tool")
@@ -167,9 +181,17 @@ def _score(
 ) -> Outcome:
     if session.agents is None:
         return _UNKNOWN
-    expected = question.reference_data.reference_trajectory or ()
-    steps = compared_steps(session, session.agents, question, expected)
+    return _score_of(session, question, compared_steps(session, question), value)
+
+
+def _score_of(
+    session: Session,
+    question: GoldenQuestion,
+    steps: Sequence[Step],
+    value: Callable[[Sequence[str], Sequence[str]], float],
+) -> Score | Inconclusive:
     actual = tuple(step.name for step in steps)
+    expected = tuple(arranged(question.reference_data.reference_trajectory or (), actual))
     score = value(actual, expected)
     if score == 1:
         return Score(1.0, None, "as expected")
@@ -195,25 +217,79 @@ def _score(
     return Score(score, None, "; ".join(parts), spans)
 
 
-def compared_steps(
-    session: Session, agents: Sequence[str], question: GoldenQuestion, expected: Sequence[str]
-) -> list[Step]:
-    """Return the steps to compare: only agents if the reference names no tool, hand-offs only if named.
+def compared_steps(session: Session, question: GoldenQuestion) -> list[Step]:
+    """Return the steps of the kinds that the reference names: agents, tools or both; hand-offs only if named.
 
-    A name that is an agent's too (an agent used as a tool) does not count as a tool of the reference.
+    A name that is nobody's agent is a tool. A name that is an agent's too (an agent used as a tool) does not
+    count as a tool of the reference.
     """
-    names = set(expected).difference(agents, question.agents_evaluated)
-    if not names or names.isdisjoint(_tools(session, question)):
-        named = (step for step in session.trajectory if step.kind == "agent")
-        return [next(steps) for _, steps in groupby(named, key=lambda step: step.name)]
-    unnamed = {call.tool_name for call in session.tool_interactions if call.handoff}.difference(expected)
-    return [step for step in session.trajectory if step.kind == "agent" or step.name not in unnamed]
+    named, agents = _named(question), _agents(session, question)
+    tools = named - agents
+    if not tools:
+        steps = (step for step in session.trajectory if step.kind == "agent")
+        return _without_repeats(steps, agents)
+    unnamed = {call.tool_name for call in session.tool_interactions if call.handoff} - named
+    steps = (step for step in session.trajectory if step.kind == "agent" or step.name not in unnamed)
+    if tools == named:
+        return [step for step in steps if step.kind == "tool" and step.name not in agents]
+    return list(steps)
 
 
-def _tools(session: Session, question: GoldenQuestion) -> Iterator[str]:
-    """Yield the names of the tools that a session called or that a question accepts."""
-    yield from (call.tool_name for call in session.tool_interactions)
-    yield from (call.tool_name for calls in question.accepted_calls for call in calls)
+def major_steps(session: Session, question: GoldenQuestion, *, at_best: bool = False) -> list[Step]:
+    """Return the steps that `trajectory_accuracy` compares.
+
+    With `at_best` also those of calls are left out that meet a reference only if what is not recorded does.
+    """
+    steps = compared_steps(session, question)
+    named, agents = _named(question), _agents(session, question)
+    if not named - agents:
+        return steps
+    met = _met_calls(session, question, at_best=at_best)
+    calls: dict[str, deque[int]] = defaultdict(deque)
+    for call in session.tool_interactions:
+        calls[call.tool_name].append(call.position)
+    left_out = {
+        step.position
+        for step in session.trajectory
+        if step.kind == "tool"
+        and calls[step.name]
+        and calls[step.name].popleft() in met
+        and step.name not in named
+    }
+    kept = (step for step in steps if step.kind == "agent" or step.position not in left_out)
+    return _without_repeats(kept, agents)
+
+
+def _met_calls(session: Session, question: GoldenQuestion, *, at_best: bool) -> set[int]:
+    """Return the positions of the calls that meet a reference call, and of failed calls before such a one."""
+    calls = compared_calls(session, question)
+    pairs = pair_calls(best_met(session, question), calls, user_values(session, question), at_best=at_best)
+    paired = {place for place in pairs if place is not None}
+    last = {calls[place].tool_name: place for place in sorted(paired)}
+    return {
+        call.position
+        for place, call in enumerate(calls)
+        if place in paired or (call.ok is False and place < last.get(call.tool_name, 0))
+    }
+
+
+def _without_repeats(steps: Iterable[Step], agents: Set[str]) -> list[Step]:
+    """Return steps, those of one agent that are adjacent as one."""
+    kept: list[Step] = []
+    for step in steps:
+        is_agent = step.kind == "agent" or step.name in agents
+        if not (is_agent and kept and kept[-1].name == step.name):
+            kept.append(step)
+    return kept
+
+
+def _named(question: GoldenQuestion) -> set[str]:
+    steps = question.reference_data.reference_trajectory or ()
+    return {name for step in steps for name in ((step,) if isinstance(step, str) else step)}
+
+
+def _agents(session: Session, question: GoldenQuestion) -> set[str]:
+    return {*(session.agents or ()), *question.agents_evaluated}
 
 
 def _matched(actual: Sequence[str], expected: Sequence[str]) -> int:

@@ -11,10 +11,10 @@ from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
-from spangrade.evaluator.metrics.matching import ANY_TEXT, AnyOf, arguments_match, expects_null
+from spangrade.evaluator.metrics.matching import ANY_TEXT, AnyOf, arguments_match, arranged, expects_null
 from spangrade.evaluator.metrics.pairing import best_met, compared_calls, pair_calls
 from spangrade.evaluator.metrics.references import resolved
-from spangrade.evaluator.metrics.trajectory import compared_steps
+from spangrade.evaluator.metrics.trajectory import major_steps
 from spangrade.evaluator.metrics.user_values import pattern_of, user_values
 from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.evaluator.view.texts import LONGEST, as_text
@@ -88,9 +88,7 @@ def alignment(session: Session, question: GoldenQuestion) -> Alignment:
     reference = question.reference_data
     cut = max(len(session.trajectory), len(session.tool_interactions)) > MOST
     return Alignment(
-        None
-        if reference.reference_trajectory is None
-        else _trajectory(session, question, reference.reference_trajectory),
+        None if reference.reference_trajectory is None else _trajectory(session, question),
         None if reference.reference_tool_interactions is None else tuple(_calls(session, question)),
         None
         if reference.reference_state_variables is None
@@ -116,9 +114,10 @@ def aligned(expected: Sequence[str], actual: Sequence[str]) -> Iterator[tuple[in
             yield from ((None, index) for index in range(right, right_end))
 
 
-def _trajectory(session: Session, question: GoldenQuestion, reference: Sequence[str]) -> tuple[Step, ...]:
-    steps = compared_steps(session, session.agents or (), question, reference)[:MOST]
-    expected = reference[:MOST]
+def _trajectory(session: Session, question: GoldenQuestion) -> tuple[Step, ...]:
+    steps = major_steps(session, question)[:MOST]
+    reference = question.reference_data.reference_trajectory or ()
+    expected = arranged(reference, [step.name for step in steps])[:MOST]
     rows = []
     for left, right in aligned(expected, [step.name for step in steps]):
         actual = None if right is None else steps[right]

@@ -53,7 +53,7 @@ def test_a_trajectory_is_aligned_with_the_steps_that_the_metrics_compare() -> No
         Step("missing", "refund", None),
         Step("not expected", None, "pay", "pay step"),
     )
-    of_agents = question(trajectory=["shop", "returns"])
+    of_agents = question(trajectory=["shop", "returns"], agents=["shop", "returns"])
     assert alignment(made, of_agents).trajectory == (
         Step("same", "shop", "shop", "shop step"),
         Step("missing", "returns", None),

@@ -1,0 +1,178 @@
+"""Which steps `reference_trajectory` is compared with, graded by the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Done, Spangrade
+from made_once import new_database
+from otlp_sessions import START_NS, write_golden
+
+GREETING, BILLING, PAYMENT = "GreetingAgent", "BillingSupportAgent", "PaymentTool"
+CART = ("access_cart_information", {"customer_id": "123"})
+QR = ("generate_qr_code", {"discount_value": 10})
+PAY, DELETE = (PAYMENT, {}), ("delete_account", {})
+FAILS = "no connection"
+
+Step = str | tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], str]
+
+# The guide's own example.
+TOOLS = [{"tool_name": name, "input_arguments": arguments} for name, arguments in (CART, QR)]
+GUIDE: Sequence[Step] = (GREETING, BILLING, CART, QR, PAY)
+
+
+def spans_of(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """Return the spans of one turn: agents (names) under the first one, calls under the newest agent.
+
+    A call is a name and its arguments and, if it failed, its error.
+    """
+    spans: list[dict[str, Any]] = []
+    agent = None
+    for number, step in enumerate(steps):
+        is_agent = isinstance(step, str)
+        name = step if isinstance(step, str) else step[0]
+        attributes = {"gen_ai.conversation.id": "s1"}
+        if is_agent:
+            attributes |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
+        else:
+            attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+            attributes |= {"gen_ai.tool.call.arguments": json.dumps(step[1])}
+            attributes |= {} if len(step) == 3 else {"gen_ai.tool.call.result": '"done"'}
+        if number == 0:
+            attributes |= {"gen_ai.input.messages": '[{"role":"user","content":"Hi"}]'}
+        spans.append(
+            {
+                "traceId": "a" * 32,
+                "spanId": f"{number + 1:016x}",
+                "parentSpanId": ("" if number == 0 else f"{1:016x}") if is_agent else agent,
+                "name": name,
+                "startTimeUnixNano": START_NS + number * 10**6,
+                "endTimeUnixNano": START_NS + (10**9 if is_agent else (number + 1) * 10**6),
+                "attributes": [
+                    {"key": key, "value": {"stringValue": value}} for key, value in attributes.items()
+                ],
+                "status": {"code": 2, "message": step[2]} if len(step) == 3 and not is_agent else {},
+            }
+        )
+        agent = spans[-1]["spanId"] if is_agent else agent
+    return spans
+
+
+@pytest.fixture
+def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Grade the session of some steps against the question "Hi" with the references given."""
+    monkeypatch.chdir(tmp_path)
+
+    def grade(steps: Iterable[Step], *options: str, **references: Any) -> Done:
+        new_database(Path("spangrade.duckdb"))
+        write_golden(Path("g.json"), {"id": "q1", "user_inputs": ["Hi"], "agents": [GREETING], **references})
+        scope = {"scopeSpans": [{"scope": {"name": "tests"}, "spans": spans_of(steps)}]}
+        Path("spans.jsonl").write_text(json.dumps({"resourceSpans": [scope]}))
+        return spangrade("grade", "g.json", "--spans", "spans.jsonl", *options)
+
+    return grade
+
+
+def value(done: Done, name: str) -> float:
+    """The value of a metric of the one session, of a grade with `--format json`."""
+    return float(json.loads("\n".join(done.out))["metrics"][name]["mean"])
+
+
+@pytest.mark.parametrize(
+    ("steps", "code"),
+    [
+        pytest.param(GUIDE, 0, id="exactly that"),
+        pytest.param((GREETING, BILLING, QR, PAY, CART), 0, id="the calls elsewhere"),
+        pytest.param((GREETING, BILLING, CART, (*QR, FAILS), QR, PAY), 0, id="a call that is made again"),
+        pytest.param((GREETING, CART, GREETING, BILLING, QR, PAY), 0, id="an agent that goes on"),
+        pytest.param(GUIDE[:-1], 1, id="no payment"),
+        pytest.param((GREETING, CART, QR, PAY), 1, id="no billing agent"),
+        pytest.param((*GUIDE, PAY), 1, id="two payments"),
+        pytest.param((*GUIDE, GREETING), 1, id="an agent again"),
+        pytest.param((GREETING, PAY, BILLING, CART, QR), 1, id="out of order"),
+        pytest.param((*GUIDE, DELETE), 1, id="delete_account"),
+        pytest.param((*GUIDE, (*DELETE, FAILS)), 1, id="delete_account that failed"),
+        pytest.param((GREETING, BILLING, CART, QR, QR, QR, QR, PAY), 1, id="four codes"),
+        pytest.param((GREETING, "RefundAgent", BILLING, CART, QR, PAY), 1, id="a detour"),
+    ],
+)
+def test_the_example_of_the_guide_passes_for_the_session_that_does_that(
+    graded: Any, steps: Sequence[Step], code: int
+) -> None:
+    trajectory = [GREETING, BILLING, PAYMENT]
+    done = graded(steps, reference_tool_interactions=TOOLS, reference_trajectory=trajectory)
+    assert done.code == code
+    lowered = graded(
+        steps,
+        "--metric=trajectory_accuracy>=0.99",
+        reference_tool_interactions=TOOLS,
+        reference_trajectory=trajectory,
+    )
+    assert lowered.code == code
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "steps", "code"),
+    [
+        ([GREETING], (GREETING, CART, DELETE), 0),  # only agents are compared
+        ([PAYMENT], (GREETING, BILLING, PAY), 0),  # only tools are
+        ([PAYMENT], (GREETING, PAY, DELETE), 1),
+        ([GREETING, PAYMENT], (GREETING, PAY, DELETE), 1),
+        ([GREETING, PAYMENT], (GREETING, PAY), 0),
+    ],
+)
+def test_only_the_kinds_of_steps_are_compared_that_the_reference_names(
+    graded: Any, trajectory: list[str], steps: Sequence[Step], code: int
+) -> None:
+    assert graded(steps, reference_trajectory=trajectory).code == code
+
+
+def test_a_name_that_is_nobodys_agent_is_a_tool(graded: Any) -> None:
+    """The reference's tool was never called, another one was."""
+    asked = ("--metric=trajectory_precision>=1", "--format=json")
+    done = graded((GREETING, DELETE), *asked, reference_trajectory=[GREETING, PAYMENT])
+    assert (done.code, value(done, "trajectory_precision")) == (1, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "values"),
+    [
+        ((GREETING, CART, QR, PAY), [1, 1, 1]),
+        ((GREETING, QR, CART, PAY), [1, 1, 1]),
+        ((GREETING, QR, DELETE, CART, PAY), [0, 1, 8 / 9]),
+        ((GREETING, QR, PAY, CART), [0, 0, 3 / 4]),
+        ((GREETING, CART, CART, PAY), [0, 0, 3 / 4]),
+    ],
+)
+def test_steps_in_a_nested_list_may_come_in_any_order(
+    graded: Any, steps: Sequence[Step], values: list[float]
+) -> None:
+    names = ("trajectory_exact_match", "trajectory_in_order_match", "trajectory_accuracy")
+    asked = [f"--metric={name}>=1" for name in names]
+    trajectory = [GREETING, [CART[0], QR[0]], PAYMENT]
+    done = graded(steps, *asked, "--format=json", reference_trajectory=trajectory)
+    assert [value(done, name) for name in names] == pytest.approx(values)
+
+
+@pytest.mark.parametrize("step", [3, [], ["a", 3], [["a"]], None])
+def test_a_step_that_is_neither_a_name_nor_a_list_of_names_is_refused_in_one_line(
+    graded: Any, step: Any
+) -> None:
+    done = graded((GREETING,), reference_trajectory=[GREETING, step])
+    assert done.code == 2
+    (line,) = done.err
+    assert line.startswith(
+        'spangrade: g.json: golden_questions[0] (id "q1").reference_data.reference_trajectory[1]: expected'
+    )
+
+
+def test_a_call_whose_arguments_are_not_recorded_may_be_one_that_is_expected(graded: Any) -> None:
+    """Whether the step is one too many is unknown; without a call of that tool in the reference it is."""
+    unknown = ("access_cart_information", None)
+    references = {"reference_tool_interactions": TOOLS[:1], "reference_trajectory": [GREETING, PAYMENT]}
+    assert graded((GREETING, unknown, PAY), **references).code == 4
+    assert graded((GREETING, unknown, PAY, DELETE), **references).code == 1
