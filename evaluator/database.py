@@ -50,6 +50,7 @@ from spangrade.tracer.store.query_rows import Rows
 if TYPE_CHECKING:
     from spangrade.evaluator.audit.options import Mutants
     from spangrade.evaluator.audit.report import Audit
+    from spangrade.evaluator.derive.sync.why import SpanReading
     from spangrade.evaluator.grading.regraded import Regraded
     from spangrade.evaluator.grading.run import Run
     from spangrade.evaluator.lake.reading import LakeReader
@@ -472,6 +473,16 @@ class Database:
         if select is None or not isinstance(select, Selection) or select.limit is None:
             spec = replace(spec, select=replace(spec.select, limit=None))
         return watch(spec, self._file, options or WatchOptions(), self._callbacks, stop, on_start, on_round)
+
+    def why(self, session_id: str) -> list[SpanReading]:
+        """Return the spans of a session as they are read, each with what passes over them changed and why.
+
+        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
+        """
+        from spangrade.evaluator.derive.sync.why import readings
+
+        with up_to_date(self.path, self._callbacks) as store:
+            return list(readings(store, find_session_id(store, session_id)))
 
     def lint(
         self,

@@ -87,6 +87,15 @@ class ToolInteraction(NamedTuple):
     end_ns: Annotated[int, _END]
     trace_id: Annotated[str, _TRACE]
     span_id: Annotated[str | None, _SPAN]
+    approval: Annotated[
+        str | None,
+        Column("`asked` if it waits for a person's approval, else `approved` or `rejected` where it did"),
+    ] = None
+
+    @property
+    def ran(self) -> bool:
+        """Whether the tool may have run: it does not wait for approval, and was not rejected."""
+        return self.approval in (None, "approved")
 
 
 class RequestedCall(NamedTuple):

@@ -10,7 +10,13 @@ from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 _BATCH = 1_000  # records of one span that may come again
-_DETAILS = frozenset({"gen_ai.client.inference.operation.details", "gen_ai.operation.details"})
+_DETAILS = frozenset(
+    {
+        "gen_ai.client.inference.operation.details",
+        "gen_ai.operation.details",
+        "gen_ai.usage",  # ax
+    }
+)
 _ROLES = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",

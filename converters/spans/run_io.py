@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.values import json_text, literal, text
@@ -15,6 +17,25 @@ _INPUT_KEYS = ("input", "question", "query", "user_msg", "user_message", "messag
 _OUTPUT_KEYS = ("raw", "output", "answer", "response", "result", "content")
 _CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 _OBJECT = re.compile(r"[A-Z]\w*\(\w+=")  # Python's repr of an object, which is not a message
+# The parameters in which frameworks give a tool their own objects, and how these are recorded.
+_CONTEXTS = frozenset(
+    {
+        *(
+            "callback_context",
+            "context",
+            "ctx",
+            "invocation_context",
+            "run_context",
+            "runtime",
+            "tool_context",
+        ),
+        *("tool_runtime", "wrapper"),
+    }
+)
+_CONTEXT_HINT = re.compile(r'"(?:callback_|invocation_|run_|tool_)?(?:context|ctx|runtime|wrapper)":"')
+_CONTEXT_VALUE = re.compile(
+    r"<[\w.]+(?:\[.*\])? object at 0x[0-9a-f]+>|[A-Za-z_][\w.]*(?:Context|Runtime|Wrapper)(?:\[.*\])?\("
+)
 _LONGEST = 100_000  # characters of Python's syntax that are parsed: some 10 ms
 _DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker"})
 
@@ -47,6 +68,24 @@ def arguments(value: Any, parameters: Any = None) -> Any:
     if value is not None and not isinstance(value, dict) and isinstance(properties, dict):
         return {next(iter(properties)): value} if len(properties) == 1 else value
     return value
+
+
+def without_contexts(arguments: str) -> str:
+    """Return a tool's arguments (JSON text) without the objects that its framework adds (ADK's context).
+
+    They are recorded as an object's repr, under a name that frameworks use for them.
+    """
+    if _CONTEXT_HINT.search(arguments) is None:
+        return arguments
+    values = orjson.loads(arguments)
+    if not isinstance(values, dict):
+        return arguments
+    kept = {name: value for name, value in values.items() if not _is_context(name, value)}
+    return arguments if len(kept) == len(values) else canonical(kept)
+
+
+def _is_context(name: str, value: Any) -> bool:
+    return name in _CONTEXTS and isinstance(value, str) and _CONTEXT_VALUE.match(value) is not None
 
 
 def tool_output(observation: Observation, value: Any) -> dict[str, Any]:

@@ -29,6 +29,8 @@ _WORDS: dict[str, Kind | None] = {
     **dict.fromkeys(("retriever", "retrieval", "embedding", "embeddings", "reranker", "rerank"), None),
 }
 _KIND = re.compile(r"(?:^|[._])(?:span|observation|run|step)[._](?:kind|type)$|^type$")
+# Of what a span belongs to, which is the kind of a span that has no kind of its own (VoltAgent).
+_ENTITY = re.compile(r"(?:^|[._])entity[._]type$")
 _MODEL = re.compile(r"(?:^|[._])model(?:[._](?:name|id))?$")
 # Models of machines, and of what is not a call of a language model.
 _OTHER_MODEL = re.compile(r"(?:^|[._])(?:device|host|cpu|os|hardware|embedding|embedder|reranker)[._]")
@@ -53,7 +55,7 @@ _INPUT = re.compile(
 _OUTPUT = re.compile(
     r"(?:^|[._])(?:(?:output|completion|response)(?:[._](?:value|messages|text|content))?|outputs|result)$"
 )
-_ARGUMENTS = re.compile(r"[._](?:arguments|args|parameters)$")
+_ARGUMENTS = re.compile(r"(?:^|[._])(?:arguments|args)$")
 _TOOL_NAME = re.compile(r"(?:^|[._])(?:tool|function)[._]name$")
 _AGENT_NAME = re.compile(r"(?:^|[._])agent[._]name$")
 _CALL_ID = re.compile(r"(?:^|[._])(?:tool[._])?call[._]id$")
@@ -97,7 +99,7 @@ def _layout(keys: tuple[str, ...]) -> _Layout | None:
     def named(pattern: re.Pattern[str]) -> tuple[str, ...]:
         return tuple(key for key, name in names.items() if pattern.search(name))
 
-    kinds = named(_KIND)
+    kinds = named(_KIND) or named(_ENTITY)
     models = tuple(key for key in named(_MODEL) if not _OTHER_MODEL.search(names[key]))
     if not kinds and not models:
         return None
@@ -182,12 +184,7 @@ def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: s
     outputs = _messages(
         attributes, layout.flat_outputs, layout.outputs, named_by, provider_values.response_messages
     )
-    tokens: dict[str, Any] = {}
-    for key in layout.usages:
-        tokens |= provider_values.tokens(json_object(attributes[key]))
-    for field, key in layout.tokens:
-        if (number := count(attributes[key])) is not None:
-            tokens[field] = number
+    tokens = _tokens(attributes, layout)
     model = first_text(attributes[key] for key in layout.models)
     by_shape = not named_by
     if by_shape and (model is None or not (tokens or _has_roles(inputs) or _has_roles(outputs))):
@@ -206,6 +203,16 @@ def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: s
         by_shape=by_shape,
         **missing,
     )
+
+
+def _tokens(attributes: Mapping[str, Any], layout: _Layout) -> dict[str, Any]:
+    tokens: dict[str, Any] = {}
+    for key in layout.usages:
+        tokens |= provider_values.tokens(json_object(attributes[key]))
+    for field, key in layout.tokens:
+        if (number := count(attributes[key])) is not None:
+            tokens[field] = number
+    return tokens
 
 
 def _messages(
@@ -234,9 +241,7 @@ def _has_roles(messages: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
-    inputs = sorted(
-        _values(attributes, layout.inputs, named_by), key=lambda item: _ARGUMENTS.search(item[0]) is None
-    )
+    inputs = sorted(_values(attributes, layout.inputs, named_by), key=lambda item: _place_of_input(item[0]))
     outputs = list(_values(attributes, layout.outputs, named_by))
     if not inputs and not outputs:
         return None
@@ -253,6 +258,11 @@ def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: 
         tool = tool._replace(result=json_text(run_io.python_value(output)))
         tool = tool._replace(**run_io.tool_output(tool, output))
     return tool
+
+
+def _place_of_input(key: str) -> int:
+    """Return the place of an attribute among those that may have a tool's arguments; some have its schema."""
+    return 0 if _ARGUMENTS.search(key) else 2 if key.endswith("parameters") else 1
 
 
 def _agent(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
@@ -279,6 +289,8 @@ def _run(
     run = genai.read_attributes(span, {**attributes, **own})
     is_agent = run.kind == "agent"
     return run._replace(
+        **_tokens(attributes, layout),
+        counts_its_calls=True,
         user_input=run.user_input or first_text(langchain_values.last_text(v, "user") for v in inputs),
         response=run.response or first_text(langchain_values.last_text(v, "assistant") for v in outputs),
         run_input=first_text(inputs) if is_agent else None,

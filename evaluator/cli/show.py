@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, SessionId
-from spangrade.evaluator.cli.output import console, database_or_lake, print_json
+from spangrade.evaluator.cli.output import console, database, database_or_lake, print_json, print_table
+from spangrade.tracer.errors import InputError
 
 
 def show(
@@ -11,8 +17,16 @@ def show(
     db: Db = None,
     lake: LakeCatalog = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+    why: Annotated[
+        bool, typer.Option("--why", help="List the session's spans, and why each counts or does not.")
+    ] = False,
 ) -> None:
     """Show what an agent did in one session, the verdict of the latest grade, and scores from elsewhere."""
+    if why:
+        if lake is not None:
+            raise InputError("--why reads spans from a database file: not with --lake")
+        _show_why(session, db, format)
+        return
     with database_or_lake(db, lake) as opened:
         stored, grade, given = opened.graded_session(session)
     if format is Format.JSON:
@@ -26,3 +40,14 @@ def show(
     out = console()
     for part in session_text(stored, grade, given):
         out.print(part)
+
+
+def _show_why(session: str, db: Path | None, format: Format) -> None:  # noqa: A002
+    from spangrade.evaluator.reports.why import why_json, why_rows
+
+    with database(db) as opened:
+        readings = opened.why(session)
+    if format is Format.JSON:
+        print_json(why_json(readings))
+    else:
+        print_table(why_rows(readings), ("span", "span_id", "read_as", "counts_as", "why"))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from spangrade.converters.spans.evaluations import Evaluation
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import error_line
-from spangrade.evaluator.derive.completeness import missing_spans
+from spangrade.evaluator.derive.completeness import lacks_model_calls, missing_spans
 from spangrade.evaluator.derive.context_window import context_window
 from spangrade.evaluator.derive.cost import estimated_models, own_priced_models, price, total_cost
 from spangrade.evaluator.derive.declared import system_instruction, tool_declarations
@@ -73,7 +73,9 @@ def build_session(
         handoffs=None if agents is None else handoffs(tree, [o for _, o in tools], tool_interactions),
         state_variables=_state(tree, logged_state),
         llm_calls=llm_calls,
-        usage=_usage_of_runs(runs, llm_calls) if runs else _usage(llm_calls),
+        usage=_usage_of_runs(runs, llm_calls)
+        if runs
+        else _usage(llm_calls, lacks_calls=lacks_model_calls(groups, tree)),
         models=tuple(dict.fromkeys(call.model for call in (llm_calls or runs) if call.model)) or None,
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
@@ -250,14 +252,16 @@ def _state(tree: Tree, logged: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[
     return state
 
 
-def _usage(llm_calls: Sequence[LLMCall]) -> Usage:
+def _usage(llm_calls: Sequence[LLMCall], *, lacks_calls: bool) -> Usage:
     return Usage(
         llm_calls=len(llm_calls) or None,
         input_tokens=_total(call.input_tokens for call in llm_calls),
         output_tokens=_total(call.output_tokens for call in llm_calls),
         cached_input_tokens=_total(call.cached_input_tokens for call in llm_calls),
         reasoning_tokens=_total(call.reasoning_tokens for call in llm_calls),
-        complete=bool(llm_calls) and all(call.unanswered or _is_counted(call) for call in llm_calls),
+        complete=bool(llm_calls)
+        and not lacks_calls
+        and all(call.unanswered or _is_counted(call) for call in llm_calls),
     )
 
 

@@ -8,10 +8,11 @@ agent's run that it does not descend from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
+from spangrade.evaluator.derive.turns import Group
 
 _RUNS = frozenset({"turn", "workflow", "agent"})
 
@@ -68,3 +69,31 @@ def _during(trace_orphans: list[Observation], runs: list[tuple[Observation, str]
                 del latest_end[min(latest_end, key=lambda one: latest_end[one])]
         elif any(end_ns <= end for other, end in latest_end.items() if other != top):
             yield observation
+
+
+def lacks_model_calls(groups: Sequence[Group], tree: Tree) -> bool:
+    """Return whether model calls ran that are not recorded, as far as what they caused shows.
+
+    In a turn whose model calls all have their outputs, more tools ran under the id of a call than were
+    requested; or a run's tokens are more than those of all model calls. Another instrumentation may have
+    removed calls. An agent that calls tools by itself gives them no ids.
+    """
+    return any(map(_has_unrequested_tools, groups)) or _has_more_tokens_above(tree)
+
+
+def _has_unrequested_tools(group: Group) -> bool:
+    calls = group.calls
+    if not calls or not all(call.response or call.tool_calls for call in calls):
+        return False
+    executed = {o.call_id for o in group.members if o.kind == "tool" and o.call_id}
+    return len(executed) > sum(len(call.tool_calls) for call in calls)
+
+
+def _has_more_tokens_above(tree: Tree) -> bool:
+    tokens = [(o.input_tokens or 0) + (o.output_tokens or 0) for o in tree.ordered if o.kind == "llm"]
+    runs = [
+        (o.input_tokens or 0) + (o.output_tokens or 0)
+        for o in tree.ordered
+        if o.counts_its_calls and tree.nearest(o) is None
+    ]
+    return bool(tokens) and sum(runs) > sum(tokens)

@@ -56,8 +56,8 @@ def _beside(tree: Tree) -> Iterator[tuple[Node, Observation]]:
     """Yield a call's second span and the first, where neither is around the other.
 
     They overlap and share a key: a model's response id, or the id of a call that two instrumentations record.
-    Without keys they are of two instrumentations, one ran within the time of the other, and what both record
-    of the texts is equal.
+    Without keys they are of two instrumentations, ran at the same time for at least half of the shorter one,
+    and what both record of the texts is equal.
     """
     by_key: dict[tuple[str, str], Observation] = {}
     open_calls: dict[str, deque[Observation]] = {
@@ -96,7 +96,9 @@ def _same_work(outer: Observation, inner: Observation) -> bool:
 
 def _repeats(outer: Observation, inner: Observation) -> bool:
     """Return whether two spans without a common key record one call, by their times and texts."""
-    if outer.scope == inner.scope or not inner.start_ns <= inner.end_ns <= outer.end_ns:
+    both_ns = min(outer.end_ns, inner.end_ns) - inner.start_ns
+    shorter_ns = min(outer.end_ns - outer.start_ns, inner.end_ns - inner.start_ns)
+    if outer.scope == inner.scope or both_ns < 0 or shorter_ns < 0 or 2 * both_ns < shorter_ns:
         return False
     if inner.kind == "tool":
         return outer.arguments is not None and _same_call(outer, inner) and outer.arguments == inner.arguments

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.attempts import with_last_attempts
 from spangrade.evaluator.derive.duplicates import merge_duplicates
 from spangrade.evaluator.derive.errors import without_copies
 from spangrade.evaluator.derive.shapes import without_doubtful_calls
@@ -41,6 +42,7 @@ BEFORE_THE_TREE: Sequence[Pass[Sequence[Observation]]] = (
 )
 IN_THE_TREE: Sequence[Pass[Tree]] = (
     Pass("topmost_runs", "a function is a run only where no agent's work is around it", with_topmost_runs),
+    Pass("attempts", "the call was taken up again later, under the same id", with_last_attempts),
     Pass("duplicates", "two spans record one call, which counts once", merge_duplicates),
 )
 

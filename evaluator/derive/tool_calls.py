@@ -9,7 +9,9 @@ from typing import Any
 
 import orjson
 
+from spangrade.converters.spans.approvals import approval_of
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.run_io import python_value
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.derive.run_messages import with_messages_of_runs
 from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
@@ -20,6 +22,12 @@ from spangrade.evaluator.session import RequestedCall, ToolInteraction
 
 _FAILED = frozenset({"error", "failed", "failure"})
 _OBJECT = re.compile(r'"\[?<[\w.]+ object at 0x[0-9a-f]+>\]?"')
+# The repr of an object, or of a dict that cannot be read, that has a status.
+_STATUS_IN_REPR = re.compile(
+    r"(?:[A-Za-z_][\w.]*\(|\{['\"]|<[A-Za-z_][\w.]* )[^\n]{0,2000}?"
+    r"\b(?:status|success|ok|error|is_?error)['\"]?\s?[=:]",
+    re.IGNORECASE,
+)
 # Calls by which a model gives its answer, which run nothing.
 _ANSWERS = ("final_answer", "final_result")
 
@@ -268,6 +276,9 @@ def tool_interaction(
     name = observation.name or ""
     output = json_or_none(observation.result)
     ok, error = ok_and_error(observation, output)
+    approval = approval_of(output) or ("approved" if observation.approved else None)
+    if approval in {"asked", "rejected"}:  # the tool did neither succeed nor fail
+        ok, error = None, None
     timed = observation.span_id and observation.timed
     return ToolInteraction(
         position=position,
@@ -287,6 +298,7 @@ def tool_interaction(
         latency_s=seconds(observation.start_ns, observation.end_ns) if timed else None,
         trace_id=observation.trace_id,
         span_id=observation.span_id or None,
+        approval=approval,
     )
 
 
@@ -310,16 +322,20 @@ def ok_and_error(observation: Observation, result: Any) -> tuple[bool | None, st
     """Return whether a tool call with a result (its JSON value) succeeded, None if unknown, and its error.
 
     Frameworks record a failure in different places: on the span, or in the result's structure
-    (`{"status": "error"}`, a truthy `"error"`, `"isError"`). A text that only messages have may be a
-    failure's as well as an answer's.
+    (`{"status": "error"}`, a truthy `"error"`, `"isError"`, a `"success"` or `"ok"` of false). No words in a
+    text decide: a text that only messages have, or an object's repr with a status in it, may be a failure's
+    as well as an answer's.
     """
     failed = observation.failed
+    result = python_value(result)
     if isinstance(result, dict):
         failed = (
             failed
             or (isinstance(result.get("status"), str) and result["status"].lower() in _FAILED)
             or bool(result.get("error"))
             or True in (result.get("isError"), result.get("is_error"))
+            or result.get("success") is False
+            or result.get("ok") is False
         )
     if failed:
         return False, observation.error or _error_in(result)
@@ -328,6 +344,8 @@ def ok_and_error(observation: Observation, result: Any) -> tuple[bool | None, st
     if observation.result is None or (
         (result is None or isinstance(result, str)) and not observation.span_id
     ):
+        return None, None
+    if isinstance(result, str) and _STATUS_IN_REPR.match(result):
         return None, None
     return True, None
 

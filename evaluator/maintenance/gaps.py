@@ -121,13 +121,13 @@ _CHECKS = (
         "no_tool_result",
         "tool calls without a recorded result or failure",
         ("tool_success_rate",),
-        lambda s: [tool for tool in _tools(s) if tool.ok is None and not tool.output_known],
+        lambda s: [tool for tool in _tools(s) if tool.ran and tool.ok is None and not tool.output_known],
     ),
     _Check(
         "no_tool_span",
         "tool calls recorded only in messages: their text may be an answer or a failure",
         ("tool_success_rate",),
-        lambda s: [tool for tool in _tools(s) if tool.ok is None and tool.output_known],
+        lambda s: [tool for tool in _tools(s) if tool.ran and tool.ok is None and tool.output_known],
     ),
     _Check(
         "no_state",

@@ -26,11 +26,12 @@ def tool_utilization(session: Session) -> Outcome:
 def tool_success_rate(session: Session) -> Outcome:
     """The share of the tool calls that did not fail, without hand-offs.
 
-    Inconclusive if there is no call, or if it is not recorded whether one failed.
+    Calls that wait for approval, or were rejected, are left out: their tools did not run. Inconclusive if
+    there is no call, or if it is not recorded whether one failed.
 
     Source: own definition.
     """
-    calls = [call for call in session.tool_interactions if not call.handoff]
+    calls = [call for call in session.tool_interactions if call.ran and not call.handoff]
     if not calls:
         return Inconclusive("no tool call is recorded; if a tool ran, record it with a span")
     failed = [call for call in calls if call.ok is False]

@@ -158,7 +158,12 @@ def _arguments_match(
 
 
 def result_matches(expected: ReferenceToolInteraction, call: ToolInteraction) -> bool | None:
-    """Return whether a call ended as expected; None if that depends on what is not recorded of it."""
+    """Return whether a call ended as expected; None if that depends on what is not recorded of it.
+
+    A call that waits for approval may still do so; one that was rejected did not run.
+    """
+    if not call.ran:
+        return None if call.approval == "asked" else False
     if expected.output is not None:
         if not call.output_known:
             return None

@@ -51,7 +51,7 @@ def result_tools(expected: Any) -> Iterator[str]:
 
 def lacks_result(call: ToolInteraction) -> bool:
     """Return whether a call may have had a result that is not recorded."""
-    return not call.output_known and call.ok is not False
+    return not call.output_known and call.ok is not False and call.ran
 
 
 def values_at(value: Any, path: str) -> Iterator[Any]:

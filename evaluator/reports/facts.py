@@ -168,8 +168,9 @@ def _latency(session: Session) -> dict[str, Any]:
 
 def _tools(calls: Sequence[ToolInteraction]) -> dict[str, dict[str, Any]]:
     counts = Counter(call.tool_name for call in calls)
-    known = all(call.ok is not None for call in calls)
-    failed = [call.tool_name for call in calls if call.ok is False]
+    ran = [call for call in calls if call.ran]
+    known = all(call.ok is not None for call in ran)
+    failed = [call.tool_name for call in ran if call.ok is False]
     return {
         "tool_utilization": {
             "total_tool_calls": len(calls),
@@ -177,8 +178,8 @@ def _tools(calls: Sequence[ToolInteraction]) -> dict[str, dict[str, Any]]:
             "tool_counts": dict(counts),
         },
         "tool_success_rate": {
-            "tool_success_rate": _share(len(calls) - len(failed), len(calls)) if known else None,
-            "total_tool_calls": len(calls),
+            "tool_success_rate": _share(len(ran) - len(failed), len(ran)) if known else None,
+            "total_tool_calls": len(ran),
             "failed_tool_calls": len(failed) if known else None,
             "failed_tools_list": failed if known else None,
         },

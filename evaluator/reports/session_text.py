@@ -136,6 +136,10 @@ def _described(item: Item) -> Text:
         cost = _cost(record.cost_usd, estimated=record.cost_estimated) or "unknown cost"
         return Text.assemble(cell(record.model), f"  {_tokens(record)}, {cost}, {_seconds(record.latency_s)}")
     status = {True: "ok", False: "failed", None: "unknown"}[record.ok]
+    if record.approval == "asked":
+        status = "waits for approval"
+    elif record.approval is not None:
+        status = record.approval if record.ok is None else f"{record.approval}, {status}"
     return Text.assemble(
         cell(record.tool_name),
         " ",

@@ -43,7 +43,7 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
         raise InputError(f"session {session.session_id}: which agents took part is not recorded")
     volatile: list[str] = []
     calls = []
-    for position, tool in enumerate(session.tool_interactions):
+    for position, tool in enumerate(tool for tool in session.tool_interactions if tool.ran):
         call: dict[str, Any] = {"tool_name": tool.tool_name}
         if isinstance(tool.input_arguments, dict):
             at = f"reference_tool_interactions[{position}].input_arguments"

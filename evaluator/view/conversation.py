@@ -52,6 +52,7 @@ class Item(NamedTuple):
     model: LLMCall | None = None
     variables: tuple[Variable, ...] = ()
     errors: tuple[Problem, ...] = ()
+    approval: str | None = None
 
 
 class TurnView(NamedTuple):
@@ -219,6 +220,7 @@ def _item(started: Started, origin_ns: int, longest: int) -> Item:
         arguments=arguments,
         output=output,
         errors=errors,
+        approval=record.approval,
     )
 
 

@@ -146,6 +146,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
     for field, name in _JSON_TEXTS:
         if name in attributes:
             fields[field] = json_text(run_io.python_value(attributes[name]))
+    if kind == "tool" and (arguments := fields.get("arguments")):
+        fields["arguments"] = run_io.without_contexts(arguments)
     if "mcp.method.name" in attributes or (span.scope_name or "").endswith(_PROTOCOLS):
         fields["of_protocol"] = True
     # What a turn records of itself comes before the messages.

@@ -64,7 +64,8 @@ def _question(group: Group, mask: Mask, failed_calls: bool) -> dict[str, Any]:
     reference: dict[str, Any] = {}
     ways: dict[tuple[Any, ...], list[tuple[Calls, dict[str, str]]]] = defaultdict(list)
     for session, values in zip(sessions, group.values, strict=True):
-        calls = [call for call in session.tool_interactions if failed_calls or call.ok is not False]
+        ran = [call for call in session.tool_interactions if call.ran]
+        calls = [call for call in ran if failed_calls or call.ok is not False]
         kinds = Counter((call.tool_name, call.ok is False) for call in calls)
         ways[tuple(sorted(kinds.items()))].append((calls, values))
     lists = []

@@ -71,7 +71,7 @@ def test_two_spans_beside_each_other_are_one_call_by_their_times_and_texts() -> 
         {"response": None},
         {"user_input": "hello"},
         {"input_tokens": 11},
-        {"end_ns": 5 * 10**9},  # not within the time of the other
+        {"start_ns": 38 * 10**8, "end_ns": 5 * 10**9},  # not within the time of the other
         {"call_key": "r2"},
     ],
 )
@@ -121,7 +121,7 @@ def test_a_call_beside_another_without_texts_is_the_same_if_all_its_tokens_are()
     assert session(plain._replace(response="done"), beside).usage.llm_calls == 1
     assert session(plain, beside._replace(model="gpt-4o-2024-08-06")).usage.llm_calls == 1
     changes: list[dict[str, Any]] = [{"output_tokens": 6}, {"output_tokens": None}, {"model": "o3"}]
-    for change in (*changes, {"end_ns": 5 * 10**9}, {"user_input": "And now?"}):
+    for change in (*changes, {"start_ns": 38 * 10**8, "end_ns": 5 * 10**9}, {"user_input": "And now?"}):
         assert session(plain._replace(user_input="hi"), beside._replace(**change)).usage.llm_calls == 2
 
 

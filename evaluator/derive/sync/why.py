@@ -1,0 +1,37 @@
+"""Why the spans of a session count, or do not: what each is read as, and what each pass then changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from spangrade.converters.spans.observation import Observation
+from spangrade.evaluator.derive.passes import Change, changes
+from spangrade.evaluator.derive.settings import settings_of
+from spangrade.evaluator.derive.sync.observed import observations_of
+from spangrade.evaluator.derive.sync.recorded import TraceRange, logs_of, spans_of, stored_rows
+from spangrade.tracer.store import Store
+
+
+class SpanReading(NamedTuple):
+    """A span of a session: what it was read as, and the changes of the passes, in their order."""
+
+    span: Observation
+    changes: tuple[Change, ...]
+
+
+def readings(store: Store, session_id: str) -> Iterator[SpanReading]:
+    """Yield the spans of a session in the order in which they started, each as it is read and changed."""
+    traces = store.query(
+        "SELECT trace_id, first_seq, last_seq FROM derived.traces "
+        "WHERE session_id = $session ORDER BY first_seq",
+        {"session": session_id},
+    )
+    stored = stored_rows(store, [TraceRange(*trace) for trace in traces])
+    by_trace, _ = observations_of(spans_of(stored.spans), logs_of(stored.logs), settings_of(store))
+    spans = {(o.trace_id, o.span_id): o for observations in by_trace.values() for o in observations}
+    changed: dict[tuple[str, str], list[Change]] = {}
+    for change in changes(spans.values()):
+        changed.setdefault((change.span.trace_id, change.span.span_id), []).append(change)
+    for node, span in sorted(spans.items(), key=lambda item: (item[1].start_ns, item[0])):
+        yield SpanReading(span, tuple(changed.get(node, ())))

@@ -1,0 +1,63 @@
+"""Why the spans of a session count, or do not, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from spangrade.evaluator.derive.passes import Change
+from spangrade.evaluator.derive.sync.why import SpanReading
+
+
+def why_rows(readings: Iterable[SpanReading]) -> Iterator[dict[str, Any]]:
+    """Yield one row per span: its name, its id, what it was read as, what it counts as, and why."""
+    for reading in readings:
+        span = reading.span
+        counts_as = span.kind
+        for change in reading.changes:
+            counts_as = change.fields["kind"][1] if "kind" in change.fields else counts_as  # type: ignore[assignment]
+        yield {
+            "span": span.span_name or span.name,
+            "span_id": span.span_id,
+            "read_as": _word(span.kind),
+            "counts_as": _word(counts_as),
+            "why": "; ".join(_reasons(reading)) or None,
+        }
+
+
+def why_json(readings: Iterable[SpanReading]) -> list[dict[str, Any]]:
+    """Return the same as JSON, with the names of the passes and the fields that each changed."""
+    spans = list(readings)
+    return [
+        {
+            **row,
+            "trace_id": reading.span.trace_id,
+            "passes": [
+                {"pass": change.by, "reason": change.reason, "changed": sorted(change.fields)}
+                for change in reading.changes
+            ],
+        }
+        for row, reading in zip(why_rows(spans), spans, strict=True)
+    ]
+
+
+def _word(kind: str) -> str:
+    return {"llm": "model call", "handoff": "hand-off", "other": "no step"}.get(kind, kind)
+
+
+def _reasons(reading: SpanReading) -> Iterator[str]:
+    span = reading.span
+    if span.unreadable is not None:
+        yield f"the dialect {span.unreadable[0]} could not read it: {span.unreadable[1]}"
+    elif span.not_understood is not None:
+        yield "it looks like an agent's, and no dialect understands it"
+    elif span.kind == "other":
+        yield "it records no step: it only holds others together"
+    elif span.by_shape:
+        yield "it has a model with tokens or messages"
+    yield from map(_reason, reading.changes)
+
+
+def _reason(change: Change) -> str:
+    names = ", ".join(sorted(name for name in change.fields if name != "kind"))
+    return change.reason if not names or "kind" in change.fields else f"{change.reason} ({names})"

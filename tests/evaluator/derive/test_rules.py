@@ -1,0 +1,231 @@
+"""Rules of derivation that one recording of a framework shows, or a few spans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Spangrade
+from paths import FIXTURES
+from recordings import dotted, observed, sessions
+
+from spangrade.evaluator.derive.tool_calls import ok_and_error
+from spangrade.evaluator.metrics import Inconclusive, load_metrics
+from spangrade.evaluator.session import Session
+from spangrade.tracer.files import read
+from spangrade.tracer.span import Problem, Span
+
+RULES = FIXTURES / "rules"
+
+
+def recorded(name: str, tmp_path: Path) -> Session:
+    """Return the session of a recording."""
+    records = [r for r in read(RULES / f"{name}.otlp.jsonl") if not isinstance(r, Problem)]
+    (session,) = sessions(records, tmp_path / "s.duckdb")
+    return session
+
+
+def span(
+    number: int, parent: int | None, scope: str = "lib", end: int | None = None, **attributes: Any
+) -> Span:
+    return Span(
+        "a" * 32,
+        f"{number:016x}",
+        None if parent is None else f"{parent:016x}",
+        "step",
+        "INTERNAL",
+        number * 10,
+        end or (number * 10 + 9 if parent else 1_000),
+        attributes=dotted(**attributes),
+        scope_name=scope,
+    )
+
+
+def session_of(tmp_path: Path, *spans: Span) -> Session:
+    (session,) = sessions(spans, tmp_path / "s.duckdb")
+    return session
+
+
+AGENT = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "shop"}
+CHAT = {"gen_ai__operation__name": "chat", "gen_ai__request__model": "gpt-4o"}
+CHAT |= {"gen_ai__usage__input_tokens": 10, "gen_ai__usage__output_tokens": 2}
+TOOL = {"gen_ai__operation__name": "execute_tool", "gen_ai__tool__name": "refund"}
+
+
+def test_a_call_that_waited_for_approval_is_one_call_with_its_last_outcome(tmp_path: Path) -> None:
+    session = recorded("adk_confirmation", tmp_path)
+    assert [(c.input_arguments, c.output, c.ok, c.approval, c.error) for c in session.tool_interactions] == [
+        ({"order": "A1"}, {"status": "refunded", "order": "A1"}, True, "approved", None),
+        ({"order": "A2"}, {"error": "This tool call is rejected."}, None, "rejected", None),
+    ]
+    assert [step.name for step in session.trajectory] == ["shop", "refund", "refund"]
+    assert session.errors == ()
+    outcome = load_metrics()["tool_success_rate"](session)
+    assert outcome.value == 1.0  # of the one that ran
+
+
+def test_a_call_that_still_waits_neither_succeeded_nor_failed(tmp_path: Path) -> None:
+    asked = json.dumps({"error": "This tool call requires confirmation, please approve or reject."})
+    session = session_of(
+        tmp_path,
+        span(1, None, **AGENT),
+        span(2, 1, **TOOL, gen_ai__tool__call__id="c1", gen_ai__tool__call__result=asked),
+    )
+    (call,) = session.tool_interactions
+    assert (call.ok, call.approval, call.ran, session.errors) == (None, "asked", False, ())
+    assert isinstance(load_metrics()["tool_success_rate"](session), Inconclusive)
+
+
+@pytest.mark.parametrize(
+    ("results", "requests", "calls"),
+    [
+        (('{"error":"busy"}', '"done"'), 1, [True]),
+        (('{"error":"busy"}', '"done"'), 2, [False, True]),  # some servers give the same few ids again
+        (('"done"', '"done"'), 1, [True, True]),
+    ],
+)
+def test_an_attempt_that_failed_and_is_repeated_under_its_id_is_one_call(
+    results: tuple[str, str], requests: int, calls: list[bool], tmp_path: Path
+) -> None:
+    request = '[{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"refund","arguments":{}}]}]'
+    models = [span(n, 1, **CHAT, gen_ai__output__messages=request) for n in range(2, 2 + requests)]
+    tools = [
+        span(
+            10 + n,
+            1,
+            **TOOL,
+            gen_ai__tool__call__id="c1",
+            gen_ai__tool__call__arguments="{}",
+            gen_ai__tool__call__result=result,
+        )._replace(status="ERROR" if "error" in result else "UNSET")
+        for n, result in enumerate(results)
+    ]
+    session = session_of(tmp_path, span(1, None, **AGENT), *models, *tools)
+    assert [call.ok for call in session.tool_interactions] == calls
+
+
+def test_usage_is_incomplete_where_a_tool_ran_that_no_recorded_model_call_requested(tmp_path: Path) -> None:
+    answer = '[{"role":"assistant","parts":[{"type":"text","content":"Done."}]}]'
+    spans = [span(1, None, **AGENT), span(5, 1, **CHAT, gen_ai__output__messages=answer)]
+    requested = span(3, 1, **TOOL, gen_ai__tool__call__id="c1", gen_ai__tool__call__result='"ok"')
+    by_itself = span(3, 1, **TOOL, gen_ai__tool__call__result='"ok"')
+    for number, (tool, complete) in enumerate(((requested, False), (by_itself, True))):
+        (tmp_path / str(number)).mkdir()
+        session = session_of(tmp_path / str(number), *spans, tool)
+        assert (session.usage.input_tokens, session.usage.complete) == (10, complete)
+
+
+def test_usage_is_incomplete_where_a_run_counts_more_tokens_than_its_model_calls(tmp_path: Path) -> None:
+    session = recorded("voltagent", tmp_path)
+    assert (session.session_id, session.agents) == ("conv-1", ("shop",))
+    assert [(turn.user_input, turn.final_response) for turn in session.turns] == [
+        ("What is in my cart?", "Your cart has 2 items, total $129.90."),
+        ("Thanks, bye.", "You are welcome, C-1001."),
+    ]
+    assert [(c.tool_name, c.input_arguments, c.ok) for c in session.tool_interactions] == [
+        ("get_cart", {"customer_id": "C-1001"}, True)
+    ]
+    assert session.usage.complete is False  # 140 of the 260 tokens of the first turn are recorded of calls
+
+
+def test_a_model_call_stays_one_where_traceloop_calls_it_a_task(tmp_path: Path) -> None:
+    records = [r for r in read(RULES / "llamaindex_traceloop.otlp.jsonl") if not isinstance(r, Problem)]
+    found = sorted(sessions(records, tmp_path / "s.duckdb"), key=lambda session: session.start_ns or 0)
+    assert [(t.user_input, t.final_response) for session in found for t in session.turns] == [
+        ("What is in my cart?", "Your cart has 2 items, total $129.90."),
+        ("Thanks, bye.", "You are welcome, C-1001."),
+    ]
+    tokens = [(call.model, call.input_tokens, call.output_tokens) for s in found for call in s.llm_calls]
+    assert tokens == [("gpt-4o-mini", 120, 12), ("gpt-4o-mini", 140, 12), ("gpt-4o-mini", 120, 12)]
+
+
+@pytest.mark.parametrize(
+    ("result", "ok"),
+    [
+        ({"success": False, "message": "no stock"}, False),
+        ({"ok": False}, False),
+        ({"status": "error"}, False),
+        ({"is_error": True}, False),
+        ({"success": True}, True),
+        ({"data": {"success": False}}, True),
+        ("the last error was fixed, status: failed before", True),
+        ("Reply(status='error', text='no')", None),
+        ("{'status': 'error', 'at': datetime(2026, 1, 1)}", None),
+        ("{'status': 'approved'}", True),
+        ("{'status': 'error'}", False),
+    ],
+)
+def test_a_failure_in_a_result_is_a_status_at_its_top_and_never_words(result: Any, ok: bool | None) -> None:
+    tool = observed(dotted(**TOOL, gen_ai__tool__call__result=json.dumps(result)))
+    assert ok_and_error(tool, result)[0] is ok
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        (
+            {"order": "A1", "tool_context": "<google.adk.agents.context.Context object at 0x7f1>"},
+            {"order": "A1"},
+        ),
+        ({"order": "A1", "ctx": "RunContext(deps=None)"}, {"order": "A1"}),
+        ({"order": "A1", "context": "of a book"}, {"order": "A1", "context": "of a book"}),
+    ],
+)
+def test_what_a_framework_adds_to_arguments_is_left_out(arguments: dict[str, Any], kept: Any) -> None:
+    read_back = observed(dotted(**TOOL, gen_ai__tool__call__arguments=json.dumps(arguments)))
+    assert json.loads(read_back.arguments or "") == kept
+
+
+def test_a_tool_that_is_decorated_inside_a_framework_counts_once(tmp_path: Path) -> None:
+    context = "<google.adk.agents.context.Context object at 0x7f1>"
+    outer = {**TOOL, "gen_ai__tool__call__arguments": '{"order":"A1"}'}
+    inner = {**TOOL, "gen_ai__tool__call__arguments": json.dumps({"order": "A1", "tool_context": context})}
+    session = session_of(
+        tmp_path,
+        span(1, None, **AGENT),
+        span(2, 1, "adk", 90, **outer),
+        span(3, 2, "spangrade.tracer", 80, **inner, gen_ai__tool__call__result='"ok"'),
+    )
+    assert [(c.input_arguments, c.output) for c in session.tool_interactions] == [({"order": "A1"}, "ok")]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "end", "calls"),
+    [(("one", "other"), 80, 1), (("one", "one"), 80, 2), (("one", "other"), 33, 2)],
+)
+def test_one_model_call_of_two_instrumentations_that_overlap_counts_once(
+    scopes: tuple[str, str], end: int, calls: int, tmp_path: Path
+) -> None:
+    first, second = scopes
+    session = session_of(
+        tmp_path,
+        span(1, None, **AGENT),
+        span(2, 1, first, end - 2, **CHAT),
+        span(3, 1, second, end + 40, **CHAT),
+    )
+    assert len(session.llm_calls) == calls
+
+
+def test_show_why_lists_what_changed_a_span_and_why(tmp_path: Path, spangrade: Spangrade) -> None:
+    db = str(tmp_path / "s.duckdb")
+    spangrade("import", RULES / "adk_confirmation.otlp.jsonl", "--db", db)
+    listed = json.loads("\n".join(spangrade("show", "conv-1", "--db", db, "--why", "--format", "json").out))
+    tools = [one for one in listed if one["span"] == "execute_tool refund"]
+    assert [(one["read_as"], one["counts_as"], one["why"]) for one in tools] == [
+        ("tool", "no step", "the call was taken up again later, under the same id"),
+        ("tool", "tool", "the call was taken up again later, under the same id (approved)"),
+        ("tool", "no step", "the call was taken up again later, under the same id"),
+        ("tool", "tool", "the call was taken up again later, under the same id (approved)"),
+    ]
+    assert tools[0]["passes"] == [
+        {
+            "pass": "attempts",
+            "reason": "the call was taken up again later, under the same id",
+            "changed": ["kind"],
+        }
+    ]
+    table = spangrade("show", "conv-1", "--db", db, "--why")
+    assert table.code == 0
+    assert any("taken up again later" in line for line in table.out)
