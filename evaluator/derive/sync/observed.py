@@ -20,7 +20,7 @@ from spangrade.evaluator.derive.session_from import session_id_of
 from spangrade.evaluator.derive.settings import Settings
 from spangrade.evaluator.derive.span_tree import Node, Tree
 from spangrade.evaluator.derive.sync.link_traces import Position, position_of
-from spangrade.tracer.canonical_json import dumps, json_value
+from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.span import LogRecord, Span
 
 
@@ -122,18 +122,17 @@ def observations_of(
 
 
 def _by_span(logs_of_traces: Iterable[Iterable[LogRecord]]) -> dict[Node, list[LogRecord]]:
-    """Return the logs of spans, each span's in an order that does not depend on that of their arrival."""
+    """Return the logs of spans, each span's by time; those of one time in the order in which they arrived.
+
+    That is the order of the messages of one call, which have one time in some languages.
+    """
     by_span: dict[Node, list[LogRecord]] = {}
     for log in chain.from_iterable(logs_of_traces):
         if log.trace_id and log.span_id:
             by_span.setdefault((log.trace_id, log.span_id), []).append(log)
     for logs in by_span.values():
-        logs.sort(key=_log_order)
+        logs.sort(key=lambda log: log.time_ns)
     return by_span
-
-
-def _log_order(log: LogRecord) -> tuple[int, str, str, str]:
-    return log.time_ns, log.event_name or "", dumps(log.body), dumps(log.attributes)
 
 
 def traces_of(by_trace: Mapping[str, Sequence[Observation]], logs_by_trace: Mapping[str, int]) -> list[Trace]:
