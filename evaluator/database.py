@@ -481,7 +481,7 @@ class Database:
         """
         from spangrade.evaluator.derive.sync.why import readings
 
-        with up_to_date(self.path, self._callbacks) as store:
+        with up_to_date(self._file, self._callbacks) as store:
             return list(readings(store, find_session_id(store, session_id)))
 
     def lint(
