@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -68,6 +70,20 @@ def hook(status: Callable[[int], int] = lambda _: 204) -> Iterator[Hook]:
     with _served(Handler) as port:
         receiving.url = f"http://127.0.0.1:{port}/hook?token=hidden"
         yield receiving
+
+
+@contextmanager
+def raw_server(answer: Callable[[socket.socket], object]) -> Iterator[str]:
+    """Run a server that reads the headers of each request and lets `answer` write anything; yield its URL."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            with suppress(OSError):  # the client has closed the connection
+                answer(self.request)
+
+    with _served(Handler) as port:
+        yield f"http://127.0.0.1:{port}/hook?token=hidden"
 
 
 class Sink:
@@ -183,7 +199,7 @@ def grpc_sink() -> Iterator[Sink]:
 
 
 @contextmanager
-def _served(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+def _served(handler: type[socketserver.BaseRequestHandler]) -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from spangrade.evaluator.cli.options import Db
+from spangrade.evaluator.cli.secrets import secret
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.loopback import is_loopback
 from spangrade.tracer.terminal import log_to_terminal, print_line, warn
@@ -20,6 +21,7 @@ _log = logging.getLogger("spangrade")
 
 
 def collect(
+    context: typer.Context,
     db: Db = None,
     lake: Annotated[
         str | None,
@@ -38,6 +40,9 @@ def collect(
     token: Annotated[
         str | None,
         typer.Option(envvar="SPANGRADE_TOKEN", help="What clients must send as a bearer token."),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The same with the token in a file.")
     ] = None,
     allow_anonymous: Annotated[
         bool, typer.Option("--allow-anonymous", help="Listen beyond this machine without a token.")
@@ -93,6 +98,7 @@ def collect(
     from spangrade.tracer.redaction import redaction
 
     log_to_terminal("%(asctime)s %(levelname)s %(message)s")
+    token = secret(context, "token", "token", token, token_file)
     path = db or default_path()
     landing = None if lake is None else landing_folder(lake)
     if landing is not None and retention:
@@ -102,7 +108,7 @@ def collect(
         host=host,
         http_port=http_port,
         grpc_port=grpc_port,
-        token=token or None,
+        token=token,
         allow_anonymous=allow_anonymous,
         certificate=tls_cert,
         key=tls_key,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +15,13 @@ import typer
 from spangrade import Gates, JudgeOptions, Selection
 from spangrade.evaluator.cli.options import Db, Only
 from spangrade.evaluator.cli.output import database
+from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.terminal import log_to_terminal, print_line
 
 
 def watch(
+    context: typer.Context,
     gates: Gates,
     select: Annotated[Selection, Only("since", "sample")],
     judge: JudgeOptions,
@@ -28,6 +31,10 @@ def watch(
         typer.Argument(help="Golden questions that sessions may answer; without, gates alone grade them."),
     ] = None,
     db: Db = None,
+    webhook_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file with the URL of the webhook, which may be a secret."),
+    ] = None,
 ) -> None:
     """Grade sessions once they are idle, and again if something arrives for them; runs beside `collect`.
 
@@ -35,6 +42,8 @@ def watch(
     it stopped, also after a crash. Exit codes: 0 stopped or, with --once, done; 2 bad input.
     """
     log_to_terminal("%(asctime)s %(levelname)s %(message)s")
+    url = secret(context, "webhook", "options_webhook", options.webhook, webhook_file)
+    options = replace(options, webhook=url)
     stop = threading.Event()
     _stop_at_signals(stop)
     with database(db) as opened:

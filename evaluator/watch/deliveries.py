@@ -15,6 +15,7 @@ OTLP = "otlp"
 
 # Seconds until the next attempt, by how many have failed; after 28 hours in all a message is given up.
 RETRY_AFTER_S = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 43_200)
+MAX_WAIT_S = 86_400.0  # however long a receiver asks to wait
 
 _TYPES = {"id": na.string(), "kind": na.string(), "session_id": na.string(), "body": na.string()}
 

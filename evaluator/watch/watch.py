@@ -161,6 +161,8 @@ class Watch:
 
     def close(self) -> None:
         """Close the connections."""
+        if self._webhook is not None:
+            self._webhook.close()
         if self._telemetry is not None:
             self._telemetry.close()
 
@@ -261,13 +263,15 @@ class Watch:
         while accepted and not stop.is_set():
             with self._open() as store:
                 due = deliveries.due(store, WEBHOOK, self._clock(), _MESSAGES)
-            outcomes = []
-            for one in due:
-                outcomes.append(webhook.send(one, self._clock()))
-                accepted = not outcomes[-1].error or outcomes[-1].reached
-                if not accepted or stop.is_set():  # the others would wait for the same time-out
-                    break
-            self._record(outcomes)
+            outcomes: list[deliveries.Outcome] = []
+            try:
+                for one in due:
+                    outcomes.append(webhook.send(one, self._clock()))
+                    accepted = not outcomes[-1].error or outcomes[-1].reached
+                    if not accepted or stop.is_set():  # the others would wait for the same time-out
+                        break
+            finally:  # what was accepted is not sent again
+                self._record(outcomes)
             accepted &= bool(due)
 
     def _send_events(self, telemetry: Telemetry, stop: threading.Event) -> None:

@@ -5,32 +5,32 @@ The headers and the signature are those of https://www.standardwebhooks.com.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
 import hmac
+import logging
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
-
-import requests
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
 
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import threshold_text
 from spangrade.evaluator.metrics import Metric, Score
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.watch.deliveries import Delivery, Outcome
+from spangrade.evaluator.watch.deliveries import MAX_WAIT_S, Delivery, Outcome
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 
 SECRET_VARIABLE = "SPANGRADE_WEBHOOK_SECRET"  # noqa: S105 (the name of a variable)
 EVENT = "session.failed"
 
-_TIMEOUT_S = 10.0
 _TRIES = 3
 _GONE = 410
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
@@ -99,27 +99,37 @@ def secret_from_environment() -> bytes:
 class Webhook:
     """Sends messages to a URL, each signed; a failed attempt is repeated at once, twice at most.
 
-    The first repetition follows `pause_s` seconds after the attempt, the second twice as long.
+    The first repetition follows `pause_s` seconds after the attempt, the second twice as long; all three
+    together take at most `deadline_s`. Of an answer only the status and the headers are read, whatever
+    follows them, and redirects are not followed. The URL is a secret: messages and logs, those of the HTTP
+    client too, have its scheme, host and port.
     """
 
-    def __init__(self, url: str, secret: bytes, *, pause_s: float = 0.5) -> None:
+    def __init__(self, url: str, secret: bytes, *, pause_s: float = 0.5, deadline_s: float = 15.0) -> None:
         """Raise InputError for a URL that is not HTTP."""
-        parts = urlsplit(url)
+        import httpx2
+
+        try:
+            parts = urlsplit(url)
+            port = f":{parts.port}" if parts.port else ""
+            self._url = httpx2.URL(url)
+        except (ValueError, httpx2.InvalidURL):
+            raise FieldError("options.webhook", "expected a URL with http or https") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise FieldError("options.webhook", f"expected a URL with http or https, found {url!r}")
-        self._url = url
+            problem = f"expected a URL with http or https, found {parts.scheme[:10]!r}"
+            raise FieldError("options.webhook", problem)
+        self._shown = f"{parts.scheme}://{parts.hostname}{port}"
         self._secret = secret
-        self._session = requests.Session()
-        retry = Retry(
-            _TRIES - 1,
-            backoff_factor=pause_s,
-            status_forcelist=_RETRIED,
-            allowed_methods=None,
-            raise_on_status=False,
-            respect_retry_after_header=False,  # it may ask for an hour: `deliveries` waits as long
-        )
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(max_retries=retry))
+        self._pause_s = pause_s
+        self._deadline_s = deadline_s
+        self._tls = httpx2.create_ssl_context()
+        self._sender = ThreadPoolExecutor(1, "webhook")  # its event loop is not one that the caller runs
+        logging.getLogger("httpx2").addFilter(self._hide_url)
+
+    def close(self) -> None:
+        """End the thread that sends, and leave the log of the HTTP client alone."""
+        self._sender.shutdown()
+        logging.getLogger("httpx2").removeFilter(self._hide_url)
 
     def send(self, delivery: Delivery, now_ns: int) -> Outcome:
         """Send a message. It was accepted if the receiver answers with a status from 200 to 299."""
@@ -131,24 +141,72 @@ class Webhook:
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signature(self._secret, delivery.id, timestamp, body),
         }
+        status: int | None = None
+        received: Mapping[str, str] = {}
         try:
-            answer = self._session.post(
-                self._url, data=body, headers=headers, timeout=_TIMEOUT_S, allow_redirects=False
-            )
-        except requests.RequestException as error:
-            return Outcome(delivery, f"{type(error).__name__}: {_host(self._url)} cannot be reached", False)
-        if 200 <= answer.status_code < 300:
+            status, received = self._sender.submit(asyncio.run, self._post(body, headers)).result()
+        except TimeoutError:
+            error = f"no answer within {self._deadline_s:g} s"
+        except Exception as raised:  # noqa: BLE001 (whatever a receiver answers, the next message is sent)
+            error = f"{type(raised).__name__}: cannot be reached"
+        if status is None:
+            return Outcome(delivery, f"{self._shown}: {error}", reached=False)
+        if 200 <= status < 300:
             return Outcome(delivery)
-        refused = f"{_host(self._url)} answered {answer.status_code} {answer.reason}"
-        wait = answer.headers.get("Retry-After", "")
-        wait_s = float(wait) if wait.isdecimal() else 0.0
-        return Outcome(delivery, refused, final=answer.status_code == _GONE, wait_s=wait_s)
+        wait_s, note = _retry_after(received.get("retry-after", ""), now_ns)
+        refused = f"{self._shown} answered {_named(status)}{note}"
+        return Outcome(delivery, refused, final=status == _GONE, wait_s=wait_s)
+
+    async def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
+        """Return the status and the headers of the last answer, up to three. Raises TimeoutError."""
+        import httpx2
+
+        async with (
+            asyncio.timeout(self._deadline_s),
+            httpx2.AsyncClient(verify=self._tls, timeout=self._deadline_s, follow_redirects=False) as client,
+        ):
+            for attempt in range(1, _TRIES + 1):
+                try:
+                    async with client.stream("POST", self._url, content=body, headers=headers) as answer:
+                        if attempt == _TRIES or answer.status_code not in _RETRIED:
+                            return answer.status_code, answer.headers
+                except httpx2.TransportError:
+                    if attempt == _TRIES:
+                        raise
+                await asyncio.sleep(self._pause_s * attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _hide_url(self, record: logging.LogRecord) -> bool:
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        record.args = tuple(self._shown if one == self._url else one for one in arguments)
+        return True
 
 
-def _host(url: str) -> str:
-    """Return the part of a URL that holds no secret."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+def _named(status: int) -> str:
+    """Return a status with the words of the standard: those of the receiver may be anything."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _retry_after(text: str, now_ns: int) -> tuple[float, str]:
+    """Return how many seconds a receiver asks to wait, at most a day, and a note if it asks for more.
+
+    The header has seconds or a date; anything else, and what is past, is 0.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        digits = text.lstrip("0")
+        asked_s = float(digits or 0) if len(digits) < 10 else float("inf")
+    else:
+        try:
+            asked_s = parsedate_to_datetime(text).timestamp() - now_ns / 1e9
+        except (ValueError, OverflowError, TypeError):
+            return 0.0, ""
+    if asked_s > MAX_WAIT_S:
+        return MAX_WAIT_S, "; it asks to wait for more than a day"
+    return max(0.0, asked_s), ""
 
 
 def _iso(time_ns: int) -> str:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
+import logging
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run
 from otlp_sessions import START_NS
-from sinks import Hook, hook
+from sinks import Hook, hook, raw_server
 from standardwebhooks import Webhook as Verifier
 from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows
 
 import spangrade
-from spangrade.evaluator.watch.deliveries import RETRY_AFTER_S
+from spangrade.evaluator.watch.deliveries import RETRY_AFTER_S, Delivery
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.watch import Watch
 from spangrade.evaluator.watch.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
@@ -195,6 +202,137 @@ def test_without_a_secret_or_a_url_nothing_is_sent(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(SECRET_VARIABLE, "whsec_???")
     with pytest.raises(InputError, match="expected base64 after whsec_"):
         secret_from_environment()
-    with pytest.raises(InputError, match="expected a URL with http or https, found 'ftp://x'"):
-        Webhook("ftp://x", SECRET)
+    with pytest.raises(InputError, match=r"expected a URL with http or https, found 'ftp'$"):
+        Webhook("ftp://x?token=hidden", SECRET)
     assert START_NS
+
+
+@pytest.mark.parametrize(
+    ("asked", "wait_s"),
+    [
+        ("999999999999", 86_400),
+        ("9" * 400, 86_400),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 86_400),
+        ("Thu, 01 Jan 2026 19:10:00 GMT", 600),
+        ("-600", RETRY_AFTER_S[0]),
+        ("Mon, 01 Jan 0001 00:00:00 +2359", RETRY_AFTER_S[0]),
+        ("²", RETRY_AFTER_S[0]),
+        ("1e9", RETRY_AFTER_S[0]),
+    ],
+)
+def test_what_is_accepted_is_not_sent_again_however_long_the_next_answer_asks_to_wait(
+    tmp_path: Path, asked: str, wait_s: int
+) -> None:
+    db, clock = tmp_path / "s.duckdb", Clock(LATER)
+    add(db, [("bad", BAD), ("worse", BAD)])
+    with hook(lambda number: 204 if number == 1 else 400) as receiving:
+        receiving.answer_headers = {"Retry-After": asked.encode().decode("latin-1")}
+        watching = watch(db, clock, receiving)
+        watching.round()
+        watch(db, clock, receiving).round()
+        assert len(receiving.requests) == 2
+    ((next_ns, error),) = rows(db, "SELECT next_ns, last_error FROM deliveries")
+    assert next_ns - clock.now_ns == wait_s * 10**9
+    assert ("it asks to wait for more than a day" in error) == (wait_s == 86_400)
+
+
+BOMB = gzip.compress(bytes(20_000_000))
+
+
+def _endless(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        connection.sendall(b"x" * 65_536)
+
+
+def _bomb(connection: socket.socket) -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(BOMB)}\r\n\r\n"
+    connection.sendall(head.encode() + BOMB)
+
+
+def _slow(connection: socket.socket) -> None:
+    for letter in b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1_000:
+        connection.sendall(bytes([letter]))
+        connection.settimeout(0.2)
+        with suppress(TimeoutError):
+            connection.recv(1)
+
+
+def _endless_header(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+    while True:
+        connection.sendall(b"x" * 65_536)
+
+
+ANSWERS: dict[str, tuple[Callable[[socket.socket], object], str]] = {
+    "a body that never ends": (_endless, ""),
+    "a gzip bomb": (_bomb, ""),
+    "one byte at a time": (_slow, "no answer within 3 s"),
+    "a header that never ends": (_endless_header, "RemoteProtocolError: cannot be reached"),
+    "a redirect to itself": (
+        lambda connection: connection.sendall(
+            b"HTTP/1.1 307 x\r\nLocation: /hook\r\nContent-Length: 0\r\n\r\n"
+        ),
+        "answered 307 Temporary Redirect",
+    ),
+    "no HTTP": (lambda connection: connection.sendall(bytes(range(256)) * 9), "cannot be reached"),
+    "an unknown status with words of its own": (
+        lambda connection: connection.sendall(b"HTTP/1.1 699 \x1b[31mred\r\nContent-Length: 0\r\n\r\n"),
+        "answered 699",
+    ),
+    "nothing": (lambda connection: connection.close(), "cannot be reached"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_no_answer_stops_watch_or_holds_it_up(name: str) -> None:
+    answer, expected = ANSWERS[name]
+    began = time.monotonic()
+    with raw_server(answer) as url:
+        webhook = Webhook(url, SECRET, pause_s=0.0, deadline_s=3.0)
+        outcome = webhook.send(Delivery("msg_1", "webhook", "bad", "{}"), LATER)
+        webhook.close()
+    assert time.monotonic() - began < 10
+    assert outcome.error.endswith(expected)
+    assert bool(outcome.error) == bool(expected)
+    assert "hidden" not in outcome.error
+
+
+def test_no_log_shows_more_of_the_url_than_its_host(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with hook() as receiving:
+        webhook = Webhook(receiving.url, SECRET, pause_s=0.0)
+        assert webhook.send(Delivery("msg_1", "webhook", "bad", "{}"), LATER).error == ""
+    assert "cannot be reached" in webhook.send(Delivery("msg_1", "webhook", "bad", "{}"), LATER).error
+    webhook.close()
+    assert "127.0.0.1" in caplog.text
+    assert "hidden" not in caplog.text
+    assert "/hook" not in caplog.text
+
+
+def test_the_url_comes_from_a_file_and_on_the_command_line_it_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db, file = tmp_path / "s.duckdb", tmp_path / "webhook"
+    add(db, [("bad", BAD)])
+    monkeypatch.setenv(SECRET_VARIABLE, "secret")
+    with hook() as receiving:
+        file.write_text(f"{receiving.url}\n")
+        common = ("watch", "--db", db, "--metric", GATE, "--once", "--idle", "0s")
+        quiet = run(*common, "--webhook-file", file)
+        warned = run(*common, "--webhook", receiving.url)
+        both = run(*common, "--webhook", receiving.url, "--webhook-file", file)
+        assert len(receiving.applied) == 1
+    file.write_text("two\nlines")
+    lines = run(*common, "--webhook-file", file)
+    warning = "spangrade: --webhook shows a secret in the list of processes: use --webhook-file"
+    assert (quiet.code, quiet.err) == (0, [])
+    assert (warned.code, warned.err) == (0, [warning])
+    assert (both.code, both.err) == (
+        2,
+        [warning, "spangrade: --webhook and --webhook-file: give one of them"],
+    )
+    assert (lines.code, lines.err) == (
+        2,
+        [f"spangrade: {file}: expected one line with the value of --webhook"],
+    )
