@@ -19,7 +19,7 @@ from spangrade import Database, list_metrics
 from spangrade.evaluator.cli.app import COMMANDS
 from spangrade.evaluator.grading.settings import ProjectSettings
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TOUR = ROOT / "docs" / "tour.md"
 SQL = ROOT / "docs" / "sql.md"
 FOLDERS = ("tracer", "converters", "evaluator")

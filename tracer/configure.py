@@ -112,9 +112,7 @@ def _configured(
 
 def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
     """Add the exporters whose destinations the provider does not have yet."""
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    from spangrade.tracer._at_exit import flush_at_exit
+    from spangrade.tracer._at_exit import FlushingSpanProcessor, flush_at_exit
     from spangrade.tracer._workers import WorkerSpanProcessor
     from spangrade.tracer.exporter import DuckDBSpanExporter, SessionSpanProcessor
 
@@ -127,7 +125,7 @@ def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
         else:
             if isinstance(exporter, DuckDBSpanExporter):
                 provider.add_span_processor(WorkerSpanProcessor(exporter))
-            processor = BatchSpanProcessor(exporter)
+            processor = FlushingSpanProcessor(exporter)
             provider.add_span_processor(processor)
             flush_at_exit(processor)  # an application's provider may not be flushed
 
