@@ -6,7 +6,7 @@ reported in the words of the door through which it came: `--judge-votes`, `judge
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -63,6 +63,10 @@ class FieldError(InputError):
         super().__init__(f"{name}: {problem}")
         self.name = name
         self.problem = problem
+
+    def in_words(self, names: Mapping[str, str]) -> str:
+        """Return the message with another name of the field, such as that of its option."""
+        return f"{names.get(self.name, self.name)}: {self.problem}"
 
     def __reduce__(self) -> tuple[type[FieldError], tuple[str, str]]:
         """Return what makes the same error in another process."""

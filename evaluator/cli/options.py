@@ -117,8 +117,8 @@ def in_words_of_options(error: FieldError) -> str:
     }
     for prefix, group in groups.items():
         flags |= {f"{prefix}{one.field.name}": one.flag for one in option_fields(group)}
-    flag = flags.get(error.name) or f"--{error.name.rpartition('.')[2].replace('_', '-')}"
-    return f"{flag}: {error.problem}"
+    flags.setdefault(error.name, f"--{error.name.rpartition('.')[2].replace('_', '-')}")
+    return error.in_words(flags)
 
 
 def _group(hint: Any) -> tuple[type, Only | None] | None:

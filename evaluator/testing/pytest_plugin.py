@@ -10,11 +10,12 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import pytest
 
 from spangrade.evaluator.judge.factory import judge_from
+from spangrade.evaluator.judge.options import MODEL_VARIABLE, JudgeOptions
 from spangrade.evaluator.testing.current_test import CurrentTest, in_test
 from spangrade.evaluator.testing.pass_rate import (
     BUDGET_SPENT,
@@ -25,33 +26,29 @@ from spangrade.evaluator.testing.pass_rate import (
     SKIPPED,
     pass_rate,
 )
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError, option_fields
 
 if TYPE_CHECKING:
     from spangrade.evaluator.conversation_runner import ConversationRunner
-    from spangrade.evaluator.judge import JudgeOptions, JudgeRun
+    from spangrade.evaluator.judge import JudgeRun
     from spangrade.evaluator.turn import Conversation, Turn
 
 MARKER = "agent_eval"
 _TEST = pytest.StashKey[CurrentTest]()
 _NO_VERDICT = pytest.StashKey[str]()  # why the agent was not judged
-_MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
 _REQUIRED = "--judge-required"
+# Whether the judge is required means another thing here: a test without it is skipped.
+_JUDGE_OPTIONS = [one for one in option_fields(JudgeOptions) if one.flag != _REQUIRED]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the judge and of the database."""
     group = parser.getgroup("spangrade", "evals of agents")
-    group.addoption(
-        "--judge-model", metavar="PROVIDER/MODEL", help="The model that judges; else $SPANGRADE_JUDGE_MODEL."
-    )
-    group.addoption("--judge-max-calls", metavar="N", type=int, help="Ask the judge at most N times in all.")
-    group.addoption("--judge-max-cost", metavar="USD", type=float, help="Pay the judge at most USD in all.")
-    group.addoption(
-        "--judge-votes", metavar="N", type=int, help="Ask N times, an odd number; the majority decides."
-    )
-    group.addoption(
-        "--judge-threshold", metavar="SHARE", type=float, help="How sure a yes must be to count, from 0 to 1."
-    )
+    kinds = get_type_hints(JudgeOptions)
+    for one in _JUDGE_OPTIONS:
+        kind, _ = get_args(kinds[one.field.name])
+        group.addoption(one.flag, metavar=one.option.metavar, type=kind, help=one.option.help)
     group.addoption(
         _REQUIRED,
         action="store_true",
@@ -171,8 +168,8 @@ class _Evals:
         self._checked = False
         self._db: Path | None = config.getoption("spangrade_db")
         # The workers collect, and cannot end the run, so the controller checks the environment's model.
-        on_workers = config.getoption("numprocesses", None) and os.environ.get(_MODEL_VARIABLE)
-        if on_workers or any(config.getoption(f"judge_{name}") is not None for name in _JUDGE_OPTIONS):
+        on_workers = config.getoption("numprocesses", None) and os.environ.get(MODEL_VARIABLE)
+        if on_workers or any(config.getoption(one.flag) is not None for one in _JUDGE_OPTIONS):
             self._check_judge()
         self._open = ExitStack()
         self._open.enter_context(judge_from(self.judge))
@@ -188,24 +185,22 @@ class _Evals:
         """
         from spangrade.evaluator.judge import default_cache_path, judge_run
 
-        key = (os.environ.get(_MODEL_VARIABLE), default_cache_path().absolute())
+        key = (os.environ.get(MODEL_VARIABLE), default_cache_path().absolute())
         if key not in self._judges:
             self._judges[key] = judge_run(self._judge_options())
         return self._judges[key]
 
     def _judge_options(self) -> JudgeOptions:
-        from spangrade.evaluator.judge import JudgeOptions
+        from spangrade.evaluator.grading.settings import load_settings
 
-        given = {name: self._config.getoption(f"judge_{option}") for option, name in _JUDGE_OPTIONS.items()}
-        options = JudgeOptions(**{name: value for name, value in given.items() if value is not None})
+        options = JudgeOptions(**{one.field.name: self._config.getoption(one.flag) for one in _JUDGE_OPTIONS})
+        options = options.filled(load_settings().settings.judge.options())
         if self._worker is None:
             return options
         return options.share(int(self._worker["workerid"].removeprefix("gw")), self._worker["workercount"])
 
     def _check_judge(self) -> None:
         """Raise `pytest.UsageError` for options out of range and for an unknown provider or model."""
-        from spangrade.tracer.errors import InputError
-
         self._checked = True
         if self._worker is not None:  # the controller checks
             return
@@ -213,11 +208,13 @@ class _Evals:
             self.judge().check_model()
         except InputError as error:
             self._judges.clear()  # nothing to report of it
-            raise pytest.UsageError(str(error)) from error
+            flags = {f"judge.{one.field.name}": one.flag for one in _JUDGE_OPTIONS}
+            problem = error.in_words(flags) if isinstance(error, FieldError) else str(error)
+            raise pytest.UsageError(problem) from error
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Check the model of the environment, if the tests that were collected may need it."""
-        if self._checked or not os.environ.get(_MODEL_VARIABLE) or self._config.option.collectonly:
+        if self._checked or not os.environ.get(MODEL_VARIABLE) or self._config.option.collectonly:
             return
         evals = any(item.get_closest_marker(MARKER) for item in session.items)
         if evals or "spangrade.evaluator.judge" in sys.modules:
@@ -316,16 +313,6 @@ class _Evals:
             terminalreporter.write_sep("=", "agent evals")
         for line in lines:
             terminalreporter.write_line(line)
-
-
-# The options, without --judge-, and the names that JudgeOptions has for them.
-_JUDGE_OPTIONS = {
-    "model": "model",
-    "max_calls": "max_calls",
-    "max_cost": "max_cost_usd",
-    "votes": "votes",
-    "threshold": "threshold",
-}
 
 
 def _outcome(report: pytest.TestReport) -> str:

@@ -1,0 +1,248 @@
+"""One question, one answer: the same grade through every door has the same verdicts, exit codes and words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from command_line import Spangrade
+from made_once import copy_of_sample
+from paths import SAMPLE
+
+import spangrade as package
+from spangrade import Gates, GradeSpec, JudgeOptions, Selection
+from spangrade.tracer.fields import option_fields
+
+GOLDEN = SAMPLE / "customer_service_golden.json"
+GROUPS = {"gates": Gates, "select": Selection, "judge": JudgeOptions}
+
+
+class Asked(NamedTuple):
+    """What a grade is asked for: its dataset, the fields of its groups, the settings of the project."""
+
+    dataset: Path | None = None
+    gates: Mapping[str, Any] = {}
+    select: Mapping[str, Any] = {}
+    settings: str = ""
+
+    @property
+    def spec(self) -> GradeSpec:
+        return GradeSpec(self.dataset, Gates(**self.gates), Selection(**self.select))
+
+    @property
+    def options(self) -> list[str]:
+        """The same on the command line."""
+        return [
+            *(() if self.dataset is None else [str(self.dataset)]),
+            *self.of_group("gates"),
+            *self.selected,
+        ]
+
+    @property
+    def selected(self) -> list[str]:
+        return self.of_group("select")
+
+    def of_group(self, name: str) -> list[str]:
+        values, options = getattr(self, name), []
+        for one in option_fields(GROUPS[name]):
+            value = values.get(one.field.name)
+            if isinstance(value, Mapping):
+                value = [f"{key}={each}" for key, each in value.items()]
+            for each in value if isinstance(value, list) else [value]:
+                options += [one.flag] if each is True else [] if each is None else [one.flag, str(each)]
+        return options
+
+
+GATES = 'gates = ["tool_success_rate>=0.9"]\n'
+SPECS = {
+    "a folder": Asked(SAMPLE),
+    "a file": Asked(GOLDEN),
+    "a file and a gate": Asked(GOLDEN, {"metrics": ["tool_success_rate>=0.9"]}),
+    "gates alone": Asked(None, {"metrics": ["tool_success_rate>=0.9", "cost<=1"]}),
+    "a stored score": Asked(None, {"metrics": ["thumbs>=1"]}),
+    "a stored score and a folder": Asked(SAMPLE, {"metrics": ["thumbs>=1"]}),
+    "gates of the settings": Asked(None, settings=GATES),
+    "a folder and gates of the settings": Asked(SAMPLE, settings=GATES),
+    "gates in place of the settings'": Asked(SAMPLE, {"metrics": ["cost<=1"]}, settings=GATES),
+    "a sample": Asked(None, {"metrics": ["cost<=1"]}, {"sample": "50%"}),
+    "a sample of the settings": Asked(None, settings=f"{GATES}[sampling]\nshare = 0.5\n"),
+    "recent sessions": Asked(GOLDEN, {"metrics": ["cost<=1"]}, {"since": "2020-01-01"}),
+    "references switched off": Asked(GOLDEN, {"metrics": ["tool_success_rate>=0.9"], "no_references": True}),
+    "sessions by id": Asked(GOLDEN, {}, {"sessions": ["conversation-1", "conversation-3"]}),
+    "a condition on sessions": Asked(GOLDEN, {}, {"where": "session_id <> 'conversation-2'"}),
+    "an agent and a limit": Asked(None, {"metrics": ["cost<=1"]}, {"model": "gemini-2.5-flash", "limit": 2}),
+    "the latest of each question": Asked(SAMPLE, {}, {"latest_per_question": True}),
+}
+WATCHED = {"since", "sample"}
+
+
+@pytest.fixture
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a database of the sample, two of whose sessions have a score from outside."""
+    monkeypatch.chdir(tmp_path)
+    path = copy_of_sample(tmp_path / "s.duckdb")
+    opened = package.open(path)
+    opened.score("conversation-1", {"thumbs": 1}, by="ann")
+    opened.score("conversation-2", {"thumbs": 0}, by="ann")
+    return path
+
+
+def of_run(run: package.Run) -> dict[str | None, str]:
+    return {one.session_id or one.question_id: one.verdict.value for one in run.sessions}
+
+
+def of_grades(grades: Sequence[Mapping[str, Any]]) -> dict[str | None, str]:
+    return {one["session_id"] or one["question_id"]: one["verdict"] for one in grades}
+
+
+@pytest.mark.parametrize("asked", SPECS.values(), ids=SPECS)
+def test_each_door_gives_the_same_verdicts_and_exit_code(
+    asked: Asked, db: Path, spangrade: Spangrade, tmp_path: Path
+) -> None:
+    (tmp_path / "spangrade.toml").write_text(asked.settings)
+    opened = package.open(db)
+    run = opened.grade(asked.spec)
+    expected = of_run(run)
+    assert expected
+
+    done = spangrade("grade", "--db", db, *asked.options, "--format", "json")
+    printed = json.loads("\n".join(done.out))
+    assert (done.code, of_grades(printed["grades"])) == (run.exit_code, expected)
+    arguments = opened.grade(
+        asked.dataset,
+        gates=Gates(**asked.gates) if asked.gates else None,
+        select=Selection(**asked.select),
+    )
+    assert of_run(arguments) == expected
+
+    answered = {name: verdict for name, verdict in expected.items() if str(name).startswith("conversation-")}
+    if asked.select.keys() <= WATCHED and asked.settings.find("limit") < 0:
+        assert spangrade("watch", "--db", db, *asked.options, "--once", "--idle", "0s").code == 0
+        rows = opened.sql(
+            "SELECT session_id, verdict FROM verdicts SEMI JOIN watched USING (run_id, session_id)"
+        ).rows()
+        assert {row["session_id"]: row["verdict"] for row in rows} == answered
+    if asked.dataset is not None:
+        audit = spangrade("audit", "--db", db, *asked.options, "--mutants", "1", "--format", "json")
+        assert json.loads("\n".join(audit.out))["sessions"] == list(expected.values()).count("passed")
+    if asked.dataset is not None and not asked.select:
+        lint = spangrade("lint", "--db", db, "--dataset", *asked.options, "--format", "json")
+        found = {
+            one["session_id"] for one in json.loads("\n".join(lint.out)) if one["code"] == "not_compared"
+        }
+        inconclusive = {name for name, verdict in expected.items() if verdict == "inconclusive"}
+        assert found <= inconclusive
+
+
+def test_a_test_of_pytest_gives_the_same_verdict(db: Path, tmp_path: Path) -> None:
+    (tmp_path / "spangrade.toml").write_text(GATES)
+    (tmp_path / "test_grades.py").write_text(
+        "import spangrade\n"
+        f"DB = spangrade.open({str(db)!r})\n"
+        f"def test_of_the_settings(): assert DB.grade({str(SAMPLE)!r}).exit_code == 1\n"
+        f"def test_alone(): assert DB.grade({str(SAMPLE)!r}, gates='cost<=1').exit_code == 0\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_grades.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout
+
+
+MISTAKES = {
+    "votes": (
+        ("grade", "--judge-votes", "2"),
+        lambda: JudgeOptions(votes=2),
+        "[judge]\nvotes = 2\n",
+        ("--judge-votes", "judge.votes", "judge.votes"),
+        "expected an odd number, so that there is a majority, found 2",
+    ),
+    "share": (
+        ("grade", "--sample", "0"),
+        lambda: Selection(sample="0"),
+        "[sampling]\nshare = '0'\n",
+        ("--sample", "select.sample", "sampling.share"),
+        "expected a share above 0 and up to 100%, found '0'",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named_in_the_words_of_the_door(
+    mistake: Any, db: Path, spangrade: Spangrade, tmp_path: Path
+) -> None:
+    options, build, settings, names, problem = mistake
+    assert spangrade(*options, "--db", db) == (2, [], [f"spangrade: {names[0]}: {problem}"])
+    with pytest.raises(package.InputError) as refused:
+        build()
+    assert str(refused.value) == f"{names[1]}: {problem}"
+    file = tmp_path / "spangrade.toml"
+    file.write_text(settings)
+    with pytest.raises(package.InputError) as refused:
+        package.open(db)
+    assert str(refused.value) == f"{file}: {names[2]}: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("options", "grade", "name", "parameter", "problem"),
+    [
+        (
+            (),
+            {},
+            "--metric",
+            "gates",
+            "grade by what? Expected a dataset, metrics, or gates in spangrade.toml",
+        ),
+        (
+            ("--metric", "cost<=1", "--where", "no_such = 1"),
+            {"gates": "cost<=1", "select": "no_such = 1"},
+            "--where",
+            "select.where",
+            'Binder Error: Referenced column "no_such" not found in FROM clause!',
+        ),
+        (
+            ("--metric", "cost<=1", "--session", "nobody"),
+            {"gates": "cost<=1", "select": Selection("nobody")},
+            "--session",
+            "select.sessions",
+            "no session 'nobody' to grade: `spangrade sessions` lists them",
+        ),
+        (
+            ("--metric", "cost<=1", "--require-match"),
+            {"gates": Gates("cost<=1", require_match=True)},
+            "--require-match",
+            "gates.require_match",
+            "it is about golden questions: give a dataset",
+        ),
+    ],
+)
+def test_what_cannot_be_graded_is_named_in_the_words_of_the_door(
+    options: Sequence[str],
+    grade: Mapping[str, Any],
+    name: str,
+    parameter: str,
+    problem: str,
+    db: Path,
+    spangrade: Spangrade,
+) -> None:
+    assert spangrade("grade", "--db", db, *options).err == [f"spangrade: {name}: {problem}"]
+    with pytest.raises(package.InputError) as refused:
+        package.open(db).grade(**grade)
+    assert str(refused.value) == f"{parameter}: {problem}"
+
+
+def test_without_settings_neither_a_file_nor_a_variable_counts(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spangrade.toml").write_text(GATES)
+    monkeypatch.setenv("SPANGRADE_METRICS", "token_usage<=1")
+    assert package.open(db).grade(SAMPLE).verdicts["failed"] == 4
+    monkeypatch.delenv("SPANGRADE_METRICS")
+    assert package.open(db).grade(SAMPLE).verdicts["failed"] == 2
+    assert package.open(db, settings=None).grade(SAMPLE).exit_code == 0
+    other = tmp_path / "other.toml"
+    other.write_text('gates = ["cost<=0"]')
+    assert package.open(db, settings=other).grade(SAMPLE).verdicts["failed"] == 4
