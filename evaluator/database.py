@@ -393,7 +393,7 @@ class Database:
         return regrade(
             self._file,
             run,
-            asked.dataset,
+            asked.path,
             replace(asked.gates, metrics_files=tuple(files)),
             asked.judge,
             self._callbacks,

@@ -56,18 +56,21 @@ def option_fields(group: type) -> Iterator[OptionField]:
 class FieldError(InputError):
     """A value that cannot be used, of a field or a parameter: `judge.votes: expected an odd number, found 2`.
 
-    The command line replaces the name of the field by that of the option.
+    `given` is the value or the part of it, if the name alone does not say which it is. The command line
+    replaces the name of the field by that of the option.
     """
 
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"{name}: {problem}")
+    def __init__(self, name: str, problem: str, given: str = "") -> None:
         self.name = name
         self.problem = problem
+        self.given = given
+        super().__init__(self.in_words({}))
 
     def in_words(self, names: Mapping[str, str]) -> str:
         """Return the message with another name of the field, such as that of its option."""
-        return f"{names.get(self.name, self.name)}: {self.problem}"
+        name = names.get(self.name, self.name)
+        return f"{name} {self.given}: {self.problem}" if self.given else f"{name}: {self.problem}"
 
-    def __reduce__(self) -> tuple[type[FieldError], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[FieldError], tuple[str, str, str]]:
         """Return what makes the same error in another process."""
-        return FieldError, (self.name, self.problem)
+        return FieldError, (self.name, self.problem, self.given)

@@ -104,7 +104,7 @@ def check_answers(answers: Mapping[str, str], dataset: GoldenDataset) -> None:
             near = get_close_matches(question_id, known, n=1)
             hint = f'; did you mean "{near[0]}"?' if near else ""
             problem = f'no golden question has the id "{question_id}"{hint}'
-            raise FieldError("select.answers", f"{session_id}: {problem}")
+            raise FieldError("select.answers", problem, session_id)
 
 
 def least_answered(group: Sequence[GoldenQuestion], sessions: Counter[str]) -> GoldenQuestion:

@@ -91,7 +91,7 @@ class Prepared:
     @cached_property
     def key(self) -> str:
         """A digest of all that decides a verdict on a session."""
-        files = [path for path in (self.spec.dataset, *self.spec.gates.files) if path is not None]
+        files = [path for path in (self.spec.path, *self.spec.gates.files) if path is not None]
         judge = asdict(self.spec.judge)
         parts = {
             "metrics": [metric_text(metric) for metric in self.metrics],
@@ -178,10 +178,11 @@ def prepare(
     in the dataset are reported. Raises InputError for what cannot be used.
     """
     golden = NO_DATASET
-    if spec.dataset is not None:
-        spec, beside = _with_file(spec, spec.dataset)
+    if spec.path is not None:
+        file, beside = find_dataset(spec.path) if spec.path.is_dir() else (spec.path, [])
+        spec = replace(spec, dataset=file)
         recordings = recordings or beside
-        golden = read_dataset(Path(spec.dataset or ""))
+        golden = read_dataset(file)
     if golden.spans is not None and (recordings or spec.select.last_import):
         name = "spans" if recordings else "select.last_import"
         raise FieldError(name, f"{spec.dataset} brings its own sessions: expected no others")
@@ -218,14 +219,6 @@ def with_questions(
     )
 
 
-def _with_file(spec: GradeSpec, dataset: Path) -> tuple[GradeSpec, list[Path]]:
-    """Return a specification whose dataset is a file, and the recordings beside it in its folder."""
-    if not dataset.is_dir():
-        return spec, []
-    file, beside = find_dataset(dataset)
-    return replace(spec, dataset=file), beside
-
-
 def sessions_to_grade(
     prepared: Prepared, db: Path, callbacks: Callbacks = DEFAULT
 ) -> tuple[SessionReader, bool]:
@@ -243,7 +236,7 @@ def sessions_to_grade(
         with Store.open(db, wait_s=WAIT_S) as store:
             store.add(prepared.golden.spans)
     elif not db.exists():
-        raise StoreError(f"{db}: no such database: import spans first, or name another with --db")
+        raise StoreError(f"{db}: no such database: import spans first, or name another")
     by_question = select.latest_per_question or select.of_questions is not None
     with up_to_date(db, callbacks, confined=select.of_sessions is not None) as store:
         only: Collection[str] | None = None

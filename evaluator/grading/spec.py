@@ -60,9 +60,7 @@ def _pairs(name: str, form: str, pairs: Mapping[str, str] | Iterable[str]) -> Ma
         if not equals or not key.strip() or (form.startswith("SESSION") and not value):
             raise FieldError(name, f"expected {form}, found {pair!r}")
         if found.setdefault(key.strip(), value) != value:
-            raise FieldError(
-                name, f"two values of {key.strip()}, {found[key.strip()]} and {value}; expected one"
-            )
+            raise FieldError(name, f"two values, {found[key.strip()]} and {value}; expected one", key.strip())
     return found
 
 
@@ -205,8 +203,9 @@ class Selection:
 
     @property
     def is_all(self) -> bool:
-        """Whether all sessions are chosen, whatever questions they answer."""
-        return replace(self, answers={}) == _ALL
+        """Whether what is stored of a session decides nothing: only the last import or its question does."""
+        rest = replace(self, last_import=False, latest_per_question=False, where=self.of_sessions, answers={})
+        return rest == _ALL
 
 
 _ALL = Selection()
@@ -222,7 +221,7 @@ class GradeSpec:
     questions. Raises InputError for a value that cannot be used.
     """
 
-    dataset: Path | None = None
+    dataset: StrPath | None = None
     gates: Gates = Gates()
     select: Selection = Selection()
     judge: JudgeOptions = JudgeOptions()
@@ -254,6 +253,11 @@ class GradeSpec:
                 if value:
                     raise FieldError(name, "it is about golden questions: give a dataset")
 
+    @property
+    def path(self) -> Path | None:
+        """The path of the dataset."""
+        return None if self.dataset is None else Path(self.dataset)
+
     @classmethod
     def of(
         cls,
@@ -271,7 +275,7 @@ class GradeSpec:
         texts, `KEY=VALUE`. Of a specification in place of the `dataset`, the other arguments replace its
         parts.
         """
-        base = dataset if isinstance(dataset, GradeSpec) else cls(None if dataset is None else Path(dataset))
+        base = dataset if isinstance(dataset, GradeSpec) else cls(dataset)
         given: dict[str, Any] = {
             "gates": gates if gates is None or isinstance(gates, Gates) else Gates(gates),
             "select": Selection(where=select) if isinstance(select, str) else select,

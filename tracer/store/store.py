@@ -115,7 +115,7 @@ class Store:
     @classmethod
     def _open(cls, path: Path, read_only: bool, confined: bool) -> Self:
         if (read_only or confined) and not path.exists():
-            raise StoreError(f"{path}: no such database: import spans first, or name another with --db")
+            raise StoreError(f"{path}: no such database: import spans first, or name another")
         try:
             leftover = {} if read_only or confined else spilled(path)
             is_new = not path.exists()
@@ -278,7 +278,7 @@ def _schema_version(connection: duckdb.DuckDBPyConnection, path: Path, is_new: b
     if column_types(connection, "schema_version") is None:
         if is_new or connection.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchone() is None:
             return 0
-        raise StoreError(f"{path}: not a spangrade database: name another file with --db")
+        raise StoreError(f"{path}: not a spangrade database: name another file")
     row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
     return int(row[0]) if row and row[0] is not None else 0
 
@@ -293,7 +293,7 @@ def _open_error(path: Path, error: duckdb.Error) -> StoreError:
             "close it there, or try again when it is done"
         )
     if "not a valid DuckDB database" in text:
-        message = f"{path}: not a DuckDB database: name another file with --db"
+        message = f"{path}: not a DuckDB database: name another file"
         return StoreLockedError(message) if _may_be_new(path) else StoreError(message)
     if "newer version" in text:
         return StoreError(f"{path}: written by a newer DuckDB: upgrade the duckdb package")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange, difference_of
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.plan import questions_needed
-from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import counted
 
 _LOSS = re.compile(r"(?P<metric>\S+) +worse +by +(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>%|points?)?")
@@ -88,7 +88,7 @@ def parse_gate(text: str) -> Gate | BrokenGate:
         return BrokenGate(text.strip(), int(found["number"]))
     found = _LOSS.fullmatch(text.strip())
     if found is None:
-        raise InputError(f"--fail-if {text!r}: {_EXPECTED}")
+        raise FieldError("fail_if", _EXPECTED, repr(text))
     unit = found["unit"] or ""
     number = float(found["number"])
     return Gate(text.strip(), found["metric"], number / 100 if unit else number, unit.removesuffix("s"))
@@ -105,9 +105,9 @@ def judge(gate: Gate | BrokenGate, comparison: Comparison) -> GateResult:
     change = next((each for each in comparison.metrics if each.metric == gate.metric), None)
     if change is None:
         names = ", ".join(each.metric for each in comparison.metrics)
-        raise InputError(f"--fail-if {gate.text!r}: {gate.metric} is not in both; there are {names}")
+        raise FieldError("fail_if", f"{gate.metric} is not in both; there are {names}", repr(gate.text))
     if change.measured.higher_is_better is None:
-        raise InputError(f"--fail-if {gate.text!r}: {gate.metric} has no better direction")
+        raise FieldError("fail_if", f"{gate.metric} has no better direction", repr(gate.text))
     accepted = _accepted(gate, change)
     if missing := change.pairs.total - change.pairs.comparable:
         return _judge_with_unknown(gate, change, missing, accepted)
@@ -197,7 +197,7 @@ def _accepted(gate: Gate, change: MetricChange) -> str:
     low, high = change.measured.bounds
     is_share = (low, high) == (0.0, 1.0)
     if problem := _misfit(gate, change, is_share=is_share):
-        raise InputError(f"--fail-if {gate.text!r}: {gate.metric} {problem}")
+        raise FieldError("fail_if", f"{gate.metric} {problem}", repr(gate.text))
     if is_share:
         return f"a loss of {gate.margin * 100:g} points ({gate.margin:g})"
     if gate.unit:

@@ -13,6 +13,7 @@ from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
 from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic, geometric
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -103,7 +104,7 @@ def trend(
     needs scipy and it is not installed.
     """
     if by not in set(By):
-        raise InputError(f"--by {by}: expected day, version or model")
+        raise FieldError("by", "expected day, version or model", by)
     info = _measured(store, metric)
     low, high = info.bounds
     if metric in _OF_SESSIONS:

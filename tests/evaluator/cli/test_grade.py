@@ -174,7 +174,7 @@ def test_a_last_import_that_is_not_known_is_refused(folder: Path, spangrade: Spa
 
 def test_a_mistyped_database_is_refused_and_not_created(folder: Path, spangrade: Spangrade) -> None:
     done = spangrade("grade", "golden.json", "--db", "typo.duckdb")
-    message = "typo.duckdb: no such database: import spans first, or name another with --db"
+    message = "typo.duckdb: no such database: import spans first, or name another"
     assert (done.code, done.out, done.err) == (2, [], [f"spangrade: {message}"])
     with pytest.raises(StoreError, match="no such database"):
         public.open("typo.duckdb").grade("golden.json")

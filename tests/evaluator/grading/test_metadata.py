@@ -156,10 +156,10 @@ def test_which_question_a_session_answers_can_be_chosen(
     assert by_session[None]["question_id"] == first
     for option, problem in (
         ("conversation-1", "--question: expected SESSION=ID, found 'conversation-1'"),
-        ("conversation-1=nothing", '--question: conversation-1: no golden question has the id "nothing"'),
+        ("conversation-1=nothing", '--question conversation-1: no golden question has the id "nothing"'),
         (f"c=1={first}", "--question: no session 'c=1' to grade: `spangrade sessions` lists them"),
     ):
         refused = spangrade(*command, "--question", option)
         assert (refused.code, refused.err) == (2, [f"spangrade: {problem}"])
     twice = spangrade(*command, "--question", f"a={first}", "--question", f"a={second}")
-    assert twice.err == [f"spangrade: --question: two values of a, {first} and {second}; expected one"]
+    assert twice.err == [f"spangrade: --question a: two values, {first} and {second}; expected one"]
