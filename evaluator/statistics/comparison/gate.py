@@ -19,6 +19,7 @@ from spangrade.evaluator.statistics.comparison.compare import Comparison, Metric
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.plan import questions_needed
 from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.terminal import counted
 
 _LOSS = re.compile(r"(?P<metric>\S+) +worse +by +(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>%|points?)?")
