@@ -31,6 +31,7 @@ _GZIP = b"\x1f\x8b"
 _MAX_LINE = 1 << 20  # bytes of the names of a CSV file's columns
 _BUFFER = 1 << 20  # bytes; lines of traces are longer than Python's own buffer
 _WHOLE = 1 << 23  # bytes of a JSON document that is read at once; a longer one is read in portions
+_LONGEST = 1 << 28  # bytes of a line or of a text that is not JSON: more is refused
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, framed.BROKEN_ZSTD)
 
 
@@ -167,7 +168,7 @@ def _json(stream: BufferedReader, path: Path) -> Records:
     opening = list(_opening(stream))
     filled = _filled(opening)
     if _lines_follow(filled):
-        yield from _lines(chain(opening, stream), path)
+        yield from _lines(chain(opening, _bounded_lines(stream)), path)
         return
     text = b"".join(opening)
     text += stream.read(max(_WHOLE - len(text), 0))
@@ -207,7 +208,7 @@ def _portions(text: bytes, stream: BufferedReader, path: Path) -> Records:
     for portion in portions(lambda size: buffered.read(size) or stream.read(size)):
         if isinstance(portion, NextLines):
             beginning = portion.text + buffered.read() + stream.readline()
-            yield from _lines(chain(BytesIO(beginning), stream), path, 2)
+            yield from _lines(chain(BytesIO(beginning), _bounded_lines(stream)), path, 2)
             continue
         if isinstance(portion, BadItem):
             yield Problem(f"{path} {portion.where}".rstrip(), portion.reason)
@@ -253,7 +254,12 @@ def _not_json(stream: BufferedReader, path: Path) -> Records:
     if names is not None and records_in([names]) is not None:
         yield from _rows(tables.read_csv(chain([line], stream)), str(path))
         return
-    content = line + stream.read(framed.MAX_MESSAGE)
+    if line.isspace() and len(line) == _MAX_LINE:
+        raise InputError(f"{path}: a megabyte of blanks; {expected()}")
+    is_message = line.startswith(b"\n")  # the first byte of OTLP in protobuf, which is read whole
+    content = line + stream.read(framed.MAX_MESSAGE if is_message else _LONGEST)
+    if not is_message and len(content) > _LONGEST:
+        raise InputError(f"{path}: more than {_LONGEST} bytes that are not JSON; {expected()}")
     yield from _whole(content, records_in(content), path)
 
 
@@ -297,14 +303,34 @@ def _whole(document: Any, records: Records | None, path: Path) -> Records:
 def _opening(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines up to and including the second that is not blank; of a very long list, a part."""
     filled = 0
-    while filled < 2 and (line := stream.readline(-1 if filled else _WHOLE)):
+    while filled < 2 and (line := stream.readline(_WHOLE)):
         if len(line) == _WHOLE and not line.endswith(b"\n"):
-            if has_items(line):
+            if not filled and has_items(line):
                 yield line
                 return
-            line += stream.readline()
+            line = _whole_line(line, stream)
         yield line
         filled += not line.isspace()
+
+
+def _bounded_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    while line := stream.readline(_WHOLE):
+        yield _whole_line(line, stream)
+
+
+def _whole_line(line: bytes, stream: IO[bytes]) -> bytes:
+    """Return a line, given its beginning; without long blanks before it, and cut where it is too long."""
+    is_cut = False
+    while not line.endswith(b"\n") and (more := stream.readline(_WHOLE)):
+        if line.isspace():
+            line = more
+            continue
+        is_cut = is_cut or more.isspace() or len(line) > _LONGEST
+        if not is_cut:
+            line += more
+        elif more.endswith(b"\n"):
+            break
+    return line
 
 
 def _filled(lines: Iterable[bytes]) -> list[bytes]:
@@ -332,6 +358,11 @@ def _lines(lines: Iterable[bytes], path: Path, first: int = 1) -> Records:
             if line.isspace():
                 continue
             where = f"{path}:{number}"
+            if len(line) > _LONGEST:
+                yield Problem(
+                    where, f"a line of more than {_LONGEST} bytes; expected one JSON document per line"
+                )
+                continue
             try:
                 document, records = _records_of(line)
             except NotJSONError as error:

@@ -175,7 +175,10 @@ def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
         more = read(max(_CHUNK, len(text) - start))  # a long string is looked through again, but seldom
         if not more:
             return
-        text, position, start = text[start:] + more, position - start, 0
+        if text[start:].isspace():
+            text, position, start = more, 0, 0
+        else:
+            text, position, start = text[start:] + more, position - start, 0
 
 
 def _after(

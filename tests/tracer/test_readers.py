@@ -6,6 +6,7 @@ import gzip
 import os
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -339,6 +340,33 @@ def test_json_lines_are_read_one_by_one(file: Callable[[bytes], Path]) -> None:
         assert count == 3999
         assert peak < 2_000_000
     assert path.stat().st_size > 20_000_000
+
+
+@pytest.mark.parametrize(
+    ("beginning", "end"),
+    [
+        (b"", b""),
+        (b"{", b""),
+        (b"[", b""),
+        (line(1), b""),
+        (line(1) + line(2), b"\n" + line(3)),
+    ],
+)
+def test_blanks_are_not_kept(beginning: bytes, end: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "blanks.gz"
+    with gzip.open(path, "wb", 1) as file:
+        file.write(beginning)
+        for _ in range(200):
+            file.write(b" " * 1_000_000)
+        file.write(end)
+    tracemalloc.start()
+    with suppress(InputError):
+        assert len([one for one in read(path) if isinstance(one, Span)]) == (beginning + end).count(b"\n") - (
+            end != b""
+        )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150_000_000  # a broken text of 8 MB takes many times its size
 
 
 def test_a_pipe_is_read(tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ _SETTINGS = (
 )
 
 
-def connect(path: Path, *, read_only: bool = False, confined: bool = False) -> duckdb.DuckDBPyConnection:
+def connect(
+    path: Path, *, read_only: bool = False, confined: bool = False, memory_limit: str = MEMORY_LIMIT
+) -> duckdb.DuckDBPyConnection:
     """Return a connection whose default database is the file at `path`, created if need be, as `store`.
 
     The configuration is locked. Beside the file, DuckDB may use its write-ahead log, `FILE.tmp/` for what
@@ -58,7 +60,7 @@ def connect(path: Path, *, read_only: bool = False, confined: bool = False) -> d
     allowed = [name + suffix for name in databases for suffix in _FILES_OF_ONE_DATABASE]
     options = READ_ONLY if read_only else EXISTING_FILE if path.exists() else NEW_FILE
     new = options == NEW_FILE
-    connection = _connection()
+    connection = _connection(memory_limit)
     try:
         connection.execute(f"SET allowed_paths = [{', '.join(map(text_literal, allowed))}]")
         connection.execute(f"SET temp_directory = {text_literal('' if confined else f'{location}.tmp')}")
@@ -82,9 +84,9 @@ def connect(path: Path, *, read_only: bool = False, confined: bool = False) -> d
     return connection
 
 
-def connect_to_read(path: Path) -> duckdb.DuckDBPyConnection:
+def connect_to_read(path: Path, memory_limit: str = MEMORY_LIMIT) -> duckdb.DuckDBPyConnection:
     """Return a connection without a database that can open this one file, which is not a database."""
-    connection = _connection()
+    connection = _connection(memory_limit)
     connection.execute(f"SET allowed_paths = [{text_literal(str(path))}]")
     connection.execute("SET temp_directory = ''")
     for setting in _SETTINGS:
@@ -165,9 +167,9 @@ def column_types(
     return {name: kind for _, name, kind, *_ in rows}
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
+def _connection(memory_limit: str) -> duckdb.DuckDBPyConnection:
     """Return a connection with a memory limit: DuckDB's default is 80% of the machine's memory."""
-    limit = os.environ.get(MEMORY_LIMIT_VARIABLE) or MEMORY_LIMIT
+    limit = os.environ.get(MEMORY_LIMIT_VARIABLE) or memory_limit
     try:
         return duckdb.connect(":memory:", config={"memory_limit": limit})
     except duckdb.Error as error:
