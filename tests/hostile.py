@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import pkgutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
@@ -42,7 +43,7 @@ def _modules() -> list[ModuleType]:
         module.name for module in pkgutil.walk_packages(spans_package.__path__, spans_package.__name__ + ".")
     ]
     ours = [import_module(name) for name in names]
-    return [semconv, *ours, *(one for one in dialects().values() if isinstance(one, ModuleType))]
+    return [semconv, *ours, *(sys.modules[one.read.__module__] for one in dialects().values())]
 
 
 @cache

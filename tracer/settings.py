@@ -22,12 +22,13 @@ from spangrade.tracer.settings_file import find_settings
 
 DEFAULT = "default"
 
-# The environment variable of each setting. Lists are separated by commas; prices are JSON.
+# The environment variable of each setting. Lists are separated by commas; prices and dialects are JSON.
 VARIABLES = {
     "database": "SPANGRADE_DB",
     "ignore_scopes": "SPANGRADE_IGNORE_SCOPES",
     "redaction": "SPANGRADE_REDACT",
     "prices": "SPANGRADE_PRICES",
+    "dialects": "SPANGRADE_DIALECTS",
 }
 _PATHS = ("database", "metrics_files")
 
@@ -64,10 +65,31 @@ class PriceOverride(Table):
     cache_write_per_million: Annotated[float, Field(ge=0)] | None = None
 
 
+class DialectSettings(Table):
+    """The names of a vendor's attributes, by which its spans are read (docs/dialects.md)."""
+
+    name: Annotated[str, Field(min_length=1)]
+    scopes: list[str] = []
+    attributes: list[str] = []
+    kind: str | None = None
+    kinds: dict[str, Literal["agent", "llm", "tool", "workflow"]] = {}
+    session_id: str | None = None
+    agent_name: str | None = None
+    model: str | None = None
+    input: str | None = None
+    output: str | None = None
+    tool_name: str | None = None
+    arguments: str | None = None
+    result: str | None = None
+    call_id: str | None = None
+    input_tokens: str | None = None
+    output_tokens: str | None = None
+
+
 class AgentSettings(Table):
     """The settings that an agent needs.
 
-    Unset, `ignore_scopes` and `prices` are those that the database remembers.
+    Unset, `ignore_scopes`, `prices` and `dialects` are those that the database remembers.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -77,6 +99,7 @@ class AgentSettings(Table):
     ignore_scopes: list[str] | None = None
     redaction: RedactionSettings = RedactionSettings()
     prices: list[PriceOverride] | None = None
+    dialects: list[DialectSettings] | None = None
 
 
 S = TypeVar("S", bound=AgentSettings)
@@ -140,11 +163,11 @@ def _of_variable(name: str, variable: str, text: str) -> Any:
     if name == "redaction":
         mode, _, keys = text.strip().partition(":")
         return {"mode": mode.lower(), "keys": [key.strip() for key in keys.split(",") if key.strip()]}
-    if name == "prices":
+    if name in ("prices", "dialects"):
         try:
             return json.loads(text)
         except ValueError:
-            raise InputError(f"${variable}: expected a JSON list of prices") from None
+            raise InputError(f"${variable}: expected a JSON list of {name}") from None
     if name in ("gates", "metrics", "metrics_files", "ignore_scopes"):
         return [item.strip() for item in text.split(",") if item.strip()]
     return text

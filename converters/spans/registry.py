@@ -1,59 +1,31 @@
-"""The dialects, in the order in which they are tried: the first that claims a span reads it."""
+"""The installed dialects, in the order in which they are tried: the first that claims a span reads it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from graphlib import TopologicalSorter
+from typing import Any, NamedTuple
 
 from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
 from spangrade.converters.spans.checked import checked
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.evaluations import evaluations_of
 from spangrade.converters.spans.histories import forget_messages
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.session_attributes import with_session_attributes
 from spangrade.converters.spans.session_candidates import session_candidates
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.structure import read_by_structure
+from spangrade.converters.spans.vendor import Vendor, dialect_of_vendor
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import json_value
-from spangrade.tracer.plugins import plugins
+from spangrade.tracer.plugins import Plugin, plugins
 from spangrade.tracer.span import LogRecord, Span
 
 GROUP = "spangrade.dialects"
-# Dialects of other packages come before these, in the order of their names. Vercel comes before
-# OpenInference, whose processor adds to that SDK's own spans; OpenInference before Pydantic AI because its
-# instrumentation adds to that framework's own spans; Traceloop before the OpenAI Agents SDK because its spans
-# have the same scope.
-ORDER = (
-    "adk",
-    "langchain",
-    "logfire",
-    "logfire-agents",
-    "vercel",
-    "litellm",
-    "livekit",
-    "mastra",
-    "openinference",
-    "pydantic-ai",
-    "strands",
-    "traceloop",
-    "openai-agents",
-    "autogen",
-    "claude-code",
-    "genkit",
-    "haystack",
-    "langfuse",
-    "langsmith",
-    "mlflow",
-    "pipecat",
-    "ag2",
-    "bedrock",
-    "spring-ai",
-)
 FALLBACK = "genai"
-_OURS = frozenset({*ORDER, FALLBACK})
+_OURS = "spangrade."  # the package of our own
 _MAX_SIGNS = 1024  # combinations of signs whose candidates are remembered
 
 # https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
@@ -62,47 +34,66 @@ _SAMPLED = re.compile(r"(^|,)\s*(ot=([^,]*;)?th:0*[1-9a-f]|spangrade=partial)")
 _SAMPLE_RATIO = re.compile(r"(?:^|,)\s*spangrade=conversation:(0\.\d+|[01]|[1-9](?:\.\d+)?e-\d+)\s*(?:,|$)")
 
 
-@runtime_checkable
-class Dialect(Protocol):
-    """A module that reads the spans of one family of instrumentations, by these two functions.
-
-    If it has a constant `SIGNS` (`Signs`), `claims` is only called for the spans that have one of the signs.
-    """
-
-    def claims(self, span: Span, /) -> bool:
-        """Return whether this dialect reads the span."""
-        ...
-
-    def read(self, span: Span, logs: Sequence[LogRecord], /) -> Observation:
-        """Return what a span records, given the log records of the same trace id and span id."""
-        ...
-
-
 @cache
 def dialects() -> Mapping[str, Dialect]:
     """Return the installed dialects by name, in the order in which they are tried.
 
-    Those of other packages come first, by name; then spangrade's own in `ORDER`; `FALLBACK` claims the rest.
-    Raises InputError if one cannot be loaded or is not a dialect, or if two have the same name.
+    Those of other packages come first, by name; then spangrade's own, each before those of its `before`, else
+    by name; `FALLBACK` reads the rest. Raises InputError if one cannot be loaded or is not a dialect, or if
+    two have the same name.
     """
     found: dict[str, Dialect] = {}
     for plugin in plugins(GROUP):
-        module = plugin.load()
-        if not isinstance(module, Dialect):
-            raise plugin.error("expected a module with the functions claims(span) and read(span, logs)")
-        if not isinstance(getattr(module, "SIGNS", None), Signs | None):
-            raise plugin.error("expected SIGNS to be a Signs of spangrade.converters.spans.signs")
         if plugin.name in found:
             raise plugin.error("another dialect has the same name")
-        found[plugin.name] = module
-    ours = [name for name in (*ORDER, FALLBACK) if name in found]
-    return {name: found[name] for name in (*(name for name in found if name not in ours), *ours)}
+        found[plugin.name] = _dialect(plugin)
+    ours = {name: each for name, each in found.items() if name in own_names()}
+    others = (name for name in found if name not in ours)
+    return {name: found[name] for name in (*others, *_in_order(ours))}
+
+
+@cache
+def own_names() -> frozenset[str]:
+    """Return the names of spangrade's own dialects."""
+    return frozenset(plugin.name for plugin in plugins(GROUP) if plugin.point.value.startswith(_OURS))
+
+
+def dialect_of(span: Span) -> Dialect:
+    """Return the dialect that reads a span."""
+    return next(each for each in dialects().values() if each.claims(span))
+
+
+def _dialect(plugin: Plugin) -> Dialect:
+    """Return the dialect of an entry point: a module's `DIALECT`, or one of its two functions."""
+    loaded: Any = plugin.load()
+    dialect = getattr(loaded, "DIALECT", loaded)
+    if isinstance(dialect, Dialect):
+        return dialect._replace(name=plugin.name)
+    claims, read, signs = (getattr(loaded, name, None) for name in ("claims", "read", "SIGNS"))
+    if not (callable(claims) and callable(read)):
+        raise plugin.error("expected a module with DIALECT, a Dialect of spangrade.converters.spans.dialect")
+    if not isinstance(signs, Signs | None):
+        raise plugin.error("expected SIGNS to be a Signs of spangrade.converters.spans.dialect")
+    return Dialect(plugin.name, read, signs, only_if=claims)
+
+
+def _in_order(ours: Mapping[str, Dialect]) -> Iterator[str]:
+    """Yield the names of dialects, each before those that it names, else by name; the fallback last."""
+    after: dict[str, set[str]] = {name: set() for name in ours}
+    for name, dialect in ours.items():
+        for later in dialect.before:
+            after[later].add(name)
+    after[FALLBACK] = after.keys() - {FALLBACK}
+    sorter = TopologicalSorter(after)
+    sorter.prepare()
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        yield from ready
+        sorter.done(*ready)
 
 
 class _Candidate(NamedTuple):
-    name: str
     dialect: Dialect
-    signs: Signs | None
     is_ours: bool
 
 
@@ -112,12 +103,10 @@ class _Candidates:
     Trying each of 22 dialects took 3.6 µs per span, looking for signs takes 0.9.
     """
 
-    def __init__(self, installed: Mapping[str, Dialect]) -> None:
-        self._all = [
-            _Candidate(name, dialect, getattr(dialect, "SIGNS", None), name in _OURS)
-            for name, dialect in installed.items()
-        ]
-        signs = [candidate.signs for candidate in self._all if candidate.signs is not None]
+    def __init__(self, tried: Sequence[Dialect]) -> None:
+        own = own_names()
+        self._all = [_Candidate(dialect, dialect.name in own) for dialect in tried]
+        signs = [dialect.signs for dialect in tried if dialect.signs is not None]
         self._attributes = frozenset[str]().union(*(each.attributes for each in signs))
         self._name_prefixes = tuple(prefix for each in signs for prefix in each.name_prefixes)
         self._with_signs_of = lru_cache(_MAX_SIGNS)(self._with)
@@ -135,24 +124,30 @@ class _Candidates:
         return [
             each
             for each in self._all
-            if (each.signs is None or each.signs.are_on(signs))
+            if (each.dialect.signs is None or each.dialect.signs.are_on(signs))
             # The tracer's own spans follow the conventions whatever attributes a user adds to them.
-            and not (scope == semconv.SCOPE and each.is_ours and each.name != FALLBACK)
+            and not (scope == semconv.SCOPE and each.is_ours and each.dialect.name != FALLBACK)
         ]
 
 
-def observe(spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Observation]:
+def observe(
+    spans: Iterable[Span],
+    logs: Mapping[tuple[str, str], Sequence[LogRecord]],
+    vendors: Sequence[Vendor] = (),
+) -> list[Observation]:
     """Read spans, each with the logs recorded under its (trace id, span id).
 
-    A span that a dialect fails to read is of kind "other", and `unreadable` gives the reason.
+    The dialects of `vendors` come before the installed ones. A span that a dialect fails to read is of kind
+    "other", and `unreadable` gives the reason.
     """
-    candidates = _Candidates(dialects())
+    candidates = _Candidates([*map(dialect_of_vendor, vendors), *dialects().values()])
     observations = []
     for span in spans:
         name = FALLBACK
         try:
-            for name, dialect, _, is_ours in candidates.of(span):
-                if dialect.claims(span):
+            for dialect, is_ours in candidates.of(span):
+                name = dialect.name
+                if dialect.only_if is None or dialect.only_if(span):
                     observation = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
                     if not is_ours:
                         observation = checked(observation, span)

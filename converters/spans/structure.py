@@ -159,6 +159,11 @@ def _kind(layout: _Layout, attributes: Mapping[str, Any]) -> tuple[Kind | None, 
     return found[0] if found and len({kind for kind, _ in found}) == 1 else None
 
 
+def kind_in_word(value: Any) -> Kind | None:
+    """Return the kind that a word for it says; None for another word, or one for what is not a step."""
+    return _WORDS.get(_word(value))
+
+
 def _word(value: Any) -> str:
     """Return a word for a kind in its plain form, also of `SpanKind.TOOL`, the `str()` of an enum."""
     return (

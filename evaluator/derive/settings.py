@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.derive.not_understood import ignored_scopes, set_ignored_scopes
+from spangrade.evaluator.derive.own_dialects import own_dialects, set_own_dialects
 from spangrade.evaluator.derive.price_overrides import OwnPrice, own_prices, set_own_prices
 from spangrade.evaluator.derive.session_from import session_from
 from spangrade.tracer.store import Store
@@ -17,12 +19,13 @@ class Settings(NamedTuple):
     """The settings of a database that decide how spans are read.
 
     `session_from` are the attributes that hold a session's id; spans that were not understood are not counted
-    in the `ignored_scopes`; `prices` come before those of `genai-prices`.
+    in the `ignored_scopes`; `prices` come before those of `genai-prices`, `dialects` before installed ones.
     """
 
     session_from: tuple[str, ...] = ()
     ignored_scopes: frozenset[str] = frozenset()
     prices: tuple[OwnPrice, ...] = ()
+    dialects: tuple[Vendor, ...] = ()
 
 
 NO_SETTINGS = Settings()
@@ -33,14 +36,16 @@ class Configured(NamedTuple):
 
     ignored_scopes: frozenset[str] | None = None
     prices: tuple[OwnPrice, ...] | None = None
+    dialects: tuple[Vendor, ...] | None = None
 
     @classmethod
     def of(cls, settings: project.AgentSettings) -> Self:
         """Return what the settings of a project configure."""
-        scopes, prices = settings.ignore_scopes, settings.prices
+        scopes, prices, dialects = settings.ignore_scopes, settings.prices, settings.dialects
         return cls(
             None if scopes is None else frozenset(scopes),
             None if prices is None else tuple(map(_own_price, prices)),
+            None if dialects is None else tuple(map(_vendor, dialects)),
         )
 
 
@@ -59,16 +64,24 @@ def _own_price(price: project.PriceOverride) -> OwnPrice:
     )
 
 
+def _vendor(dialect: project.DialectSettings) -> Vendor:
+    values = dialect.model_dump()
+    lists = {name: tuple(values[name]) for name in ("scopes", "attributes")}
+    return Vendor(**{**values, **lists, "kinds": tuple(values["kinds"].items())})
+
+
 def settings_of(store: Store) -> Settings:
     """Return the settings of a database."""
-    return Settings(session_from(store), ignored_scopes(store), own_prices(store))
+    return Settings(session_from(store), ignored_scopes(store), own_prices(store), own_dialects(store))
 
 
 def differs(store: Store, configured: Configured) -> bool:
     """Return whether a database has other settings than those configured."""
-    scopes, prices = configured
-    return (scopes is not None and scopes != ignored_scopes(store)) or (
-        prices is not None and prices != own_prices(store)
+    scopes, prices, dialects = configured
+    return (
+        (scopes is not None and scopes != ignored_scopes(store))
+        or (prices is not None and prices != own_prices(store))
+        or (dialects is not None and dialects != own_dialects(store))
     )
 
 
@@ -78,3 +91,5 @@ def apply(store: Store, configured: Configured) -> None:
         set_ignored_scopes(store, configured.ignored_scopes)
     if configured.prices is not None:
         set_own_prices(store, configured.prices)
+    if configured.dialects is not None:
+        set_own_dialects(store, configured.dialects)

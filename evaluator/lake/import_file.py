@@ -85,7 +85,8 @@ def _settings(db: Path) -> Settings:
 def _with_settings(lake: Lake, store: Store, db: Path, settings: Settings) -> State:
     """Give a new lake the settings of a file; return the lake's state."""
     if state_of(store).batch == 0:
-        configure(store, Configured(settings.ignored_scopes, settings.prices), settings.session_from)
+        configured = Configured(settings.ignored_scopes, settings.prices, settings.dialects)
+        configure(store, configured, settings.session_from)
     state = state_of(store)
     state.check_version(lake)
     if settings != settings_of(store):

@@ -60,6 +60,7 @@ def test_without_a_file_all_values_are_defaults() -> None:
         "redaction.mode": "off",
         "redaction.keys": [],
         "prices": None,
+        "dialects": None,
     }
 
 

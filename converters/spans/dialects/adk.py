@@ -11,24 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.declarations import declared_tools, instructions
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, either, json_object, json_text, text
+from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
 
 _SCOPE = "gcp.vertex.agent"
 _UNREADABLE = frozenset({"N/A", "<not serializable>", '"<not serializable>"'})
-SIGNS = Signs(scopes=frozenset({_SCOPE}), attributes=frozenset({"gen_ai.system"}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has ADK's scope, or ADK as its `gen_ai.system`."""
-    return span.scope_name == _SCOPE or span.attributes.get("gen_ai.system") == _SCOPE
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -102,3 +98,19 @@ def _response(response: Mapping[str, Any]) -> dict[str, Any]:
         tokens = gemini_usage(usage)._asdict()
         changes |= {name: number for name, number in tokens.items() if number is not None}
     return changes
+
+
+DIALECT = Dialect(
+    name="adk",
+    signs=Signs(scopes=frozenset({_SCOPE}), attributes=frozenset({"gen_ai.system"})),
+    read=read,
+    only_if=lambda span: span.scope_name == _SCOPE or span.attributes.get("gen_ai.system") == _SCOPE,
+    before=("openinference",),
+    advice=Advice(
+        name="ADK",
+        content=f"set {CAPTURE_CONTENT_VARIABLE}=SPAN_AND_EVENT, and do not set "
+        "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=false",
+        state="import the sessions of ADK's session service too (GET /apps/APP/users/USER/sessions/ID), or "
+        "call spangrade.set_state()",
+    ),
+)

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from spangrade.converters.spans.advice import STREAMED, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -30,12 +31,6 @@ _UNNAMED = "unknown"
 _CONVERSATIONS = frozenset({"conversation", "multi_conversation"})
 _MANAGER, _PARTS = "chat_manager", "_Group_"
 _WORK = frozenset({semconv.PROVIDER_NAME, semconv.REQUEST_MODEL, semconv.OUTPUT_MESSAGES})
-SIGNS = Signs(attributes=frozenset({_SPAN_TYPE}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the type that AG2 gives each of its spans."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -86,3 +81,20 @@ def _said(outputs: Any) -> str | None:
     if not messages or any(message.get("role") != "user" for message in messages):
         return None
     return read_exchange(messages, None).user_input or ""
+
+
+DIALECT = Dialect(
+    name="ag2",
+    signs=Signs(attributes=frozenset({_SPAN_TYPE})),
+    read=read,
+    advice=Advice(
+        name="AG2",
+        content="do not set TelemetryMiddleware(capture_content=False); before 1.0: "
+        "instrument_llm_wrapper(capture_messages=True)",
+        conversation='give it: TelemetryMiddleware(span_attributes={"gen_ai.conversation.id": ID})',
+        agents="name each agent: TelemetryMiddleware(agent_name=…)",
+        tools="give each agent the middleware; before 1.0: instrument_agent(), instrument_pattern()",
+        model_calls="give each agent the middleware, sub-agents too; before 1.0: instrument_llm_wrapper()",
+        tokens=STREAMED,
+    ),
+)

@@ -13,21 +13,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.advice import STREAMED, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, json_object, json_text, objects, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 # A team's agents are named NAME_ID after it.
 _TEAM = re.compile(r"_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
-SIGNS = Signs(scope_prefixes=("autogen ",))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the scope of one of AutoGen's runtimes."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (AutoGen has none)
@@ -76,3 +71,16 @@ def _call(call: Mapping[str, Any]) -> ToolCall:
 
 def _result(result: Mapping[str, Any]) -> ToolResult:
     return ToolResult(text(result.get("name")), text(result.get("call_id")), json_text(result.get("content")))
+
+
+DIALECT = Dialect(
+    name="autogen",
+    signs=Signs(scope_prefixes=("autogen ",)),
+    read=read,
+    advice=Advice(
+        name="AutoGen",
+        content="unset AUTOGEN_DISABLE_RUNTIME_TRACING",
+        model_calls="unset AUTOGEN_DISABLE_RUNTIME_TRACING: the runtime's messages have the model's usage",
+        tokens=STREAMED,
+    ),
+)

@@ -10,17 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spangrade.converters.spans.advice import CLIENT
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
+from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
-
-SIGNS = Signs(scopes=frozenset({"opentelemetry.instrumentation.botocore.bedrock-runtime"}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the scope of the instrumentation's extension for Bedrock."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -30,3 +25,15 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     if observation.input_tokens is None or not cached:
         return observation
     return observation._replace(input_tokens=observation.input_tokens + cached)
+
+
+DIALECT = Dialect(
+    name="bedrock",
+    signs=Signs(scopes=frozenset({"opentelemetry.instrumentation.botocore.bedrock-runtime"})),
+    read=read,
+    advice=CLIENT._replace(
+        name="Bedrock by OpenTelemetry",
+        content=f"set {CAPTURE_CONTENT_VARIABLE}=true, and import the logs too",
+        tokens=None,
+    ),
+)

@@ -11,22 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation, ToolCall
 from spangrade.converters.spans.provider_values import tokens
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import first_text, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 # The tools that start a sub-agent, of whose arguments the log has only some.
 _PARTLY_LOGGED = ("Agent", "Task")
-SIGNS = Signs(name_prefixes=("claude_code.",))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether Claude Code named a span."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -104,3 +99,18 @@ def _tokens(attributes: Mapping[str, Any]) -> dict[str, Any]:
     }
     counted = {name: attributes.get(name) for name in ("input_tokens", "output_tokens")}
     return tokens(counted | cached)
+
+
+DIALECT = Dialect(
+    name="claude-code",
+    signs=Signs(name_prefixes=("claude_code.",)),
+    read=read,
+    advice=Advice(
+        name="Claude Agent SDK",
+        content="set OTEL_LOG_USER_PROMPTS=1, OTEL_LOG_TOOL_DETAILS=1 and OTEL_LOG_TOOL_CONTENT=1, "
+        "and import the logs too",
+        tools="set CLAUDE_CODE_ENHANCED_TELEMETRY_BETA=1 and OTEL_TRACES_EXPORTER=otlp, and import the "
+        "logs too",
+        model_calls="set CLAUDE_CODE_ENHANCED_TELEMETRY_BETA=1 and OTEL_TRACES_EXPORTER=otlp",
+    ),
+)

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import run_io
+from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
 from spangrade.converters.spans.declarations import declared_tools, instructions
+from spangrade.converters.spans.dialect import Dialect
 from spangrade.converters.spans.digests import conversation_digests, with_responses
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.histories import messages_in
@@ -19,6 +21,7 @@ from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
 from spangrade.converters.spans.values import count, exact_json, json_text, parse_json, text, texts
 from spangrade.tracer import semconv
+from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
 
 _KINDS: dict[str | None, Kind] = {
@@ -112,11 +115,6 @@ _TOKENS = (
 # Each field with each of its names, the newest last: of those that a span has, the newest counts.
 _TEXT_NAMES = tuple((field, name) for field, names in _TEXTS for name in reversed(names))
 _TOKEN_NAMES = tuple((field, name) for field, names in _TOKENS for name in reversed(names))
-
-
-def claims(_span: Span, /) -> bool:
-    """Return True: the fallback reads every span."""
-    return True
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -309,3 +307,62 @@ def _messages(attributes: Mapping[str, Any], conversation: str) -> tuple[Any, An
     if isinstance(outputs, str):
         outputs = [{"role": "assistant", "content": outputs}]
     return inputs, outputs
+
+
+DIALECT = Dialect(
+    name="genai",
+    read=read,
+    advice_by_scope={
+        "agent_framework": Advice(
+            name="MS Agent Framework",
+            content="set ENABLE_SENSITIVE_DATA=true",
+            conversation="run each turn in spangrade.session(ID), or put gen_ai.conversation.id on the spans",
+        ),
+        "openlit": CLIENT._replace(
+            name="OpenLIT",
+            content="do not set capture_message_content=False in openlit.init()",
+            model_calls="do not leave the model client out by openlit.init(disabled_instrumentors=…)",
+        ),
+        "spangrade": Advice(
+            name="spangrade's tracer",
+            content=f"unset {CAPTURE_CONTENT_VARIABLE}=NO_CONTENT",
+            conversation="run each turn in spangrade.session(ID)",
+            agents="run each agent in spangrade.agent(NAME)",
+            tools="run each tool in spangrade.tool(NAME)",
+            model_calls="run each model call in spangrade.llm_call(MODEL)",
+            tokens="set LLMCall.usage, or LLMCall.response to what the client returned",
+        ),
+        "@opentelemetry/instrumentation-openai": CLIENT._replace(
+            name="OpenAI by OpenTelemetry for Node",
+            content=f"set captureMessageContent: true, or {CAPTURE_CONTENT_VARIABLE}=true, and import the "
+            "logs too",
+            conversation="put gen_ai.conversation.id on the spans, by a span processor",
+            agents="record gen_ai.agent.name on a span around each agent's run",
+            tools="record an execute_tool span around each tool call",
+            tokens="ask for usage in streamed answers: stream_options: { include_usage: true }",
+        ),
+        "com.anthropic.sdk": CLIENT._replace(name="Anthropic's client", content=None, tokens=None),
+        "opentelemetry.instrumentation.genai.anthropic": CLIENT._replace(
+            name="Anthropic by OpenTelemetry", tokens=None
+        ),
+        "opentelemetry.instrumentation.genai.openai": CLIENT._replace(name="OpenAI by OpenTelemetry"),
+        "opentelemetry.instrumentation.genai.openai_agents": Advice(
+            name="the OpenAI Agents SDK by OpenTelemetry",
+            content=GENAI_CONTENT,
+            conversation="pass group_id to the SDK's trace() or RunConfig",
+            model_calls="instrument the model client too: opentelemetry-instrumentation-openai-v2",
+            tokens="set ModelSettings(include_usage=True)",
+        ),
+        "opentelemetry.instrumentation.google_genai": CLIENT._replace(
+            name="Gemini's client by OpenTelemetry", tokens=None
+        ),
+        "opentelemetry.instrumentation.openai_v2": CLIENT._replace(name="OpenAI by OpenTelemetry"),
+        "semantic_kernel": CLIENT._replace(
+            name="Semantic Kernel",
+            content="set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
+            agents="give the agent a name: ChatCompletionAgent(name=…)",
+            model_calls="set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS=true",
+            tokens=None,
+        ),
+    },
+)

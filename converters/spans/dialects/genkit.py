@@ -11,22 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values, run_io
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, json_object, json_text, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 _KINDS: dict[str | None, Kind] = {"flow": "workflow", "model": "llm", "tool": "tool", "tool.v2": "tool"}
 _PROVIDERS = {"googleai": "gcp.gemini", "vertexai": "gcp.vertex_ai"}
-SIGNS = Signs(attributes=frozenset({"genkit:type"}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has Genkit's type of span."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Genkit has none)
@@ -104,3 +99,15 @@ def _tokens(usage: Mapping[str, Any]) -> dict[str, int]:
     names |= {"cachedContentTokenCount": "cachedContentTokens", "thoughtsTokenCount": "thoughtsTokens"}
     counts = gemini_usage({name: count(usage.get(key)) for name, key in names.items()})
     return {name: number for name, number in counts._asdict().items() if number is not None}
+
+
+DIALECT = Dialect(
+    name="genkit",
+    signs=Signs(attributes=frozenset({"genkit:type"})),
+    read=read,
+    advice=Advice(
+        name="Genkit",
+        conversation="use the chat of ai.createSession({ sessionId }), which sets genkit:sessionId",
+        agents="it names no agents: record gen_ai.agent.name on a span around each agent's run",
+    ),
+)

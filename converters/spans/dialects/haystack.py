@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_object, json_text, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -24,12 +25,6 @@ _MODEL = "haystack.agent.step.llm"
 _TOOL = "haystack.agent.step.tool"
 _COMPONENT = "haystack.component"
 _NO_FAILURE = frozenset({"", "false", "none"})
-SIGNS = Signs(name_prefixes=("haystack.",))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether Haystack named a span."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Haystack has none)
@@ -105,3 +100,16 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
         names = {"name": origin.get("tool_name"), "tool_use_id": origin.get("id")}
         return {"type": "tool_result", **names, "content": result.get("result")}
     return {"type": "text", "text": part.get("text")} if "text" in part else {"type": "other"}
+
+
+DIALECT = Dialect(
+    name="haystack",
+    signs=Signs(name_prefixes=("haystack.",)),
+    read=read,
+    advice=Advice(
+        name="Haystack",
+        content="set HAYSTACK_CONTENT_TRACING_ENABLED=true",
+        conversation="it records no conversation: run each turn in spangrade.session(ID)",
+        agents="it names no agents: run each agent in spangrade.agent(NAME)",
+    ),
+)

@@ -9,28 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spangrade.converters.spans import langchain_values, run_io
+from spangrade.converters.spans.advice import GENAI_CONTENT, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
-
-SIGNS = Signs(
-    scopes=frozenset(
-        {
-            "opentelemetry.instrumentation.genai.langchain",
-            "openlit.instrumentation.langchain",
-            "openlit.instrumentation.langgraph",
-        }
-    )
-)
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the scope of one of the instrumentations."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -46,3 +32,26 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     return observation._replace(
         arguments=json_text(arguments), **langchain_values.tool_output(observation, output)
     )
+
+
+DIALECT = Dialect(
+    name="langchain",
+    signs=Signs(
+        scopes=frozenset(
+            {
+                "opentelemetry.instrumentation.genai.langchain",
+                "openlit.instrumentation.langchain",
+                "openlit.instrumentation.langgraph",
+            }
+        )
+    ),
+    read=read,
+    before=("openinference",),
+    advice=Advice(
+        name="LangChain by OpenTelemetry",
+        content=GENAI_CONTENT,
+        conversation='pass config={"configurable": {"thread_id": …}} to the graph',
+        agents="give the agent a name: create_agent(name=…)",
+        tokens="set stream_usage=True on the chat model",
+    ),
+)

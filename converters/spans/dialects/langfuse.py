@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values, run_io
+from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.declarations import declared_tools
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import (
     count,
     first_text,
@@ -38,12 +39,6 @@ _KINDS: dict[str | None, Kind] = {
     "tool": "tool",
 }
 _CALL = {"args", "kwargs"}
-SIGNS = Signs(attributes=frozenset({_KIND}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has Langfuse's type of observation."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Langfuse has none)
@@ -161,3 +156,21 @@ def _tokens(usage: Mapping[str, Any]) -> dict[str, int]:
 
 def _first(counts: Mapping[str, int], *names: str) -> int | None:
     return next((counts[name] for name in names if name in counts), None)
+
+
+DIALECT = Dialect(
+    name="langfuse",
+    signs=Signs(attributes=frozenset({_KIND})),
+    read=read,
+    advice=Advice(
+        name="Langfuse",
+        content="set input and output on the observations, and do not set "
+        "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=false",
+        conversation="set the session with propagate_attributes(session_id=…), or update_trace(session_id=…)",
+        agents='record the agent as an observation of type agent: @observe(as_type="agent")',
+        tools='record the tool as an observation of type tool: @observe(as_type="tool")',
+        model_calls="wrap the model client (langfuse.openai, observeOpenAI), or record generations: "
+        '@observe(as_type="generation")',
+        tokens="set usage_details on the generation; " + STREAMED,
+    ),
+)

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import langchain_values, provider_values, run_io
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import first_text, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -23,12 +24,6 @@ _KIND = "langsmith.span.kind"
 _METADATA = "langsmith.metadata."
 _CONVERSATION_IDS = ("session_id", "thread_id", "conversation_id")
 _TRACEBACK = "Traceback (most recent call last)"  # follows an exception's message
-SIGNS = Signs(attributes=frozenset({_KIND}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has LangSmith's kind of run."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (LangSmith has none)
@@ -113,3 +108,19 @@ def _run(
         if is_graph and is_whole
         else observation.state,
     }
+
+
+DIALECT = Dialect(
+    name="langsmith",
+    signs=Signs(attributes=frozenset({_KIND})),
+    read=read,
+    advice=Advice(
+        name="LangSmith",
+        content="unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS",
+        conversation="put thread_id or session_id into the metadata of the run's config",
+        agents="give the agent a name: create_agent(name=…)",
+        tools='decorate the tool with @traceable(run_type="tool")',
+        model_calls='wrap the client: wrap_openai(), or @traceable(run_type="llm")',
+        tokens="set usage_metadata on the run; with LangChain, stream_usage=True on the chat model",
+    ),
+)

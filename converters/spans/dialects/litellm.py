@@ -12,22 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values
+from spangrade.converters.spans.advice import STREAMED, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_object, literal, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 _LONGEST = 10_000  # characters of a usage in Python's syntax
-SIGNS = Signs(scopes=frozenset({"litellm"}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the scope `litellm`."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -64,3 +59,19 @@ def _details(attributes: Mapping[str, Any]) -> dict[str, Any]:
         usage = json_object(literal(source))
     tokens = provider_values.tokens(usage)
     return {name: n for name, n in tokens.items() if name not in {"input_tokens", "output_tokens"}}
+
+
+DIALECT = Dialect(
+    name="litellm",
+    signs=Signs(scopes=frozenset({"litellm"})),
+    read=read,
+    before=("openinference",),
+    advice=Advice(
+        name="LiteLLM",
+        content="do not set litellm.turn_off_message_logging, nor message_logging=False",
+        conversation="it records no conversation: run each turn in spangrade.session(ID)",
+        agents="it knows no agents: run each agent in spangrade.agent(NAME)",
+        tools="it runs no tools: run each tool in spangrade.tool(NAME)",
+        tokens=STREAMED,
+    ),
+)

@@ -13,19 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import run_io
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer.span import LogRecord, Span
-
-SIGNS = Signs(scopes=frozenset({"livekit-agents"}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the scope `livekit-agents`."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -62,3 +56,17 @@ def _tool(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, 
 def _own(attributes: Mapping[str, Any], name: str) -> str | None:
     """Return the text of an attribute of LiveKit's, marked as personal or not."""
     return text(attributes.get(f"lk.pii.{name}")) or text(attributes.get(f"lk.{name}"))
+
+
+DIALECT = Dialect(
+    name="livekit",
+    signs=Signs(scopes=frozenset({"livekit-agents"})),
+    read=read,
+    before=("openinference",),
+    advice=Advice(
+        name="LiveKit",
+        content="keep transcripts in the session's recording options: session.start(record=True)",
+        conversation='put session.id into set_tracer_provider(provider, metadata={"session.id": …})',
+        model_calls="use LiveKit's own model nodes: a node that you override records no llm_request",
+    ),
+)

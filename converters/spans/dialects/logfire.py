@@ -9,21 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.advice import STREAMED, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.provider_values import tokens
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_object, objects
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
-
-SIGNS = Signs(scope_prefixes=("logfire",))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has one of Logfire's scopes, and carries a request to a model."""
-    return SIGNS.are_on(span) and "request_data" in span.attributes
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -59,3 +53,20 @@ def _unwrapped(message: Mapping[str, Any]) -> dict[str, Any]:
             call = {**call, "function": {**function, "arguments": arguments["input"]}}
         calls.append(call)
     return {**message, "tool_calls": calls}
+
+
+DIALECT = Dialect(
+    name="logfire",
+    signs=Signs(scope_prefixes=("logfire",)),
+    read=read,
+    only_if=lambda span: "request_data" in span.attributes,
+    before=("openinference",),
+    advice=Advice(
+        name="Logfire's model clients",
+        content="let logfire.configure(scrubbing=…) keep request_data and response_data",
+        conversation='run each turn in logfire.set_baggage(**{"session.id": …})',
+        agents="run each agent in spangrade.agent(NAME), or in a logfire.span with gen_ai.agent.name",
+        tools="run each tool in spangrade.tool(NAME), or record an execute_tool span around it",
+        tokens=STREAMED,
+    ),
+)

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values, run_io
+from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_object, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -27,12 +28,6 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     ("OpenAI Agents trace", "workflow"),
     ("Responses API", "llm"),
 )
-SIGNS = Signs(scopes=frozenset({"logfire.openai_agents"}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the scope of Logfire's integration."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Logfire has none)
@@ -81,3 +76,17 @@ def _changes(kind: Kind, observation: Observation, attributes: Mapping[str, Any]
             counts = provider_values.tokens(usage)
             return {name: n for name, n in counts.items() if name in {"input_tokens", "output_tokens"}}
     return {}
+
+
+DIALECT = Dialect(
+    name="logfire-agents",
+    signs=Signs(scopes=frozenset({"logfire.openai_agents"})),
+    read=read,
+    before=("openinference",),
+    advice=Advice(
+        name="the OpenAI Agents SDK by Logfire",
+        content=f"unset {OPENAI_TRACES}, or set RunConfig(trace_include_sensitive_data=True)",
+        conversation="pass group_id to the SDK's trace() or RunConfig",
+        tokens="set ModelSettings(include_usage=True)",
+    ),
+)

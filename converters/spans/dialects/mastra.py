@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import ai_sdk_values
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai, openinference
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import first_text, json_object, parse_json, text
 from spangrade.tracer.span import LogRecord, Span
 
@@ -35,12 +36,6 @@ _PAYLOADS: dict[str | None, tuple[str, str]] = {
     "workflow_run": ("mastra.workflow_run.input", "mastra.workflow_run.output"),
 }
 _GENERATIONS = frozenset({"llm_generation", "model_generation"})
-SIGNS = Signs(attributes=frozenset({_TYPE}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has Mastra's type of span."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -85,3 +80,17 @@ def _run(observation: Observation, inputs: Any, outputs: Mapping[str, Any]) -> d
         "user_input": observation.user_input or text(given),
         "response": observation.response or text(outputs.get("text")),
     }
+
+
+DIALECT = Dialect(
+    name="mastra",
+    signs=Signs(attributes=frozenset({_TYPE})),
+    read=read,
+    before=("openinference",),
+    advice=Advice(
+        name="Mastra",
+        content="do not remove inputs and outputs in a span output processor or by hideInput and hideOutput",
+        conversation="pass memory: { thread, resource } to the agent, or tracingOptions.metadata.sessionId",
+        tokens="let the model report its usage: one of your own returns it from doGenerate and doStream",
+    ),
+)

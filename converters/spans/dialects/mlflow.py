@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values, run_io
+from spangrade.converters.spans.advice import STREAMED, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import first_text, json_object, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -30,12 +31,6 @@ _KINDS: dict[str | None, Kind] = {
 }
 # What stands in the names of spans that are named after a method, not after an agent.
 _METHOD = frozenset(".(")
-SIGNS = Signs(attributes=frozenset({_KIND}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has MLflow's type of span."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (MLflow has none)
@@ -86,3 +81,20 @@ def _llm(attributes: Mapping[str, Any], inputs: Any, outputs: Any) -> dict[str, 
         **provider_values.tokens(json_object(attributes.get("mlflow.chat.tokenUsage"))),
         **provider_values.tokens(json_object(usage)),
     }
+
+
+DIALECT = Dialect(
+    name="mlflow",
+    signs=Signs(attributes=frozenset({_KIND})),
+    read=read,
+    advice=Advice(
+        name="MLflow",
+        content="record with mlflow.autolog() or @mlflow.trace, which keep inputs and outputs",
+        conversation="OTLP leaves the trace's session out: put it on a span, by "
+        'mlflow.get_current_active_span().set_attribute("mlflow.trace.session", ID)',
+        agents="record the agent's span with @mlflow.trace(span_type=SpanType.AGENT)",
+        tools="record the tool with @mlflow.trace(span_type=SpanType.TOOL)",
+        model_calls="switch on mlflow.<flavor>.autolog() of the model client",
+        tokens=STREAMED,
+    ),
+)

@@ -10,21 +10,17 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import literal, parse_json, text
 from spangrade.tracer import semconv
+from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
 
 _REDACTED = frozenset({"readacted", "redacted"})  # the instrumentation writes the first
-SIGNS = Signs(scopes=frozenset({"opentelemetry.instrumentation.openai_agents"}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the instrumentation's scope; Traceloop's spans of that scope come before."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -81,3 +77,16 @@ def _literals(source: str) -> Mapping[str, Any] | None:
         return None
     value = literal(tree)
     return value if isinstance(value, dict) else None
+
+
+DIALECT = Dialect(
+    name="openai-agents",
+    signs=Signs(scopes=frozenset({"opentelemetry.instrumentation.openai_agents"})),
+    read=read,
+    advice=Advice(
+        name="the OpenAI Agents SDK by OpenTelemetry",
+        content=f"set {CAPTURE_CONTENT_VARIABLE}=span_and_event, and do not set {OPENAI_TRACES}",
+        conversation="run each turn in spangrade.session(ID), or put gen_ai.conversation.id on the spans",
+        tokens="set ModelSettings(include_usage=True)",
+    ),
+)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import declarations, langchain_values, llama_index_values, run_io
+from spangrade.converters.spans.advice import STREAMED, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
@@ -18,7 +20,6 @@ from spangrade.converters.spans.flattened import messages
 from spangrade.converters.spans.joined_calls import declared_names, split_calls
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Observation, ToolResult
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
 from spangrade.tracer.span import LogRecord, Span
 
@@ -31,12 +32,6 @@ _SMOLAGENTS = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
 _NOT_CALLS = re.compile(r"\._prepare_\w+$")
 # A tool by which a model ends its run.
 _NOT_TOOLS = frozenset({"final_answer"})
-SIGNS = Signs(attributes=frozenset({_KIND}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the attribute that every OpenInference span has."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -175,3 +170,38 @@ def _agent(
         return None if name in _SMOLAGENTS else name
     node = text(attributes.get("graph.node.name")) or text(attributes.get("graph.node.id"))
     return None if node is None or _RANDOM_ID.fullmatch(node) else node
+
+
+DIALECT = Dialect(
+    name="openinference",
+    signs=Signs(attributes=frozenset({_KIND})),
+    read=read,
+    before=(
+        "pydantic-ai",
+        "strands",
+        "traceloop",
+    ),
+    advice=Advice(
+        name="OpenInference",
+        content="unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and the like",
+        conversation="wrap the agent in using_session(session_id=…); in TypeScript: "
+        "setSession(context.active(), { sessionId })",
+        agents="record a span of kind AGENT around each agent's run: @tracer.agent(name=…)",
+        tools="record a span of kind TOOL around each tool call: @tracer.tool(name=…)",
+        model_calls="instrument the model client too, by its openinference-instrumentation-… package",
+        tokens=STREAMED,
+    ),
+    advice_by_scope={
+        "openinference.instrumentation.beeai": Advice(
+            name="BeeAI by OpenInference",
+            agents="give the agent a name: RequirementAgent(name=…)",
+            tokens="BeeAI counts no cached and no reasoning tokens: instrument what calls the model too, by "
+            "openinference-instrumentation-litellm",
+        ),
+        "openinference.instrumentation.crewai": Advice(
+            name="crewAI by OpenInference",
+            model_calls="instrument what crewAI calls the models with too: "
+            "openinference-instrumentation-litellm, or the package of the provider's client",
+        ),
+    },
+)

@@ -12,21 +12,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 # The spans of speech-to-speech services (Gemini Live, OpenAI Realtime).
 _LIVE = "llm_"
-SIGNS = Signs(scope_prefixes=("pipecat",))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has one of Pipecat's scopes."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Pipecat has none)
@@ -58,3 +53,17 @@ def _tool(observation: Observation, name: str, attributes: Mapping[str, Any]) ->
         "result": json_text(attributes.get("tool.result")),
         "failed": observation.failed or attributes.get("tool.result_status") == "error",
     }
+
+
+DIALECT = Dialect(
+    name="pipecat",
+    signs=Signs(scope_prefixes=("pipecat",)),
+    read=read,
+    advice=Advice(
+        name="Pipecat",
+        content="set enable_tracing=True on the pipeline task",
+        conversation="pass conversation_id to the pipeline task",
+        agents="it names no agents: record gen_ai.agent.name on a span around the pipeline",
+        tokens="set enable_usage_metrics=True in PipelineParams",
+    ),
+)

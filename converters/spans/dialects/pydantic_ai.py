@@ -9,20 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
-
-SIGNS = Signs(scopes=frozenset({"pydantic-ai"}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the scope `pydantic-ai`."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -45,3 +39,18 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
         changes |= {"name": name, "agent": name}
         changes["response"] = observation.response or text(attributes.get("final_result"))
     return observation._replace(**changes) if changes else observation
+
+
+DIALECT = Dialect(
+    name="pydantic-ai",
+    signs=Signs(scopes=frozenset({"pydantic-ai"})),
+    read=read,
+    before=("traceloop",),
+    advice=Advice(
+        name="Pydantic AI",
+        content="set InstrumentationSettings(include_content=True)",
+        conversation="run each turn in spangrade.session(ID), or put gen_ai.conversation.id on the spans",
+        agents="give the agent a name: Agent(name=…)",
+        model_calls="instrument the agent: Agent(instrument=True) or Agent.instrument_all()",
+    ),
+)

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer.span import LogRecord, Span
 
 _KIND = "spring.ai.kind"
-SIGNS = Signs(attributes=frozenset({_KIND}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has the kind that Spring AI gives the spans of its own API."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -41,3 +36,17 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
             result=json_text(attributes.get("spring.ai.tool.call.result")),
         )
     return observation._replace(kind="workflow") if kind == "chat_client" else observation
+
+
+DIALECT = Dialect(
+    name="spring-ai",
+    signs=Signs(attributes=frozenset({_KIND})),
+    read=read,
+    advice=Advice(
+        name="Spring AI",
+        content="set spring.ai.tools.observations.include-content=true; messages are not on its spans",
+        conversation="use a chat memory advisor with ChatMemory.CONVERSATION_ID",
+        agents="it names no agents: record gen_ai.agent.name on a span around each agent's run",
+        model_calls="add spring-boot-starter-actuator, micrometer-tracing-bridge-otel and an OTLP exporter",
+    ),
+)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.declarations import declared_tools, instructions
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import message_of, unwrapped
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -23,12 +24,6 @@ from spangrade.tracer.span import LogRecord, Span
 _START = "gen_ai.event.start_time"
 # The operations of several agents together. Each agent's prompt wraps the user's message.
 _TEAMS = ("invoke_swarm", "invoke_graph")
-SIGNS = Signs(scope_prefixes=("strands",), attributes=frozenset({_START}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has Strands' scope or, as in TypeScript, its times of events as attributes."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -106,3 +101,16 @@ def _result(attributes: Mapping[str, Any]) -> str | None:
 def _list(value: Any) -> Sequence[Any]:
     messages = parse_json(value)
     return messages if isinstance(messages, list) else ()
+
+
+DIALECT = Dialect(
+    name="strands",
+    signs=Signs(scope_prefixes=("strands",), attributes=frozenset({_START})),
+    read=read,
+    before=("traceloop",),
+    advice=Advice(
+        name="Strands",
+        conversation='give the agent trace_attributes={"session.id": …}',
+        agents="give the agent a name: Agent(name=…)",
+    ),
+)

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import declarations, langchain_values, run_io
+from spangrade.converters.spans.advice import CLIENT, STREAMED, Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered, plain_message
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import (
     count,
     first_text,
@@ -46,12 +47,6 @@ _TOOL_CLASSES = frozenset({"DynamicStructuredTool", "DynamicTool", "StructuredTo
 # The name of a graph that was given none.
 _UNNAMED = frozenset({"LangGraph"})
 _MODEL_NODES = frozenset({"model", "agent"})
-SIGNS = Signs(scopes=_SCOPES, attributes=frozenset(_OWN))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has an attribute of Traceloop's, or a scope that only Traceloop uses."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -202,3 +197,39 @@ def _payload(attributes: Mapping[str, Any], direction: str, key: str) -> Any:
         args = value["args"]
         return args[0] if isinstance(args, list) and len(args) == 1 else value["kwargs"]
     return value
+
+
+DIALECT = Dialect(
+    name="traceloop",
+    signs=Signs(scopes=_SCOPES, attributes=frozenset(_OWN)),
+    read=read,
+    before=(
+        "ag2",
+        "autogen",
+        "bedrock",
+        "claude-code",
+        "genkit",
+        "haystack",
+        "langfuse",
+        "langsmith",
+        "mlflow",
+        "openai-agents",
+        "pipecat",
+        "spring-ai",
+    ),
+    advice=Advice(
+        name="Traceloop",
+        content="unset TRACELOOP_TRACE_CONTENT=false",
+        conversation='call Traceloop.set_association_properties({"session_id": …}); in TypeScript: '
+        "withAssociationProperties({ session_id }, …)",
+        agents="decorate the agent with @agent(name=…); in TypeScript: withAgent({ name }, …)",
+        tools="decorate the tool with @tool(name=…); in TypeScript: withTool({ name }, …)",
+        model_calls="do not leave the model client out by Traceloop.init(instruments=…, block_instruments=…)",
+        tokens="set should_enrich_metrics=True in Traceloop.init(), or " + STREAMED,
+    ),
+    advice_by_scope={
+        "opentelemetry.instrumentation.anthropic": CLIENT._replace(
+            name="Anthropic by Traceloop", content="unset TRACELOOP_TRACE_CONTENT=false", tokens=None
+        ),
+    },
+)

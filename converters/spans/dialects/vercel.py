@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import ai_sdk_values
+from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.signs import Signs
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -37,12 +38,6 @@ _TOKENS = (
     ("cache_write_tokens", ("ai.usage.inputTokenDetails.cacheWriteTokens",)),
 )
 _OPENAI = (("cached_input_tokens", "cachedPromptTokens"), ("reasoning_tokens", "reasoningTokens"))
-SIGNS = Signs(scopes=_SCOPES, attributes=frozenset({_OPERATION}))
-
-
-def claims(span: Span, /) -> bool:
-    """Return whether a span has one of the SDK's scopes or the attribute that its own spans have."""
-    return SIGNS.are_on(span)
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
@@ -140,3 +135,20 @@ def _conversation_id(attributes: Mapping[str, Any]) -> str | None:
         return named
     metadata = json_object(attributes.get("metadata"))
     return first_text((attributes.get("session.id"), *map(metadata.get, _CONVERSATION_IDS)))
+
+
+DIALECT = Dialect(
+    name="vercel",
+    signs=Signs(scopes=_SCOPES, attributes=frozenset({_OPERATION})),
+    read=read,
+    before=("openinference",),
+    advice=Advice(
+        name="Vercel's AI SDK",
+        content="do not set recordInputs or recordOutputs to false in experimental_telemetry",
+        conversation="pass the id as experimental_telemetry.metadata.sessionId; in version 7, as sessionId "
+        "of the telemetry's context, which is recorded as ai.settings.context.sessionId",
+        agents="pass the agent's name as experimental_telemetry.functionId",
+        tools="give the tool an execute function: the SDK records ai.toolCall then",
+        model_calls="set experimental_telemetry.isEnabled on each call",
+    ),
+)

@@ -96,7 +96,7 @@ def observations_of(
     session_ids: dict[Node, str] = {}
     by_span = _by_span(logs_by_trace.values())
     for batch in spans:
-        for span, observation in zip(batch, observe(batch, by_span), strict=True):
+        for span, observation in zip(batch, observe(batch, by_span, settings.dialects), strict=True):
             node, end = (span.trace_id, span.span_id), (span.end_ns, -span.start_ns)
             # The database has one span of an id, unless it came with different start times.
             if ends.setdefault(node, end) > end:

@@ -7,19 +7,19 @@ from collections.abc import Callable
 import pytest
 from paths import ROOT
 
-from spangrade.converters.spans.registry import FALLBACK, ORDER, dialects, error_line, observe
+from spangrade.converters.spans.registry import FALLBACK, dialects, error_line, observe, own_names
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
 
 AGENTS = "opentelemetry.instrumentation.openai_agents"
 ACME = """
+from spangrade.converters.spans.dialect import Dialect
 from spangrade.converters.spans.dialects import genai
-
-def claims(span):
-    return span.name == "acme"
 
 def read(span, logs):
     return genai.read_attributes(span, span.attributes)._replace(name="read by acme")
+
+DIALECT = Dialect("acme", read, only_if=lambda span: span.name == "acme")
 """
 FAILS = """
 def claims(span):
@@ -34,13 +34,18 @@ def span(name: str = "s", scope: str | None = None, **attributes: str) -> Span:
     return Span("t", "1", None, name, "INTERNAL", 1, 2, attributes=dotted, scope_name=scope)
 
 
-def test_every_dialect_of_ours_has_its_place_in_the_order() -> None:
-    assert list(dialects()) == [*ORDER, FALLBACK]
+def test_every_dialect_of_ours_comes_before_those_that_it_names_and_the_fallback_last() -> None:
+    order = list(dialects())
+    assert (set(order), order[-1]) == (own_names(), FALLBACK)
+    for name, dialect in dialects().items():
+        assert dialect.name == name
+        assert [later for later in dialect.before if order.index(later) <= order.index(name)] == []
 
 
 def test_the_documentation_has_the_order() -> None:
     page = " ".join((ROOT / "docs" / "dialects.md").read_text(encoding="utf-8").split())
-    assert f"2. spangrade's own: {', '.join(f'`{name}`' for name in ORDER)}; 3. `{FALLBACK}`" in page
+    *order, _ = dialects()
+    assert f"as `before`: {', '.join(f'`{name}`' for name in order)}; 3. `{FALLBACK}`" in page
 
 
 @pytest.mark.parametrize(
@@ -64,7 +69,7 @@ def test_the_first_dialect_in_the_order_reads_a_span_that_several_claim(shared: 
 def test_every_dialect_but_the_fallback_claims_only_spans_that_have_one_of_its_signs() -> None:
     plain = span(request_data="{}")
     assert [name for name, dialect in dialects().items() if dialect.claims(plain)] == [FALLBACK]
-    assert [name for name, dialect in dialects().items() if not hasattr(dialect, "SIGNS")] == [FALLBACK]
+    assert [name for name, dialect in dialects().items() if dialect.signs is None] == [FALLBACK]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +86,7 @@ def test_a_dialect_with_signs_is_only_asked_about_spans_that_have_one(
 ) -> None:
     install_dialect(
         "acme = acme_dialect",
-        f"from spangrade.converters.spans.signs import Signs\nSIGNS = Signs({signs})\n{FAILS}",
+        f"from spangrade.converters.spans.dialect import Signs\nSIGNS = Signs({signs})\n{FAILS}",
     )
     with_it = Span("t", "1", None, "acme.a", "INTERNAL", 1, 2, attributes={"acme.kind": 1}, scope_name="acme")
     without = [
@@ -98,14 +103,14 @@ def test_a_dialect_with_signs_is_only_asked_about_spans_that_have_one(
 
 
 def test_signs_of_another_type_are_refused(install_dialect: Callable[[str, str], None]) -> None:
-    install_dialect("acme = acme_dialect", f"SIGNS = ['acme']\n{ACME}")
+    install_dialect("acme = acme_dialect", f"SIGNS = ['acme']\n{FAILS}")
     with pytest.raises(InputError, match=r"expected SIGNS to be a Signs of spangrade\.converters"):
         dialects()
 
 
 def test_another_packages_dialect_comes_before_ours(install_dialect: Callable[[str, str], None]) -> None:
     install_dialect("zebra = acme_dialect", ACME)
-    assert list(dialects()) == ["zebra", *ORDER, FALLBACK]
+    assert next(iter(dialects())) == "zebra"
     spans = [span(name, "gcp.vertex.agent", gen_ai__agent__name="shop") for name in ("acme", "invocation")]
     assert [observation.name for observation in observe(spans, {})] == ["read by acme", "shop"]
 
@@ -115,7 +120,7 @@ def test_another_packages_dialect_comes_before_ours(install_dialect: Callable[[s
     [
         (
             "acme = acme_dialect:read",
-            "expected a module with the functions claims(span) and read(span, logs)",
+            "expected a module with DIALECT, a Dialect of spangrade.converters.spans.dialect",
         ),
         ("adk = acme_dialect", "another dialect has the same name"),
     ],

@@ -12,11 +12,11 @@ from command_line import spangrade
 from made_once import new_store
 from paths import RECORDED
 
-from spangrade.converters.spans.registry import ORDER
+from spangrade.converters.spans.registry import FALLBACK, dialects
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.lint import Finding, lint
-from spangrade.evaluator.maintenance.stacks import ANY, STACKS, stack_of
+from spangrade.evaluator.maintenance.stacks import ANY, advice_by_scope, stack_of
 from spangrade.evaluator.metrics import Inconclusive, load_metrics
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import Span
@@ -186,8 +186,9 @@ def test_the_advice_is_that_of_the_framework_that_wrote_the_spans() -> None:
 
 
 def test_every_dialect_has_its_settings() -> None:
-    assert set(ORDER) - set(STACKS) == set()
-    for stack in STACKS.values():
+    by_dialect = {name: dialect.advice for name, dialect in dialects().items()}
+    assert [name for name, advice in by_dialect.items() if advice is None] == [FALLBACK]
+    for stack in (*filter(None, by_dialect.values()), *advice_by_scope().values()):
         assert any(stack[1:]), stack.name
 
 
@@ -203,9 +204,12 @@ def test_a_scope_completes_the_settings_of_its_dialect() -> None:
             attributes={"openinference.span.kind": "CHAIN"},
         )
     )
-    assert crew == STACKS["openinference"]._replace(
-        name="crewAI by OpenInference", model_calls=STACKS["openinference.instrumentation.crewai"].model_calls
+    own, shared = (
+        advice_by_scope()["openinference.instrumentation.crewai"],
+        dialects()["openinference"].advice,
     )
+    assert shared is not None
+    assert crew == shared._replace(name="crewAI by OpenInference", model_calls=own.model_calls)
 
 
 @pytest.mark.exhaustive
