@@ -376,6 +376,7 @@ class Database:
         dataset: StrPath | None = None,
         gates: Metrics | None = None,
         judge: JudgeOptions | str | None = None,
+        without: str | Iterable[str] = (),
     ) -> Regraded:
         """Grade the sessions of a stored run again, without storing it, and return the verdicts that change.
 
@@ -384,7 +385,8 @@ class Database:
         the run's metric of that name, or is new, and the other arguments take the place of the run's. The
         questions are those of `dataset`, else those that the run had.
 
-        Raises InputError if there is no such run, or for a metric or dataset that cannot be used.
+        Raises InputError if there is no such run, for a metric or dataset that cannot be used, and for a
+        metric of the run that is gone unless `without` names it.
         """
         from spangrade.evaluator.grading.regrade import regrade
 
@@ -397,6 +399,7 @@ class Database:
             replace(asked.gates, metrics_files=tuple(files)),
             asked.judge,
             self._callbacks,
+            several(without),
         )
 
     def audit(

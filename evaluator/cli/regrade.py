@@ -22,6 +22,12 @@ def regrade(
     dataset: Annotated[
         Path | None, typer.Option(help="Golden questions in the place of those that the run had.")
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC", help="A metric of the run that is gone, to leave out. Repeat for more."
+        ),
+    ] = None,
     all: Annotated[bool, typer.Option("--all", help="List all verdicts that change.")] = False,  # noqa: A002
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
@@ -31,7 +37,7 @@ def regrade(
     4 inconclusive.
     """
     with database(db) as opened:
-        regraded = opened.regrade(run, dataset=dataset, gates=gates, judge=judge)
+        regraded = opened.regrade(run, dataset=dataset, gates=gates, judge=judge, without=without or ())
     if format is Format.JSON:
         print_json(regraded.to_json())
     else:

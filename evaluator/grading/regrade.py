@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +41,7 @@ def regrade(
     gates: Gates = NO_GATES,
     judge: JudgeOptions = DEFAULTS,
     callbacks: Callbacks = DEFAULT,
+    without: Collection[str] = (),
 ) -> Regraded:
     """Grade the sessions of a stored run again, and return the verdicts that change.
 
@@ -48,7 +49,8 @@ def regrade(
     with the same name. Nothing is written but derived sessions that were pending, and the judge's cache. Each
     session is compared with the question that it answered, if there still is one with that id.
 
-    Raises InputError if there is no such run, or for a metric or dataset that cannot be used.
+    Raises InputError if there is no such run, for a metric or dataset that cannot be used, and for a metric
+    of the run that is gone unless `without` names it: what it would say is unknown.
     """
     with up_to_date(db, callbacks) as store:
         stored = read_run(store, text)
@@ -60,7 +62,8 @@ def regrade(
         callbacks.on_problem(problem)
     known = {question.id for question in golden.questions.golden_questions}
     spec = _spec(stored, dataset, gates, judge, _answers(stored, sessions.ids, known))
-    spec, external = _applicable(db, spec, gates, golden, notes)
+    spec, external = _applicable(db, stored, spec, gates, golden, without)
+    notes += [f"{name}: the run's metric is left out, because --without names it" for name in without]
     prepared = with_questions(spec, golden, external)
     if not prepared.metrics and not known:
         raise InputError(f"{stored.label}: the run has neither gates nor questions that can be applied again")
@@ -165,26 +168,33 @@ def _name(metric: str | Metric) -> str:
 
 
 def _applicable(
-    db: Path, spec: GradeSpec, given: Gates, golden: Dataset, notes: list[str]
+    db: Path, stored: StoredRun, spec: GradeSpec, given: Gates, golden: Dataset, without: Collection[str]
 ) -> tuple[GradeSpec, Mapping[str, Metric]]:
-    """Return the specification with the files and metrics that there still are, and the external scores.
+    """Return the specification without the metrics that are left out, and the external scores.
 
-    Those of the run that are gone are noted; of what is given, all is to be there.
+    Raises InputError for a metric of the run that is gone, and for one to leave out that is not.
     """
-    files = []
-    for path in spec.gates.files:
-        if path in given.files or path.is_file():
-            files.append(path)
-        else:
-            notes.append(f"{path}: the run's metrics of this file are not applied: no such file")
+    files = [path for path in spec.gates.files if path in given.files or path.is_file()]
     external = external_metrics(db, spec.gates.requested, WAIT_S)
     known = {**external, **with_files(files, golden.columns)[0]}
-    metrics = []
-    for one in spec.gates.requested:
-        if isinstance(one, str) and one not in given.requested and name_of(one) not in known:
-            notes.append(f"{one}: the run's metric is not applied: there is no metric of that name here")
-        else:
-            metrics.append(one)
+    replaced = {_name(one) for one in given.requested}
+    requested = [_name(one) for one in spec.gates.requested if isinstance(one, str)]
+    gone = [
+        name
+        for name in dict.fromkeys((*requested, *stored.versions))
+        if name not in replaced and name_of(name) not in known
+    ]
+    for name in without:
+        if name not in gone:
+            raise InputError(f"--without {name}: expected a metric of the run that is gone")
+    if missing := [name for name in gone if name not in without]:
+        lost = [str(path) for path in spec.gates.files if path not in files]
+        where = f" (no such file: {', '.join(lost)})" if lost else ""
+        raise InputError(
+            f"{stored.label}: the run's metric {missing[0]} is gone{where}: "
+            f"give it with --metrics-file, or leave it out with --without {missing[0]}"
+        )
+    metrics = [one for one in spec.gates.requested if _name(one) not in gone]
     gates = replace(spec.gates, metrics=tuple(metrics), metrics_files=tuple(files))
     return replace(spec, gates=gates), external
 

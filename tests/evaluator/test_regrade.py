@@ -172,7 +172,9 @@ def test_what_the_run_was_graded_by_is_applied_again(folder: Path, spangrade: Sp
     )
 
 
-def test_what_cannot_be_applied_again_is_a_note(folder: Path, spangrade: Spangrade) -> None:
+def test_a_metric_that_is_gone_is_refused_unless_it_is_left_out_on_purpose(
+    folder: Path, spangrade: Spangrade
+) -> None:
     (folder / "size.py").write_text(
         "from spangrade import Score, metric\n\n\n"
         "@metric(threshold=9, unit='calls', scale=(0, 99))\n"
@@ -187,11 +189,27 @@ def test_what_cannot_be_applied_again_is_a_note(folder: Path, spangrade: Spangra
 
     opened.grade("golden.json", gates=Gates([made_here], metrics_files="size.py"), name="main")
     (folder / "size.py").unlink()
-    value = regraded(spangrade)
-    assert value["notes"] == [
-        "size.py: the run's metrics of this file are not applied: no such file",
-        "made_here>=1: the run's metric is not applied: there is no metric of that name here",
+    refused = [
+        (
+            "spangrade: main: the run's metric made_here is gone (no such file: size.py): "
+            "give it with --metrics-file, or leave it out with --without made_here"
+        )
     ]
+    done = spangrade("regrade", "main")
+    assert (done.code, done.out, done.err) == (2, [], refused)
+    half = spangrade("regrade", "main", "--without", "made_here")
+    assert (half.code, half.out) == (2, [])
+    assert "the run's metric size is gone (no such file: size.py)" in half.err[0]
+    value = regraded(spangrade, "--without", "made_here", "--without", "size")
+    assert value["notes"] == [
+        "made_here: the run's metric is left out, because --without names it",
+        "size: the run's metric is left out, because --without names it",
+    ]
+    wrong = spangrade("regrade", "main", "--without", "tool_recall")
+    assert (wrong.code, wrong.err) == (
+        2,
+        ["spangrade: --without tool_recall: expected a metric of the run that is gone"],
+    )
 
 
 @pytest.mark.parametrize(
