@@ -37,6 +37,9 @@ else:
 os.environ["SPANGRADE_CACHE_DIR"] = tempfile.mkdtemp(prefix="spangrade-cache-")
 atexit.register(shutil.rmtree, os.environ["SPANGRADE_CACHE_DIR"], ignore_errors=True)
 
+# Nor the key of the user's own installation.
+os.environ["SPANGRADE_OUTBOX_KEY"] = "of the tests"
+
 # What tests share (`made_once.py`), in a folder that the workers inherit from the process that starts them.
 if "MADE_ONCE_DIR" not in os.environ:
     os.environ["MADE_ONCE_DIR"] = tempfile.mkdtemp(prefix="spangrade-made-once-")

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hmac
+import logging
+import os
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import nanoarrow as na
 
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
+from spangrade.tracer.terminal import counted
 
 WEBHOOK = "webhook"
 OTLP = "otlp"
@@ -17,7 +25,43 @@ OTLP = "otlp"
 RETRY_AFTER_S = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 43_200)
 MAX_WAIT_S = 86_400.0  # however long a receiver asks to wait
 
-_TYPES = {"id": na.string(), "kind": na.string(), "session_id": na.string(), "body": na.string()}
+KEY_VARIABLE = "SPANGRADE_OUTBOX_KEY"
+FOREIGN = "not sent: another installation wrote it, or one with another $SPANGRADE_OUTBOX_KEY"
+
+_log = logging.getLogger("spangrade")
+_TYPES = dict.fromkeys(("id", "kind", "session_id", "text", "mark"), na.string())
+
+
+def outbox_key() -> bytes:
+    """Return the key of this installation: $SPANGRADE_OUTBOX_KEY, or a file, which is created if need be.
+
+    It marks the messages that this installation writes: those that somebody else put into a database are not
+    sent. Raises InputError if the file cannot be read or created.
+    """
+    if text := os.environ.get(KEY_VARIABLE):
+        return text.encode()
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    file = Path(state) / "spangrade" / "outbox.key"
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            key = file.read_bytes()
+        else:
+            key = secrets.token_bytes(32)
+            with os.fdopen(descriptor, "wb") as written:
+                written.write(key)
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}: set {KEY_VARIABLE} instead") from None
+    if len(key) < 32:  # another process is writing it, or it was cut
+        raise InputError(f"{file}: expected 32 bytes, found {len(key)}: try again, or delete it")
+    return key
+
+
+def _mark(key: bytes, row: Sequence[str]) -> str:
+    """Return what only this installation can write beside a message (id, kind, session id, body)."""
+    return hmac.digest(key, dumps(row).encode(), "sha256").hex()
 
 
 class Delivery(NamedTuple):
@@ -56,24 +100,45 @@ class Counts(NamedTuple):
 
 def add(store: Store, messages: Iterable[tuple[str, str, str, Mapping[str, Any]]], now_ns: int) -> None:
     """Add messages (id, kind, session id, body), to be sent at once; one that waits already stays."""
-    if rows := list(messages):
+    texts = [(name, kind, session_id, dumps(body)) for name, kind, session_id, body in messages]
+    if texts:
+        key = outbox_key()
         store.query(
             "INSERT INTO deliveries BY NAME "
-            "SELECT *, 0 AS attempts, $now::BIGINT AS next_ns FROM incoming "
+            "SELECT * RENAME (text AS body), 0 AS attempts, $now::BIGINT AS next_ns FROM incoming "
             "ANTI JOIN (SELECT id, kind FROM deliveries) USING (id, kind)",
             {"now": now_ns},
-            incoming=arrow_rows(rows, _TYPES),
+            incoming=arrow_rows([(*row, _mark(key, row)) for row in texts], _TYPES),
         )
 
 
 def due(store: Store, kind: str, now_ns: int, limit: int) -> list[Delivery]:
-    """Return messages whose next attempt is due, the oldest first."""
+    """Return messages whose next attempt is due, the oldest first.
+
+    Those that this installation did not write are given up, with a warning.
+    """
     rows = store.query(
-        "SELECT id, kind, session_id, body, attempts FROM deliveries "
+        "SELECT id, kind, session_id, body, attempts, mark FROM deliveries "
         "WHERE kind = $kind AND next_ns <= $now ORDER BY next_ns, rowid LIMIT $limit",
         {"kind": kind, "now": now_ns, "limit": limit},
     )
-    return [Delivery(*row) for row in rows]
+    if not rows:
+        return []
+    key = outbox_key()
+    ours = [
+        row for row in rows if hmac.compare_digest((row[-1] or "").encode(), _mark(key, row[:4]).encode())
+    ]
+    foreign = [row for row in rows if row not in ours]
+    for name, _, _, _, _, mark in foreign:
+        store.query(
+            "UPDATE deliveries SET next_ns = NULL, last_error = $error "
+            "WHERE id = $id AND kind = $kind AND mark IS NOT DISTINCT FROM $mark",
+            {"error": FOREIGN, "id": name, "kind": kind, "mark": mark},
+        )
+    if foreign:
+        sessions = ", ".join(dict.fromkeys(session_id for _, _, session_id, *_ in foreign[:3]))
+        _log.warning("%s for %s (%s …) %s", counted(len(foreign), "message"), kind, sessions, FOREIGN)
+    return [Delivery(*row[:-1]) for row in ours]
 
 
 def record(store: Store, outcomes: Iterable[Outcome], now_ns: int) -> None:

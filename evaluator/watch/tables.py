@@ -26,6 +26,7 @@ COLUMNS = {
         "attempts": "INTEGER",
         "next_ns": "BIGINT",
         "last_error": "VARCHAR",
+        "mark": "VARCHAR",
     },
     "watch_totals": {
         "name": "VARCHAR",

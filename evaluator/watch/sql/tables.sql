@@ -23,8 +23,10 @@ CREATE TABLE IF NOT EXISTS deliveries (
     body         VARCHAR NOT NULL,  -- JSON
     attempts     INTEGER NOT NULL,
     next_ns      BIGINT,            -- the time of the next attempt; NULL: given up
-    last_error   VARCHAR
+    last_error   VARCHAR,
+    mark         VARCHAR            -- what only the installation that wrote the message can make
 );
+ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS mark VARCHAR;
 -- The metrics that `watch` exports, counted since the first session that it graded.
 CREATE TABLE IF NOT EXISTS watch_totals (
     name        VARCHAR NOT NULL,

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from command_line import run
 from otlp_sessions import START_NS
@@ -21,7 +22,7 @@ from standardwebhooks import Webhook as Verifier
 from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows
 
 import spangrade
-from spangrade.evaluator.watch.deliveries import RETRY_AFTER_S, Delivery
+from spangrade.evaluator.watch.deliveries import FOREIGN, KEY_VARIABLE, RETRY_AFTER_S, Delivery, outbox_key
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.watch import Watch
 from spangrade.evaluator.watch.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
@@ -336,3 +337,44 @@ def test_the_url_comes_from_a_file_and_on_the_command_line_it_is_warned_of(
         2,
         [f"spangrade: {file}: expected one line with the value of --webhook"],
     )
+
+
+def test_what_another_installation_wrote_is_not_signed_and_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    db, clock = tmp_path / "s.duckdb", Clock(LATER)
+    add(db, [("bad", BAD)])
+    with hook(lambda _: 500) as receiving:
+        watch(db, clock, receiving).round()
+        with duckdb.connect(str(db)) as connection:
+            planted = "SELECT * REPLACE ('planted' AS id, '{}' AS body, 0 AS attempts, 0 AS next_ns)"
+            connection.execute(f"INSERT INTO deliveries {planted} FROM deliveries")
+        receiving.status = lambda _: 204
+        clock.now_ns += 60 * MINUTE
+        assert str(watch(db, clock, receiving).round()).endswith("; webhook: 1 given up")
+        assert [body["type"] for body in receiving.applied.values()] == ["session.failed"]
+        assert rows(db, "SELECT id, next_ns FROM deliveries") == [("planted", None)]
+        assert f"1 message for webhook (bad …) {FOREIGN}" in caplog.text
+        add(db, [("worse", BAD)])
+        receiving.status = lambda _: 500
+        clock.now_ns += 60 * MINUTE
+        watch(db, clock, receiving).round()
+        monkeypatch.setenv(KEY_VARIABLE, "of another installation")
+        clock.now_ns += 60 * MINUTE
+        number = len(receiving.requests)
+        watch(db, clock, receiving).round()
+        assert len(receiving.requests) == number
+
+
+def test_the_key_of_the_installation_is_in_a_file_of_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY_VARIABLE)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    key = outbox_key()
+    file = tmp_path / "spangrade" / "outbox.key"
+    assert (len(key), outbox_key(), file.read_bytes()) == (32, key, key)
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_bytes(b"cut")
+    with pytest.raises(InputError, match="expected 32 bytes, found 3"):
+        outbox_key()
