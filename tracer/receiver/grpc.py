@@ -10,17 +10,21 @@ import grpc
 import grpc.aio
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.ingest import Ingest
 from spangrade.tracer.receiver.limits import Limits, RejectedError, malformed, too_large
+from spangrade.tracer.receiver.not_kept import NotKept, answer_to
 from spangrade.tracer.store.arrow import Table
 
-_SERVICES: dict[str, Table] = {
+_SERVICES: dict[str, Table | NotKept] = {
     "opentelemetry.proto.collector.trace.v1.TraceService": "spans",
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
+    "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
+    "opentelemetry.proto.collector.profiles.v1development.ProfilesService": "profiles",
 }
 _CONCURRENT_CALLS = 64
 _IDLE_MS = 300_000  # exporters connect again
@@ -53,7 +57,7 @@ def server(ingest: Ingest, access: Access) -> grpc.aio.Server:
     return made
 
 
-def _export(ingest: Ingest, signal: Table, access: Access) -> Any:
+def _export(ingest: Ingest, signal: Table | NotKept, access: Access) -> Any:
     limits = ingest.limits
 
     def count(code: grpc.StatusCode) -> None:
@@ -70,7 +74,12 @@ def _export(ingest: Ingest, signal: Table, access: Access) -> Any:
                 raise too_large(f"the message is more than {limits.decompressed_bytes} bytes")
             with ingest.memory.reservation() as reservation:
                 reservation.add(len(body))
-                reply = (await ingest(signal, body, "protobuf")).SerializeToString()
+                message: Message
+                if signal == "spans" or signal == "logs":
+                    message = await ingest(signal, body, "protobuf")
+                else:
+                    message = await asyncio.to_thread(answer_to, signal, body, "protobuf")
+                reply = message.SerializeToString()
         except RejectedError as rejected:
             count(rejected.grpc)
             await context.abort(rejected.grpc, rejected.message, _details(rejected))  # raises

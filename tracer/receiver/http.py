@@ -18,16 +18,22 @@ from starlette.routing import Route
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.ingest import Encoding, Ingest
 from spangrade.tracer.receiver.limits import RejectedError, Reservation, too_large
+from spangrade.tracer.receiver.not_kept import NotKept, answer_to
 from spangrade.tracer.store.arrow import Table
 
 _ENCODINGS: dict[str, Encoding] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 _TYPES = {encoding: name for name, encoding in _ENCODINGS.items()}
 
 
-def application(ingest: Ingest, access: Access, health: Callable[[], Mapping[str, object]]) -> Starlette:
-    """Return the ASGI application; with a token, every path but /healthz requires it."""
+def application(
+    ingest: Ingest,
+    access: Access,
+    health: Callable[[], Mapping[str, object]],
+    readiness: Callable[[], Mapping[str, object]],
+) -> Starlette:
+    """Return the ASGI application; with a token, every path but /healthz and /readyz requires it."""
 
-    def export(signal: Table) -> Route:
+    def export(signal: Table | NotKept, path: str) -> Route:
         async def answer(request: Request) -> Response:
             encoding: Encoding = "json"
             try:
@@ -35,7 +41,11 @@ def application(ingest: Ingest, access: Access, health: Callable[[], Mapping[str
                 encoding = _encoding(request)
                 with ingest.memory.reservation() as reservation:
                     body = await _body(request, ingest, reservation)
-                    reply: Message = await ingest(signal, body, encoding)
+                    reply: Message
+                    if signal == "spans" or signal == "logs":
+                        reply = await ingest(signal, body, encoding)
+                    else:
+                        reply = await asyncio.to_thread(answer_to, signal, body, encoding)
                 response = _encoded(reply, encoding, 200)
             except RejectedError as rejected:
                 response = _rejection(rejected, encoding)
@@ -44,17 +54,19 @@ def application(ingest: Ingest, access: Access, health: Callable[[], Mapping[str
             ingest.counters.requests.labels("http", signal, response.status_code).inc()
             return response
 
-        return Route(f"/v1/{'traces' if signal == 'spans' else 'logs'}", answer, methods=["POST"])
+        return Route(path, answer, methods=["POST"])
 
-    async def healthz(request: Request) -> Response:
-        try:
-            access.check_page(request.headers)
-        except RejectedError as rejected:
-            return _rejection(rejected, "json")
-        state = health()
-        return Response(
-            json.dumps(state), 200 if state["status"] == "ok" else 503, media_type="application/json"
-        )
+    def states(path: str, state_of: Callable[[], Mapping[str, object]], good: str) -> Route:
+        async def answer(request: Request) -> Response:
+            try:
+                access.check_page(request.headers)
+            except RejectedError as rejected:
+                return _rejection(rejected, "json")
+            state = state_of()
+            code = 200 if state["status"] == good else 503
+            return Response(json.dumps(state), code, media_type="application/json")
+
+        return Route(path, answer)
 
     async def metrics(request: Request) -> Response:
         try:
@@ -64,13 +76,21 @@ def application(ingest: Ingest, access: Access, health: Callable[[], Mapping[str
         return Response(ingest.counters.text(), media_type="text/plain; version=0.0.4")
 
     return Starlette(
-        routes=[export("spans"), export("logs"), Route("/healthz", healthz), Route("/metrics", metrics)],
+        routes=[
+            export("spans", "/v1/traces"),
+            export("logs", "/v1/logs"),
+            export("metrics", "/v1/metrics"),
+            export("profiles", "/v1development/profiles"),
+            states("/healthz", health, "ok"),
+            states("/readyz", readiness, "ready"),
+            Route("/metrics", metrics),
+        ],
         exception_handlers={404: _no_such_path, 405: _wrong_method},
     )
 
 
 def _no_such_path(request: Request, _: Exception) -> Response:
-    paths = "/v1/traces, /v1/logs, /healthz, /metrics"
+    paths = "/v1/traces, /v1/logs, /healthz, /readyz, /metrics"
     rejected = RejectedError(404, StatusCode.UNIMPLEMENTED, f"no such path: expected one of {paths}")
     return _rejection(rejected, _encoding_or_json(request))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from spangrade.tracer.errors import SpangradeError
+from spangrade.tracer.errors import SpangradeError, StoreLockedError
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.store import Store
@@ -18,6 +18,7 @@ from spangrade.tracer.store.spool import DamagedSegment, drain, waiting
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
+_LOCKED_FOR_S = 60.0
 _PAUSE_S = 0.25  # while the spool is not empty; a process that waits for the file tries every 0.05 s
 _MAINTENANCE_EVERY_S = 86_400.0
 _RETRIED = (SpangradeError, duckdb.Error, OSError)  # the records stay in the spool for the next attempt
@@ -28,7 +29,8 @@ class Loader(threading.Thread):
 
     The spool grows while another process has the database open. `maintenance_task`, if given, is called with
     the database's path between two windows, at the start and once a day. `last_error` is the message of the
-    last attempt if it failed, else None; `last_damage` describes the last damaged segment.
+    last attempt if it failed, else None; `last_load_ns` is the time of
+    the last one that did not. `last_damage` describes the last damaged segment.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class Loader(threading.Thread):
         self._next_maintenance_s = 0.0
         self._stopping = threading.Event()
         self._last_warning_s = float("-inf")
+        self._locked_since_s: float | None = None
+        self.last_load_ns: int | None = None
         self.last_error: str | None = None
         self.last_damage: str | None = None
 
@@ -83,12 +87,27 @@ class Loader(threading.Thread):
             action()
         except Exception as error:  # noqa: BLE001 (without this thread, requests are answered and nothing is loaded)
             self.last_error = str(error) or repr(error)
+            if not isinstance(error, StoreLockedError):
+                self._locked_since_s = float("-inf")
+            elif self._locked_since_s is None:
+                self._locked_since_s = time.monotonic()
             self._counters.failed_writes.inc()
             if time.monotonic() - self._last_warning_s >= _WARN_EVERY_S:
                 self._last_warning_s = time.monotonic()
                 _log.warning("%s; the spool holds %d bytes", self.last_error, self._queue.size())
         else:
-            self.last_error = None
+            self.last_error = self._locked_since_s = None
+            self.last_load_ns = time.time_ns()
+
+    def problem(self) -> str | None:
+        """Return why records do not reach the database, None if they do.
+
+        That another process has it open is none for a minute: others read it between two windows.
+        """
+        if not self.is_alive():
+            return "the loader has stopped"
+        since_s = self._locked_since_s
+        return None if since_s is None or time.monotonic() - since_s < _LOCKED_FOR_S else self.last_error
 
     def _write_window(self) -> None:
         with Store.open(self._db, wait_s=self._window_s, stop=self._stopping) as store:

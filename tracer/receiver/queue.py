@@ -52,6 +52,11 @@ class SpoolQueue:
         segment = self._segment
         return self._sealed_bytes + (segment.size if segment else 0)
 
+    def oldest_ns(self) -> int | None:
+        """Return since when the oldest records wait that are sealed; None if none are."""
+        names = [path.name.partition("-")[0] for path in waiting(self._db)]
+        return min((int(name) for name in names if name.isdecimal()), default=None)
+
     def has_sealed(self) -> bool:
         """Return whether there were sealed segments when they were last measured."""
         return self._sealed_bytes > 0

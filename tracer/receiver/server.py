@@ -6,9 +6,11 @@ import asyncio
 import logging
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
@@ -60,6 +62,8 @@ class Settings:
             )
         if (self.certificate is None) != (self.key is None):
             raise InputError("--tls-cert and --tls-key belong together: give both or none")
+        if not self.db.absolute().parent.is_dir():
+            raise InputError(f"{self.db.parent}: no such folder: the spool is made in it")
         for path in filter(None, (self.certificate, self.key)):
             if not path.is_file():
                 raise InputError(f"{path}: no such file")
@@ -106,9 +110,22 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
             "last_damage": loader.last_damage,
         }
 
+    def readiness() -> dict[str, object]:
+        problem = "the spool is full" if queue.full() else loader.problem()
+        oldest_ns, loaded_ns = queue.oldest_ns(), loader.last_load_ns
+        return {
+            "status": "not ready" if problem else "ready",
+            "reason": problem,
+            "spool_bytes": queue.size(),
+            "spool_age_s": None if oldest_ns is None else max(0.0, (time.time_ns() - oldest_ns) / 1e9),
+            "last_load": None
+            if loaded_ns is None
+            else datetime.fromtimestamp(loaded_ns / 1e9, UTC).isoformat(),
+        }
+
     http = _Server(
         uvicorn.Config(
-            application(ingest, access, health),
+            application(ingest, access, health, readiness),
             http=limited_protocol(settings.limits),
             log_config=None,
             access_log=False,

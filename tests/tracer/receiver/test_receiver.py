@@ -24,11 +24,21 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
+from google.protobuf.json_format import MessageToJson
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHTTP
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
+from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import (
+    ExportProfilesServiceRequest,
+    ExportProfilesServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -203,11 +213,11 @@ def test_other_paths_and_methods_are_answered_with_a_status(running: Receiver) -
     wrong = requests.put(running.http + "/v1/traces", data=b"", headers=PROTOBUF, timeout=20)
     assert (wrong.status_code, wrong.headers["Allow"]) == (405, "POST")
     assert Status.FromString(wrong.content) == Status(code=12, message="PUT is not allowed here")
-    other = requests.post(running.http + "/v1/metrics", data=b"", headers=JSON, timeout=20)
+    other = requests.post(running.http + "/v1/other", data=b"", headers=JSON, timeout=20)
     assert (other.status_code, other.headers["content-type"]) == (404, "application/json")
     assert other.json() == {
         "code": 12,
-        "message": "no such path: expected one of /v1/traces, /v1/logs, /healthz, /metrics",
+        "message": "no such path: expected one of /v1/traces, /v1/logs, /healthz, /readyz, /metrics",
     }
 
 
@@ -666,3 +676,51 @@ def test_members_of_a_gzip_body_are_bounded_together() -> None:
     assert unzipped(body, 120) == b"a" * 60 + b"b" * 60
     with pytest.raises(RejectedError, match="more than 119 bytes"):
         unzipped(body, 119)
+
+
+def test_metrics_and_profiles_are_answered_with_what_is_not_kept(running: Receiver) -> None:
+    metrics = ExportMetricsServiceRequest()
+    metric = metrics.resource_metrics.add().scope_metrics.add().metrics.add(name="m")
+    metric.sum.data_points.add(as_int=1)
+    metric.sum.data_points.add(as_int=2)
+    message = "spangrade keeps spans and logs: metrics are dropped; do not send them here"
+    answer = post(running, metrics.SerializeToString(), "/v1/metrics")
+    partial = ExportMetricsServiceResponse.FromString(answer.content).partial_success
+    assert (answer.status_code, partial.rejected_data_points, partial.error_message) == (200, 2, message)
+    body = MessageToJson(metrics).encode()
+    as_json = requests.post(running.http + "/v1/metrics", data=body, headers=JSON, timeout=20).json()
+    assert as_json == {"partialSuccess": {"rejectedDataPoints": "2", "errorMessage": message}}
+    with grpc.insecure_channel(running.grpc) as channel:
+        over_grpc = MetricsServiceStub(channel).Export(metrics, timeout=20)  # type: ignore[no-untyped-call]
+    assert over_grpc.partial_success == partial
+    profiles = ExportProfilesServiceRequest()
+    profiles.resource_profiles.add().scope_profiles.add().profiles.add()
+    answer = post(running, profiles.SerializeToString(), "/v1development/profiles")
+    rejected = ExportProfilesServiceResponse.FromString(answer.content).partial_success.rejected_profiles
+    assert (answer.status_code, rejected) == (200, 1)
+    assert post(running, b"\xff", "/v1/metrics").status_code == 400
+
+
+def test_a_receiver_whose_loader_fails_is_alive_and_not_ready(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    with receiver(db) as started:
+        ready = requests.get(started.http + "/readyz", timeout=20)
+        assert (ready.status_code, ready.json()["status"], ready.json()["reason"]) == (200, "ready", None)
+        db.unlink()
+        db.mkdir()
+        post(started, request(0, 1).SerializeToString())
+        while (failing := requests.get(started.http + "/readyz", timeout=20)).status_code == 200:
+            pass
+        state = failing.json()
+        assert (failing.status_code, state["status"]) == (503, "not ready")
+        assert str(db) in state["reason"]
+        assert state["spool_bytes"] > 0
+        assert state["spool_age_s"] >= 0
+        assert requests.get(started.http + "/healthz", timeout=20).status_code == 200
+
+
+def test_a_folder_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    for landing in (None, str(tmp_path)):
+        with pytest.raises(InputError, match=f"^{missing}: no such folder: the spool is made in it$"):
+            Settings(db=missing / "x", landing=landing).check()
