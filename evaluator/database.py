@@ -15,7 +15,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from spangrade.evaluator.derive import load, not_understood
 from spangrade.evaluator.derive.settings import Configured
@@ -28,10 +29,11 @@ from spangrade.evaluator.derive.sync.intake import (
     log_problem,
 )
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, derive, up_to_date
+from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.grading.session_list import SessionSort, find_session_id, list_sessions
 from spangrade.evaluator.grading.settings import NO_SETTINGS, ProjectSettings, filled, load_settings
-from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection, StrPath, several
+from spangrade.evaluator.grading.spec import Gates, GradeSpec, Questions, Selection, StrPath, several
 from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance import delete as deletion
@@ -78,13 +80,16 @@ __all__ = [
     "ToReview",
     "check_age",
     "default_path",
+    "grade",
     "list_metrics",
     "open",
     "open_lake",
+    "sessions",
 ]
 
 Metrics = Gates | str | Metric | Iterable[str | Metric]
 NEAREST = "nearest"  # the settings of the project
+MEMORY = ":memory:"  # as in duckdb.connect
 
 
 class GoldenAddition(NamedTuple):
@@ -125,7 +130,8 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
 ) -> Database:
     """Return the database at a path, without one that of $SPANGRADE_DB, else of the settings.
 
-    Nothing is opened yet, and the file is created by the first import or grade. `on_problem` is called with
+    Nothing is opened yet, and the file is created by the first import or grade. With `":memory:"` it is in a
+    temporary folder, and gone when the `Database` is closed, or no longer used. `on_problem` is called with
     each part of an input that cannot be used or is odd; by default a warning is logged. `on_progress` is
     called with the name of each step that may take a while, `on_share` with the share of it that is done,
     from 0 to 1, where that is known.
@@ -146,6 +152,30 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     return Database(Path(project.database if path is None else path), callbacks, project)
 
 
+def grade(
+    dataset: Questions | GradeSpec | None = None,
+    *,
+    db: StrPath | None = None,
+    gates: Metrics | None = None,
+    select: Selection | str | None = None,
+    judge: JudgeOptions | str | None = None,
+    name: str | None = None,
+    out: StrPath | None = None,
+) -> Run:
+    """Grade sessions in the database `db`, without it in that of `spangrade grade`; see `Database.grade`."""
+    return open(db).grade(dataset, gates=gates, select=select, judge=judge, name=name, out=out)
+
+
+def sessions(files: StrPath | Iterable[StrPath]) -> list[Session]:
+    """Return the sessions in files of recorded spans and logs; no database is kept.
+
+    What cannot be read is logged and left out. Raises InputError if nothing can be read.
+    """
+    with open(MEMORY) as db:
+        db.import_files(files)
+        return list(db)
+
+
 class Database:
     """A DuckDB file of spans, the sessions that are derived from them, and their scores.
 
@@ -159,9 +189,37 @@ class Database:
         self.path = path
         self._callbacks = callbacks
         self._settings = settings
+        self._folder: TemporaryDirectory[str] | None = None
+        if str(path) == MEMORY:
+            self._folder = TemporaryDirectory(prefix="spangrade-")
+            self.path = Path(self._folder.name) / "memory.duckdb"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of sessions."""
+        with self._reading() as store:
+            return count_sessions(store)
+
+    def __bool__(self) -> bool:
+        """Return true: a database without sessions is one, too."""
+        return True
+
+    def __iter__(self) -> Iterator[Session]:
+        """Yield the sessions, as `sessions()` does."""
+        return self.sessions()
+
+    def close(self) -> None:
+        """Remove a database that was opened as `:memory:`. Of any other, nothing is open between calls."""
+        if self._folder is not None:
+            self._folder.cleanup()
 
     @property
     def _file(self) -> Path:
@@ -306,7 +364,7 @@ class Database:
 
     def _spec(
         self,
-        dataset: StrPath | GradeSpec | None,
+        dataset: Questions | GradeSpec | None,
         gates: Metrics | None,
         select: Selection | str | None,
         judge: JudgeOptions | str | None,
@@ -318,7 +376,7 @@ class Database:
 
     def grade(
         self,
-        dataset: StrPath | GradeSpec | None = None,
+        dataset: Questions | GradeSpec | None = None,
         *,
         spans: StrPath | Iterable[StrPath] = (),
         gates: Metrics | None = None,
@@ -331,7 +389,8 @@ class Database:
         """Grade sessions against a dataset or by gates alone, save the scores, and return the run.
 
         `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, a simulation's
-        CSV or JSONL, or all that is asked for as a `GradeSpec`. The sessions graded are those of `spans`
+        CSV or JSONL, a list of questions as a golden file has them, or all that is asked for as a
+        `GradeSpec`. The sessions graded are those of `spans`
         (files, imported first), of the folder, or of the simulation; with none of these, all that are
         stored. Of these `select` chooses: a `Selection`, or a condition in SQL over the view `sessions`
         (`"agent_version = '2'"`).
@@ -539,6 +598,18 @@ class Database:
             found = find_session_id(store, session_id)
             given = external_scores(store, found).get(found, ())
             return GradedSession(next(load(store, found)), latest_grade(store, found), tuple(given))
+
+    def runs(self) -> Sequence[Run]:
+        """Return the stored runs, the oldest first: `runs()[-1]` is what the newest `grade` returned.
+
+        Each is read when it is asked for. Of a stored run its `groups`, and whether it is `incomplete`, are
+        not known.
+        """
+        from spangrade.evaluator.grading.stored_run import StoredRuns
+
+        with self._reading() as store:
+            run_ids = [str(run["run_id"]) for run in list_runs(store)]
+        return StoredRuns(run_ids[::-1], self._reading)
 
     def list_runs(self, *, limit: int | None = None) -> Rows:
         """Return a row per grading run, the newest first, with the number of its sessions of each verdict."""

@@ -7,8 +7,11 @@ spans do not record it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 
 class Column(NamedTuple):
@@ -304,9 +307,51 @@ class Session:
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the session as the JSON values that `spangrade show --format json` prints; None is unknown.
+
+        Its fields have their names, and records the columns of their views. Times are ISO 8601 text, in UTC.
+        """
+        return {name: _json(value) for name, _, value in _named_values(self)}
+
 
 class StateVariable(NamedTuple):
     """One variable of the session's state, as it was at the end."""
 
     name: Annotated[str, Column("name of the variable")]
     value: Annotated[Any, Column("its last value")]
+
+
+_EPOCH = datetime(1970, 1, 1)  # of a time in UTC without a zone, as in the views
+
+
+def utc_text(time_ns: int) -> str:
+    """Return a time in ns since the epoch as ISO 8601 text, in UTC without a zone, as the views show it."""
+    return (_EPOCH + timedelta(microseconds=time_ns // 1000)).isoformat()
+
+
+@cache
+def _columns(record: type) -> list[tuple[str, Column]]:
+    """Return the fields of a record type with what they mean; one without a `Column` is not shown."""
+    hints = get_type_hints(record, include_extras=True).items()
+    return [
+        (name, get_args(hint)[1] if get_origin(hint) is Annotated else Column("", shown=False))
+        for name, hint in hints
+    ]
+
+
+def _named_values(record: Any) -> Iterator[tuple[str, bool, Any]]:
+    """Yield of each field of a record its name in JSON, whether it is shown, and its value."""
+    for name, column in _columns(record.__class__):
+        value = getattr(record, name)
+        if column.unit == "ns" and value is not None:
+            value = utc_text(value)
+        yield column.json_as or name, column.shown, value
+
+
+def _json(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, tuple) and any(hasattr(one, "_fields") for one in value):
+        return [{name: cell for name, shown, cell in _named_values(one) if shown} for one in value]
+    return list(value) if value == () else value

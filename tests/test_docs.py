@@ -240,7 +240,7 @@ def test_the_page_on_the_api_has_the_methods_of_a_database_with_their_parameters
         for name, method in inspect.getmembers(Database, inspect.isfunction)
         if not name.startswith("_")
     }
-    assert listed.keys() - {"to_json", "to_frame"} == actual.keys()
+    assert listed.keys() - {"to_json"} == actual.keys()
     for name, parameters in actual.items():
         if listed[name][-1:] == ["…"]:
             assert set(listed[name][:-1]) < set(parameters), name

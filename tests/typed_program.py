@@ -49,4 +49,4 @@ def grade() -> None:
         assert_type([call.tool_name for call in session.tool_interactions], list[str])
     rows = assert_type(db.sql("SELECT 1"), Rows)
     assert_type(turns, Metric)
-    print(counts, code, rows.df(), spangrade.nothing)  # type: ignore[attr-defined]
+    print(counts, code, rows.to_pandas(), spangrade.nothing)  # type: ignore[attr-defined]

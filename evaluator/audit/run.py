@@ -43,7 +43,7 @@ def run_audit(
     mutators = load_kinds(mutants.kinds)
     prepared = prepare(spec, db, callbacks, recordings)
     dataset, golden = Path(prepared.dataset), prepared.golden
-    text = _golden_text(dataset)
+    text = None if prepared.spec.path is None else _golden_text(dataset)
     if write and text is None:
         raise FieldError("write", f"{dataset} is not a golden file: no other format is changed")
     judge = None if spec.judge.model is None else prepared.judge()

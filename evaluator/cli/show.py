@@ -30,10 +30,10 @@ def show(
     with database_or_lake(db, lake) as opened:
         stored, grade, given = opened.graded_session(session)
     if format is Format.JSON:
-        from spangrade.evaluator.reports.json import external_score_json, session_json
+        from spangrade.evaluator.reports.json import external_score_json
 
         external = [external_score_json(score) for score in given]
-        print_json({**session_json(stored), "grade": grade and grade.to_json(), "external_scores": external})
+        print_json({**stored.to_json(), "grade": grade and grade.to_json(), "external_scores": external})
         return
     from spangrade.evaluator.reports.session_text import session_text
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
-from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset
+from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, golden_of
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks, import_batches, start_import
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, up_to_date
 from spangrade.evaluator.grading.file_columns import with_rows
@@ -45,6 +45,7 @@ from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 
+_IN_MEMORY = "questions in memory"
 NO_DATASET = Dataset(NO_QUESTIONS, None, [])
 NO_METRICS: Mapping[str, Metric] = MappingProxyType({})
 
@@ -71,7 +72,9 @@ class Prepared:
     @property
     def dataset(self) -> str:
         """The path of the questions, empty without any."""
-        return "" if self.spec.dataset is None else str(self.spec.dataset)
+        if self.spec.questions is not None:
+            return _IN_MEMORY
+        return "" if self.spec.path is None else str(self.spec.path)
 
     @property
     def asks_judge(self) -> bool:
@@ -98,6 +101,7 @@ class Prepared:
             "agents": [metric.agents for metric in self.metrics],
             "files": [blake2b(path.read_bytes()).hexdigest() for path in files],
             "without": sorted(self.without),
+            **({} if self.spec.questions is None else {"questions": self.spec.questions}),
             "judge": {name: judge[name] for name in ("model", "threshold")} | {"votes": judge["votes"] or 1},
         }
         return blake2b(canonical(parts).encode(), digest_size=16).hexdigest()
@@ -183,6 +187,8 @@ def prepare(
         spec = replace(spec, dataset=file)
         recordings = recordings or beside
         golden = read_dataset(file)
+    elif spec.questions is not None:
+        golden = Dataset(golden_of({"golden_questions": spec.questions}, _IN_MEMORY), None, [])
     if golden.spans is not None and (recordings or spec.select.last_import):
         name = "spans" if recordings else "select.last_import"
         raise FieldError(name, f"{spec.dataset} brings its own sessions: expected no others")

@@ -20,7 +20,7 @@ from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
 from spangrade.evaluator.grading.stored_questions import digest_of, stored_questions
-from spangrade.evaluator.grading.stored_run import StoredRun, read_run
+from spangrade.evaluator.grading.stored_run import StoredRun, metric_name, read_run
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS, JudgeOptions
 from spangrade.evaluator.judge.run import spent_since
@@ -164,7 +164,7 @@ def _spec(
 
 def _name(metric: str | Metric) -> str:
     """Return the name of a metric that is given or requested, with its parameter."""
-    return metric.partition(">")[0].partition("<")[0].strip() if isinstance(metric, str) else metric.name
+    return metric_name(metric) if isinstance(metric, str) else metric.name
 
 
 def _applicable(

@@ -26,8 +26,6 @@ from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.terminal import counted
 
 if TYPE_CHECKING:
-    import pandas
-
     from spangrade.evaluator.statistics.repeats.repeats import Repeats
 
 CHUNK = 16_384  # scores
@@ -120,6 +118,11 @@ class MetricTotals:
         """Whether the metric was applicable to any session."""
         return bool(self.values or self.inconclusive or self.failures or self.judge_failures)
 
+    @property
+    def mean(self) -> float | None:
+        """The mean of the scores; None without any."""
+        return math.fsum(self.values) / len(self.values) if self.values else None
+
     def to_json(self) -> dict[str, Any]:
         """Return the mean and percentiles (nearest rank) of the scores, and the counts.
 
@@ -130,7 +133,7 @@ class MetricTotals:
         gated = self.passed + self.failed
         return {
             "scores": len(ordered),
-            "mean": math.fsum(ordered) / len(ordered) if ordered else None,
+            "mean": self.mean,
             "p50": nearest_rank(ordered, 0.5),
             "p95": nearest_rank(ordered, 0.95),
             "pass_rate": self.passed / gated if gated else None,
@@ -268,6 +271,15 @@ class Run:
         return sum(totals.judge_failures for totals in self._metrics.values())
 
     @property
+    def passed(self) -> bool:
+        """Whether every session passed, and nothing is unknown or unanswered: the exit code is 0."""
+        return self.exit_code is ExitCode.PASSED
+
+    def failures(self) -> list[SessionVerdict]:
+        """Return the sessions that failed a gate, and those of which a metric or the judge broke."""
+        return [one for one in self.sessions if one.verdict in (Verdict.FAILED, Verdict.BROKEN)]
+
+    @property
     def exit_code(self) -> ExitCode:
         """What `spangrade grade` exits with; 2 if some of the input could not be read."""
         if self.incomplete:
@@ -291,10 +303,6 @@ class Run:
         """The scores, one row per session and metric, with the columns of `ScoreRow`."""
         self._pack()
         return Rows(_SCORE_SCHEMA, self._chunks)
-
-    def to_frame(self) -> pandas.DataFrame:
-        """Return the scores as a pandas data frame. Raises InputError if pandas is not installed."""
-        return self.scores.df()
 
     def to_json(self) -> dict[str, Any]:
         """Return the totals as the JSON values of results.json."""

@@ -8,7 +8,7 @@ a project fill in what is not given (`settings.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from os import PathLike
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.metrics.metric import Metric
 
 StrPath = str | PathLike[str]
+Questions = StrPath | Sequence[Mapping[str, Any]]
 
 # A name is also a file's name, a label of a chart and an argument without quotes.
 _NAME = re.compile(r"\w[\w.@+:/-]{0,99}")
@@ -215,13 +216,14 @@ _ALL = Selection()
 class GradeSpec:
     """What a grade is asked for.
 
-    `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, or a simulation's CSV
-    or JSONL; without one, sessions are graded by the `gates` that need no reference. `name` and `tags` are
-    those of the run, to find it by. `group_by` (`"metadata.topic"`) counts the results by a key of the
-    questions. Raises InputError for a value that cannot be used.
+    `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, a simulation's CSV or
+    JSONL, or a list of questions as a golden file has them; without one, sessions are graded by the `gates`
+    that need no reference. `name` and `tags` are those of the run, to find it by. `group_by`
+    (`"metadata.topic"`) counts the results by a key of the questions. Raises InputError for a value that
+    cannot be used.
     """
 
-    dataset: StrPath | None = None
+    dataset: Questions | None = None
     gates: Gates = Gates()
     select: Selection = Selection()
     judge: JudgeOptions = JudgeOptions()
@@ -255,13 +257,20 @@ class GradeSpec:
 
     @property
     def path(self) -> Path | None:
-        """The path of the dataset."""
-        return None if self.dataset is None else Path(self.dataset)
+        """The path of the dataset; None for questions in memory."""
+        return Path(self.dataset) if isinstance(self.dataset, str | PathLike) else None
+
+    @property
+    def questions(self) -> list[Mapping[str, Any]] | None:
+        """The questions in memory; None for a path, or without a dataset."""
+        if self.dataset is None or isinstance(self.dataset, str | PathLike):
+            return None
+        return list(self.dataset)
 
     @classmethod
     def of(
         cls,
-        dataset: StrPath | GradeSpec | None,
+        dataset: Questions | GradeSpec | None,
         gates: Gates | str | Metric | Iterable[str | Metric] | None = None,
         select: Selection | str | None = None,
         judge: JudgeOptions | str | None = None,

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Self, overload
 
+import orjson
+
+from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.policy import CONVERSATION, REFERENCE_GATES, Verdict
+from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.judge.run import Spent
+from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
 from spangrade.tracer.store import Store
+from spangrade.tracer.terminal import counted
+
+_DEFAULT_GATES = frozenset({CONVERSATION, *REFERENCE_GATES.values()})
 
 
 class StoredVerdict(NamedTuple):
@@ -81,3 +92,86 @@ def read_run(store: Store, text: str) -> StoredRun:
         dict(versions),
         tuple(StoredVerdict(*row) for row in verdicts),
     )
+
+
+def load_run(store: Store, run_id: str) -> Run:
+    """Return a stored run as `grade` returned it.
+
+    What is not stored is not known of it: groups, and whether some of the input could not be read.
+    """
+    run_row = {"run_id": run_id}
+    ((dataset, thresholds, metrics, require_match, *judge),) = store.query(
+        "SELECT dataset, thresholds, metrics, coalesce(require_match, false), judge, judge_calls, "
+        "judge_cache_hits, judge_input_tokens, judge_output_tokens, judge_cost_usd "
+        "FROM runs WHERE run_id = $run_id",
+        run_row,
+    )
+    requested = {metric_name(text) for text in metrics or ()}
+    by_name = orjson.loads(thresholds or "{}")
+    run = Run(
+        run_id,
+        dataset or "",
+        gates=[name for name in by_name if name in requested or name not in _DEFAULT_GATES],
+        require_match=require_match,
+        thresholds=by_name,
+    )
+    if judge[0] is not None:
+        run.judge = JudgeUsage(judge[0], Spent(*judge[1:]))
+    outcomes: dict[tuple[str | None, str | None], dict[str, Outcome]] = {}
+    for session_id, question_id, *row in store.query(
+        "SELECT session_id, question_id, metric, outcome, value, passed, coalesce(reason, ''), evidence "
+        "FROM scores WHERE run_id = $run_id ORDER BY rowid",
+        run_row,
+    ):
+        outcomes.setdefault((session_id, question_id), {})[row[0]] = _outcome(*row[1:])
+    for session_id, question_id, verdict, reason in store.query(
+        "SELECT session_id, question_id, verdict, coalesce(reason, '') FROM verdicts "
+        "WHERE run_id = $run_id ORDER BY rowid",
+        run_row,
+    ):
+        of_session = outcomes.get((session_id, question_id), {})
+        run.add(Grade(session_id, question_id, Verdict(verdict), reason, of_session))
+    return run
+
+
+class StoredRuns(Sequence[Run]):
+    """Runs of a database by their ids, each read when it is asked for; `reading` opens the database."""
+
+    def __init__(self, run_ids: Sequence[str], reading: Callable[[], AbstractContextManager[Store]]) -> None:
+        self._run_ids = run_ids
+        self._reading = reading
+
+    def __len__(self) -> int:
+        return len(self._run_ids)
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self), 'run')}>"
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Run | Self:
+        if isinstance(index, slice):
+            return type(self)(self._run_ids[index], self._reading)
+        with self._reading() as store:
+            return load_run(store, self._run_ids[index])
+
+
+def _outcome(
+    kind: str, value: float | None, passed: bool | None, reason: str, evidence: str | None
+) -> Outcome:
+    """Return an outcome of a row of the table `scores`."""
+    if value is not None:
+        spans: list[Any] = orjson.loads(evidence or "[]")
+        return Score(value, passed, reason, tuple(spans))
+    if kind == "inconclusive":
+        return Inconclusive(reason)
+    if kind == "not_applicable":
+        return NotApplicable(reason)
+    return Failure(reason, by_judge=kind == "judge_failure")
+
+
+def metric_name(requested: str) -> str:
+    """Return the name of a metric that is requested as `NAME[:PARAMETER][>=T]`, with its parameter."""
+    return requested.partition(">")[0].partition("<")[0].strip()

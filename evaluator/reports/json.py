@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
-from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, TIME, TableColumn
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.external import ExternalScore
-from spangrade.evaluator.session import Session
+from spangrade.evaluator.session import utc_text
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
-
-_EPOCH = datetime(1970, 1, 1)  # of a time in UTC without a zone, as in the views
-_SESSION_COLUMNS = {column.path: column for column in SESSIONS.columns}
 
 
 def grade_json(grade: Grade) -> dict[str, Any]:
@@ -84,45 +78,10 @@ def run_json(run: Run) -> dict[str, Any]:
     return {"run_id": run.run_id, **run.to_json(), "grades": grades}
 
 
-def session_json(session: Session) -> dict[str, Any]:
-    """Return a session as the JSON values that `spangrade show --format json` prints; null is unknown.
-
-    Its fields have their names, and records the columns of their views. Times are ISO 8601 text, in UTC.
-    """
-    result: dict[str, Any] = {}
-    for field in fields(session):
-        value = getattr(session, field.name)
-        if field.name in RECORDS:
-            columns = [column for column in TABLES[field.name].columns if column.meaning.shown]
-            result[field.name] = [_values(record, columns) for record in value]
-        elif field.name in PARTS:
-            result[field.name] = asdict(value)
-        else:
-            result |= _values(session, [_SESSION_COLUMNS[field.name]])
-    return result
-
-
 def external_score_json(score: ExternalScore) -> dict[str, Any]:
     """Return a score as the JSON values that `spangrade show --format json` prints."""
     values = {name: value for name, value in score._asdict().items() if name not in ("session_id", "time_ns")}
-    return {**values, "scored_at": _utc(score.time_ns)}
-
-
-def _values(record: Any, columns: Iterable[TableColumn]) -> dict[str, Any]:
-    return {
-        column.meaning.json_as or column.name: _value(column, getattr(record, column.name))
-        for column in columns
-    }
-
-
-def _value(column: TableColumn, value: Any) -> Any:
-    if column.type is TIME and value is not None:
-        return _utc(value)
-    return value
-
-
-def _utc(time_ns: int) -> str:
-    return (_EPOCH + timedelta(microseconds=time_ns // 1000)).isoformat()
+    return {**values, "scored_at": utc_text(score.time_ns)}
 
 
 def metric_json(m: Metric) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.derive.schema import RECORDS, TABLES
-from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.texts import LONGEST, Limits, Place, Text, text
 from spangrade.tracer.store.sql import text_literal
@@ -45,7 +44,7 @@ def record_table(
     session: Session, name: str, skip: int = 0, most_rows: int = Limits().rows, longest: int = LONGEST
 ) -> RecordTable | None:
     """Return a table of a session from the row `skip` on; None if there is no such table."""
-    values = session_json(session)
+    values = session.to_json()
     if name == "sessions":
         rows = [{key: value for key, value in values.items() if key not in RECORDS and key != _STATE}]
         description, order = "The session itself", ""
@@ -84,7 +83,7 @@ def record_table(
 
 def value_at(session: Session, place: Place) -> Any:
     """Return the value at a place of a session. Raises KeyError if there is none."""
-    values = session_json(session)
+    values = session.to_json()
     if place.table == "sessions":
         return values[place.field]
     if place.table == _STATE:

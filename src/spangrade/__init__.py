@@ -23,7 +23,7 @@ if (_root / "tracer" / "semconv.py").is_file():
 
 if TYPE_CHECKING:
     from spangrade.evaluator.audit.options import Mutants
-    from spangrade.evaluator.database import Database, list_metrics, open  # noqa: A004 (as in duckdb.connect)
+    from spangrade.evaluator.database import Database, grade, list_metrics, open, sessions  # noqa: A004 (as in duckdb.connect)
     from spangrade.evaluator.grading.run import Run
     from spangrade.evaluator.grading.spec import Gates, GradeSpec, JudgeOptions, Selection
     from spangrade.evaluator.metrics.metric import (
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "evaluator.audit.options": ("Mutants",),
-    "evaluator.database": ("Database", "list_metrics", "open"),
+    "evaluator.database": ("Database", "grade", "list_metrics", "open", "sessions"),
     "evaluator.grading.spec": ("Gates", "GradeSpec", "JudgeOptions", "Selection"),
     "evaluator.metrics.metric": (
         "Failure",
@@ -119,11 +119,13 @@ __all__ = [
     "current_llm_call",
     "current_tool",
     "current_turn",
+    "grade",
     "list_metrics",
     "llm_call",
     "metric",
     "open",
     "session",
+    "sessions",
     "set_state",
     "tool",
     "turn",

@@ -140,8 +140,8 @@ def test_rows_convert_to_frames_and_outlive_the_file(db: Database) -> None:
     agents, plain = ["customer_service"], ("conversation-1", 2)
     assert (rows.columns, len(rows)) == (["session_id", "turns", "agents", "handoffs"], 1)
     assert rows.rows() == [dict(zip(rows.columns, (*plain, agents, []), strict=True))]
-    assert rows.pl().to_dicts() == rows.arrow().to_pylist() == rows.rows()
-    frame = rows.df()
+    assert rows.to_polars().to_dicts() == rows.to_arrow().to_pylist() == rows.rows()
+    frame = rows.to_pandas()
     assert list(frame.columns) == rows.columns
     assert (frame["session_id"][0], frame["turns"][0], list(frame["agents"][0])) == (*plain, agents)
 
@@ -152,10 +152,12 @@ def test_rows_convert_to_frames_and_outlive_the_file(db: Database) -> None:
 def test_columns_of_one_name_are_numbered(query: str, db: Database) -> None:
     rows = db.sql(query)
     assert rows.columns == ["a", "a_2", "a_2_2"]
-    assert list(rows.df().columns) == rows.columns
+    assert list(rows.to_pandas().columns) == rows.columns
 
 
-@pytest.mark.parametrize(("method", "package"), [("df", "pandas"), ("pl", "polars"), ("arrow", "pyarrow")])
+@pytest.mark.parametrize(
+    ("method", "package"), [("to_pandas", "pandas"), ("to_polars", "polars"), ("to_arrow", "pyarrow")]
+)
 def test_a_package_that_is_missing_is_named(
     method: str, package: str, db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,3 +281,52 @@ def test_every_public_name_is_there() -> None:
     assert set(spangrade.__all__) <= set(dir(spangrade))
     with pytest.raises(AttributeError, match="module 'spangrade' has no attribute 'x'"):
         spangrade.x  # noqa: B018
+
+
+def test_a_folder_is_graded_in_one_line_and_its_run_is_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = spangrade.grade(SAMPLE)
+    assert (run.passed, run.failures(), run.metrics["tool_usage_accuracy"].mean) == (True, [], 1.0)
+    failed = spangrade.grade(SAMPLE, gates="cost<=0", name="cheap")
+    assert (failed.passed, [one.session_id for one in failed.failures()]) == (False, IDS)
+    with spangrade.open() as db:
+        assert ([one.run_id for one in db.runs()], repr(db.runs())) == (
+            [run.run_id, failed.run_id],
+            "<2 runs>",
+        )
+        for stored, graded in zip(db.runs(), [run, failed], strict=True):
+            assert stored.to_json() == graded.to_json()
+            assert (stored.sessions, stored.scores.rows()) == (graded.sessions, graded.scores.rows())
+        assert (len(db), bool(db), [session.session_id for session in db]) == (4, True, IDS)
+    assert not spangrade.open("none.duckdb").path.exists()
+
+
+def test_questions_can_be_values(db: Database, tmp_path: Path) -> None:
+    questions = json.loads(GOLDEN.read_text())["golden_questions"]
+    of_file, of_values = db.grade(GOLDEN), db.grade(questions[:2])
+    assert [one for one in of_file.sessions if one.session_id in IDS[:2]] == [
+        one for one in of_values.sessions if one.verdict == "passed"
+    ]
+    assert db.regrade("latest").changes == ()
+    with pytest.raises(InputError, match=r"questions in memory: golden_questions\[0\].id: missing"):
+        db.grade([{"user_inputs": ["hi"]}])
+    with pytest.raises(InputError, match="is not a golden file"):
+        db.audit(questions, write=True)
+
+
+def test_a_database_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with spangrade.open(":memory:") as db:
+        db.import_files(SPANS)
+        path = db.path
+        assert (db.grade(GOLDEN).passed, path.exists(), list(db.sql("SELECT 1 AS one"))) == (
+            True,
+            True,
+            [{"one": 1}],
+        )
+    assert (path.exists(), list(tmp_path.iterdir())) == (False, [])
+    assert spangrade.sessions(SPANS) == list(spangrade.sessions([SPANS]))
+    assert [one.to_json()["session_id"] for one in spangrade.sessions(SPANS)] == IDS
+    assert list(tmp_path.iterdir()) == []

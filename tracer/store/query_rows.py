@@ -66,23 +66,23 @@ class Rows:
         with self._relation() as relation:
             return [dict(zip(self.columns, row, strict=True)) for row in relation.fetchall()]
 
-    def df(self) -> pandas.DataFrame:
+    def to_pandas(self) -> pandas.DataFrame:
         """Return a pandas data frame. Raises InputError if pandas is not installed."""
-        _require("df", "pandas")
+        _require("to_pandas", "pandas")
         with self._relation() as relation:
             return relation.df()
 
-    def pl(self) -> polars.DataFrame:
+    def to_polars(self) -> polars.DataFrame:
         """Return a polars data frame. Raises InputError if polars is not installed."""
-        _require("pl", "polars")
+        _require("to_polars", "polars")
         import polars
 
         with self._relation() as relation:
             return polars.DataFrame(na.Array(na.ArrayStream(relation)))
 
-    def arrow(self) -> pyarrow.Table:
+    def to_arrow(self) -> pyarrow.Table:
         """Return an Arrow table. Raises InputError if pyarrow is not installed."""
-        _require("arrow", "pyarrow")
+        _require("to_arrow", "pyarrow")
         import pyarrow
 
         with self._relation() as relation:

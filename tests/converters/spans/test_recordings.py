@@ -16,7 +16,6 @@ import pytest
 from recordings import FOLDERS, NAMES, database
 
 from spangrade.evaluator.derive import load
-from spangrade.evaluator.reports.json import session_json
 from spangrade.tracer.store import Store
 
 EXPECTED: dict[str, dict[str, Any]] = {
@@ -34,7 +33,7 @@ USAGE_FACTS = ("llm_calls", "input_tokens", "output_tokens", "cached_input_token
 def derived(name: str) -> dict[str, Any]:
     """What `show` prints of a recording's sessions, taken together where no id joins them."""
     with Store.open(database(name), read_only=True) as store:
-        shown = [json.loads(json.dumps(session_json(session))) for session in load(store)]
+        shown = [json.loads(json.dumps(session.to_json())) for session in load(store)]
     shown.sort(
         key=lambda session: session["session_id_source"] == "trace" and session["turns"][0]["trace_ids"]
     )

@@ -12,7 +12,6 @@ from paths import CAPTURED
 from recordings import import_files
 
 from spangrade.evaluator.derive import load
-from spangrade.evaluator.reports.json import session_json
 
 pytestmark = pytest.mark.skipif(
     not CAPTURED.is_dir(), reason="the captured recordings are not in this checkout"
@@ -31,7 +30,7 @@ def shown(db: Path, *paths: Path) -> dict[str, Any]:
     with new_store(db) as store:
         import_files(store, paths)
         (session,) = load(store)
-    return json.loads(json.dumps(session_json(session)))
+    return json.loads(json.dumps(session.to_json()))
 
 
 def narrowed(actual: Any, facts: Any) -> Any:
@@ -71,7 +70,7 @@ def test_the_session_log_may_come_before_or_after_the_spans(tmp_path: Path) -> N
         import_files(store, [trace])
         import_files(store, [log])
         (session,) = load(store)
-    assert json.loads(json.dumps(session_json(session))) == before
+    assert json.loads(json.dumps(session.to_json())) == before
 
 
 def test_grounding_and_code_runs_are_those_of_the_models_answers(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.derive.sync.link_traces import position_of
-from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.span import LogRecord, Span
@@ -42,7 +41,7 @@ def derived(some_spans: Iterable[Span], some_logs: Sequence[LogRecord] = ()) -> 
     session = build_session("s", "conversation", observations)
     for table, rows in rows_of([session], 1).items():
         arrow_rows(rows, TABLES[table].arrow_types)
-    dumps(session_json(session))
+    dumps(session.to_json())
     return session
 
 

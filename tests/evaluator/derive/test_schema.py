@@ -13,7 +13,6 @@ from paths import RECORDED, SAMPLE
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.schema import RECORDS, TABLES, documented_views
 from spangrade.evaluator.derive.session_rows import rows_of
-from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.session import Error, Session, StateVariable, UnreadableSpan
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem
@@ -103,7 +102,7 @@ def test_every_field_is_described() -> None:
 
 def test_json_has_every_field_and_views_have_the_same_values(store: Store) -> None:
     (session,) = stored(store, WHOLE)
-    shown = json.loads(json.dumps(session_json(session)))
+    shown = json.loads(json.dumps(session.to_json()))
     for name in RECORDS:
         rows = [{k: plain(v) for k, v in row.items() if k != "session_id"} for row in view(store, name)]
         assert [{("turn" if k == "index" else k): v for k, v in one.items()} for one in shown[name]] == rows

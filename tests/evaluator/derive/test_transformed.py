@@ -13,7 +13,6 @@ from recordings import NAMES, records
 
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
-from spangrade.evaluator.reports.json import session_json
 from spangrade.tracer.span import LogRecord, Span
 
 Records = list[Span | LogRecord]
@@ -29,7 +28,7 @@ def facts(some: Records) -> dict[str, Any]:
         if isinstance(record, LogRecord):
             logs[record.trace_id or "", record.span_id or ""].append(record)
     observations = observe([record for record in some if isinstance(record, Span)], logs)
-    shown = json.loads(json.dumps(session_json(build_session("s", "conversation", observations))))
+    shown = json.loads(json.dumps(build_session("s", "conversation", observations).to_json()))
     keys = ("user_input", "final_response")
     tool_keys = ("turn", "tool_name", "input_arguments", "output", "ok", "error", "call_id", "agent")
     return {

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import NAMES, records
 
-from spangrade.evaluator.reports.json import session_json
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
 
@@ -59,7 +58,7 @@ def surrounded(spans: list[Span], seed: int) -> list[Span]:
 
 def facts(session: Session) -> Any:
     """Return a session without what only tells where it is recorded, and how completely."""
-    return session_json(replace(session, missing_spans=0, not_understood=0))
+    return replace(session, missing_spans=0, not_understood=0).to_json()
 
 
 @cache
