@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import ToolCall, ToolResult
@@ -256,7 +256,8 @@ def _is_of_user(message: Any) -> bool:
     )
 
 
-def _response(outputs: Iterable[Any]) -> tuple[str | None, tuple[ToolCall, ...]]:
+def _response(outputs: Sequence[Any]) -> tuple[str | None, tuple[ToolCall, ...]]:
+    """Return a response's text and its calls; the text is None without one, and "" if it is empty."""
     texts: list[str] = []
     calls: list[ToolCall] = []
     for message in map(message_of, outputs):
@@ -267,4 +268,15 @@ def _response(outputs: Iterable[Any]) -> tuple[str | None, tuple[ToolCall, ...]]
             texts.clear()
         elif message.text:  # one response may be streamed as several messages
             texts.append(message.text)
+    if not texts and not calls and outputs and all(map(_is_empty, outputs)):
+        return "", ()
     return "".join(texts) if texts else None, tuple(calls)
+
+
+def _is_empty(message: Any) -> bool:
+    """Return whether a message of a model is recorded with nothing in it, and not as one that calls tools."""
+    if not isinstance(message, dict) or message.get("tool_calls"):
+        return False
+    reason = str(message.get("finish_reason") or message.get("stop_reason") or "")
+    content = message["parts"] if "parts" in message else message.get("content")
+    return content in ("", []) and "tool" not in reason and "function" not in reason

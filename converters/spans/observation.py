@@ -110,6 +110,7 @@ class _Fields(NamedTuple):
     sums_up: str | None = None
     of_user: bool = False
     user_messages: int | None = None
+    declares_agent: str | None = None
     approved: bool = False
     counts_its_calls: bool = False
     by_shape: bool = False
@@ -156,6 +157,7 @@ class Observation(_Fields):
     - `unreadable`: the dialect that could not read the span, and its error in one line.
     - `of_user`: whether this stands for a message that the user gives a run which goes on.
     - `sums_up`: the agent whose run's usage this span repeats, if that run has spans of its own.
+    - `declares_agent`: the agent that this run is a part of, or is, as its framework says.
     - `approved`: whether a tool ran after a person's approval had been asked for.
     - `counts_its_calls`: whether a run's tokens are those of the model calls in it, and no others.
     - `by_shape`: whether this is taken for a model call because it has a model with tokens or messages.

@@ -13,7 +13,7 @@ from spangrade.evaluator.derive.attempts import with_last_attempts
 from spangrade.evaluator.derive.duplicates import merge_duplicates
 from spangrade.evaluator.derive.errors import without_copies
 from spangrade.evaluator.derive.shapes import without_doubtful_calls
-from spangrade.evaluator.derive.span_tree import Tree, node_of, with_topmost_runs
+from spangrade.evaluator.derive.span_tree import Tree, node_of, with_declared_agents, with_topmost_runs
 from spangrade.evaluator.derive.tokens import with_sound_tokens
 
 _Spans = TypeVar("_Spans")
@@ -41,6 +41,7 @@ BEFORE_THE_TREE: Sequence[Pass[Sequence[Observation]]] = (
     Pass("copied_failures", "the instrumentation copied an earlier span's failure", without_copies),
 )
 IN_THE_TREE: Sequence[Pass[Tree]] = (
+    Pass("declared_agents", "it is the outermost run that an agent is declared on", with_declared_agents),
     Pass("topmost_runs", "a function is a run only where no agent's work is around it", with_topmost_runs),
     Pass("attempts", "the call was taken up again later, under the same id", with_last_attempts),
     Pass("duplicates", "two spans record one call, which counts once", merge_duplicates),

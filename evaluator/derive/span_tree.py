@@ -133,3 +133,22 @@ def with_topmost_runs(tree: Tree) -> Tree:
         if o.only_topmost and tree.nearest(o) is not None
     }
     return Tree([inner.get(node_of(o), o) for o in tree.ordered]) if inner else tree
+
+
+def with_declared_agents(tree: Tree) -> Tree:
+    """Return the tree in which the outermost run that an agent is declared on is that agent's run.
+
+    Only where no span is the run of that agent: then the runs inside it are the agent's parts.
+    """
+    if not any(o.declares_agent for o in tree.ordered):
+        return tree
+    started = {(o.trace_id, o.name) for o in tree.ordered if o.kind == "agent"}
+    changed: dict[Node, Observation] = {}
+    for o in tree.ordered:
+        agent = (o.trace_id, o.declares_agent)
+        if o.kind == "workflow" and o.declares_agent and agent not in started:
+            started.add(agent)
+            changed[node_of(o)] = o._replace(
+                kind="agent", name=o.declares_agent, agent=o.declares_agent, only_topmost=False
+            )
+    return Tree([changed.get(node_of(o), o) for o in tree.ordered]) if changed else tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -223,7 +223,21 @@ def _user_input(group: Group) -> str | None:
     runs = (o.run_input for o in group.tops)
     inside = (o.user_input for o in (*group.calls, *group.members))
     texts = (text for text in chain(own, runs, inside) if text is not None)
-    return next((text for text in texts if not _PLACEHOLDER.fullmatch(text)), None)
+    chosen = next((text for text in texts if not _PLACEHOLDER.fullmatch(text)), None)
+    return chosen and _without_template(chosen, (o.run_input for o in group.tops))
+
+
+def _without_template(chosen: str, given: Iterable[str | None]) -> str:
+    """Return the text that a run was given, where a framework put it at the end of a template of its own."""
+    for text in given:
+        if (
+            text
+            and text.strip()
+            and chosen != text
+            and chosen.endswith((f" {text}", f"\n{text}", f":{text}"))
+        ):
+            return text
+    return chosen
 
 
 def _final_response(group: Group) -> str | None:
@@ -242,7 +256,7 @@ def _final_response(group: Group) -> str | None:
     returned = next(
         (reply for o in runs if (reply := o.response or o.run_output) and not _is_error(o, reply)), None
     )
-    return returned if text is None or (returned and returned in text) else text
+    return (returned or text) if not text or (returned and returned in text) else text
 
 
 def _is_error(run: Observation, reply: str) -> bool:

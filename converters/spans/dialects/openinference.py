@@ -142,6 +142,7 @@ def _run(
         "agent": name,
         "user_input": observation.user_input or run_io.user_input(value, topmost=topmost),
         "response": observation.response or run_io.response(output, topmost=topmost),
+        "declares_agent": text(metadata.get("lc_agent_name")),
         "run_input": run_io.user_input(value, topmost=True),
         "run_output": run_io.response(output, topmost=True),
     }

@@ -58,6 +58,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     observation = observation._replace(
         kind=_kind(observation, attributes),
         agent=agent or observation.agent,
+        declares_agent=agent,
         conversation_id=observation.conversation_id or first_text(ids),
     )
     observation = langchain_values.without_control_flow(span, observation)

@@ -229,3 +229,53 @@ def test_show_why_lists_what_changed_a_span_and_why(tmp_path: Path, spangrade: S
     table = spangrade("show", "conv-1", "--db", db, "--why")
     assert table.code == 0
     assert any("taken up again later" in line for line in table.out)
+
+
+@pytest.mark.parametrize(
+    ("message", "reply"),
+    [
+        ({"role": "assistant", "parts": []}, ""),
+        ({"role": "assistant", "content": ""}, ""),
+        ({"role": "assistant", "parts": [], "finish_reason": "tool_call"}, None),
+        ({"role": "assistant"}, None),
+        ({"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}, None),
+    ],
+)
+def test_a_message_that_is_recorded_as_empty_is_an_empty_reply(
+    message: dict[str, Any], reply: str | None, tmp_path: Path
+) -> None:
+    call = {**CHAT, "gen_ai__output__messages": json.dumps([message])}
+    (turn,) = session_of(tmp_path, span(1, None, **AGENT), span(2, 1, **call)).turns
+    assert turn.final_response == reply
+
+
+def test_a_count_that_is_negative_is_unreadable_and_the_session_says_so(tmp_path: Path) -> None:
+    call = {**CHAT, "gen_ai__usage__input_tokens": -3}
+    session = session_of(tmp_path, span(1, None, **AGENT), span(2, 1, **call))
+    assert [one.error for one in session.unreadable_spans] == ["ValueError: gen_ai.usage.input_tokens is -3"]
+    assert (session.usage.input_tokens, session.usage.complete) == (None, False)
+
+
+TEMPLATE = "Current state: {}\nCurrent message: Any soil?"
+
+
+@pytest.mark.parametrize(("given", "user_input"), [("Any soil?", "Any soil?"), ("Any seeds?", TEMPLATE)])
+def test_the_text_that_a_run_was_given_is_the_users_not_the_template_around_it(
+    given: str, user_input: str, tmp_path: Path
+) -> None:
+    messages = [{"role": "user", "parts": [{"type": "text", "content": TEMPLATE}]}]
+    run = {"openinference__span__kind": "AGENT", "agent__name": "shop", "input__value": given}
+    run |= {**AGENT, "gen_ai__input__messages": json.dumps(messages)}
+    session = session_of(tmp_path, span(1, None, **run), span(2, 1, **CHAT))
+    assert session.turns[0].user_input == user_input
+
+
+def test_the_outermost_run_that_an_agent_is_declared_on_is_its_run(tmp_path: Path) -> None:
+    chain = {"openinference__span__kind": "CHAIN", "metadata": '{"lc_agent_name": "shop"}'}
+    renamed = [span(1, None, **chain)._replace(name="turn 1"), span(2, 1, **chain)._replace(name="model")]
+    session = session_of(tmp_path, *renamed, span(3, 2, **CHAT))
+    assert (session.agents, [step.name for step in session.trajectory]) == (("shop",), ["shop"])
+    (tmp_path / "named").mkdir()
+    named = [span(1, None, **chain)._replace(name="turn 1"), span(2, 1, **chain)._replace(name="shop")]
+    session = session_of(tmp_path / "named", *named, span(3, 2, **CHAT))
+    assert [(step.name, step.span_id) for step in session.trajectory] == [("shop", f"{2:016x}")]
