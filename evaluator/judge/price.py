@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+from spangrade.evaluator.judge.prompts import answer_type, render
+from spangrade.evaluator.judge.protocol import Question
+
+MAX_TOKENS = 8192  # of an answer: a reason of two sentences, and room for a model that thinks before it
+
 
 def price_usd(
     model: str,
@@ -31,3 +38,20 @@ def price_usd(
         return float(calc_price(usage, model, provider_id=provider_id).total_price)
     except LookupError:
         return None
+
+
+def largest_price_usd(
+    model: str, question: Question, *, provider_id: str | None = None, api_url: str | None = None
+) -> float | None:
+    """Return the price of a call with the largest answer; None if genai-prices has none for the model.
+
+    A token is one byte of UTF-8 or more.
+    """
+    sent = (*render(question), json.dumps(answer_type(question).model_json_schema()))
+    return price_usd(
+        model,
+        input_tokens=sum(len(text.encode()) for text in sent),
+        output_tokens=MAX_TOKENS,
+        provider_id=provider_id,
+        api_url=api_url,
+    )

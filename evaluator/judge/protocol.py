@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
 
@@ -17,10 +18,22 @@ class JudgeUnavailable(SpangradeError):  # noqa: N818 (it is a state of the surr
     exit_code = ExitCode.INCONCLUSIVE
 
 
+class Paid(NamedTuple):
+    """What was paid for one answer: tokens, and USD; None is unknown."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
 class JudgeError(SpangradeError):
-    """The judge could not be reached, or its answer does not have the requested structure."""
+    """The judge could not be reached, or its answer does not have the requested structure.
+
+    `paid` is what the provider counted for an answer that is of no use; None if there was no answer.
+    """
 
     exit_code = ExitCode.BROKEN
+    paid: Paid | None = None
 
 
 class JudgeBudgetExceeded(JudgeError):  # noqa: N818 (the name says what happened)
@@ -79,6 +92,25 @@ class Judge(Protocol):
             UnknownJudgeModel: the provider answers that it does not have the model.
             JudgeError: the call failed, or its answer is not valid.
         """
+        ...
+
+
+@contextmanager
+def billed(paid: Paid | None) -> Iterator[None]:
+    """Let a JudgeError about an answer say what the answer cost."""
+    try:
+        yield
+    except JudgeError as error:
+        error.paid = paid
+        raise
+
+
+@runtime_checkable
+class CostLimit(Protocol):
+    """What a judge may have besides: it says before a call what that may cost at most."""
+
+    def largest_cost_usd(self, question: Question) -> float | None:
+        """Return the cost of the largest answer in USD, None if the model's price is unknown."""
         ...
 
 

@@ -16,12 +16,14 @@ from spangrade.evaluator.judge.cache import VerdictCache
 from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.prompts import prompt_version
 from spangrade.evaluator.judge.protocol import (
+    CostLimit,
     Judge,
     JudgeBudgetExceeded,
     JudgeError,
     JudgeUnavailable,
     KeyCheck,
     ModelCheck,
+    Paid,
     Question,
     Verdict,
 )
@@ -36,8 +38,8 @@ _Number = TypeVar("_Number", int, float)
 class Spent:
     """The usage of a run: `calls` of the judge, `cache_hits` that needed no call, tokens, and USD.
 
-    None means unknown: an answer did not report its tokens, or its model has no known price. A failed call
-    counts as a call, without tokens or cost.
+    None means unknown: an answer did not report its tokens, or its model has no known price. An answer that
+    is not valid counts like any other; a call without an answer counts as a call, without tokens or cost.
     """
 
     calls: int = 0
@@ -86,7 +88,8 @@ class JudgeRun:
     """A judge that asks another judge within limits, and never the same question twice.
 
     At most `max_concurrency` questions are asked at once. `max_calls` and `max_cost_usd` limit the run in
-    this process; the cost of a call is known only after it, so the calls in progress may exceed the limit.
+    this process. A call in progress reserves what its largest answer would cost, and another one waits for
+    it if nothing is left: so the limit is exceeded by one answer at most.
     Each question is asked `votes` times (an odd number); the majority, or the median of a rating, is the
     verdict. A yes with a score below `min_score` counts as a no. Verdicts are kept in the file `cache`, a
     path or a function that returns it when it is first needed; with None, only for the run.
@@ -119,6 +122,9 @@ class JudgeRun:
         self._prompt_version = prompt_version()
         self._answers: dict[str, asyncio.Task[Verdict]] = {}
         self._spent = Spent()
+        self._reserved_usd = 0.0  # for the calls in progress
+        self._in_progress = 0
+        self._returned = asyncio.Condition()
 
     @functools.cached_property
     def _cache(self) -> VerdictCache | None:
@@ -207,47 +213,89 @@ class JudgeRun:
                 return verdict
 
     async def _put_to_vote(self, question: Question) -> Verdict:
-        try:
-            async with asyncio.timeout(_QUESTION_TIMEOUT_S):
-                verdicts = [await self._call(question) for _ in range(self._votes)]
-        except TimeoutError as error:
-            raise JudgeError(f"judge {self.name}: no verdict within {_QUESTION_TIMEOUT_S:g} s") from error
+        verdicts = [await self._call(question) for _ in range(self._votes)]
         return verdicts[0] if self._votes == 1 else _majority(verdicts)
 
     async def _call(self, question: Question) -> Verdict:
-        return await self._paid(lambda: self._judge.ask(question))
+        async def ask() -> Verdict:
+            try:
+                async with asyncio.timeout(_QUESTION_TIMEOUT_S):
+                    return await self._judge.ask(question)
+            except TimeoutError as error:
+                raise JudgeError(f"judge {self.name}: no verdict within {_QUESTION_TIMEOUT_S:g} s") from error
 
-    async def _paid(self, call: Callable[[], Awaitable[Verdict]]) -> Verdict:
-        spent = self._spent
+        return await self._paid(ask, question)
+
+    def largest_cost_usd(self, question: Question) -> float | None:
+        """Return the cost of the judge's largest answer in USD, None if it is unknown."""
+        judge = self._judge
+        return judge.largest_cost_usd(question) if isinstance(judge, CostLimit) else None
+
+    async def _paid(
+        self, call: Callable[[], Awaitable[Verdict]], question: Question | None = None
+    ) -> Verdict:
+        reserved_usd = await self._reserve(question)
+        try:
+            verdict = await call()
+            if verdict.cached:  # another run that is asked in turn knew it
+                self._spent = replace(self._spent, calls=self._spent.calls - 1)
+            else:
+                self._add(Paid(verdict.input_tokens, verdict.output_tokens, verdict.cost_usd))
+            return verdict
+        except JudgeUnavailable:
+            self._spent = replace(self._spent, calls=self._spent.calls - 1)
+            raise
+        except JudgeError as error:
+            if error.paid is not None:
+                self._add(error.paid)
+            raise
+        finally:
+            self._reserved_usd -= reserved_usd
+            self._in_progress -= 1
+            async with self._returned:
+                self._returned.notify_all()
+
+    async def _reserve(self, question: Question | None) -> float:
+        """Return what is reserved for a call, as soon as the budget allows it beside those in progress."""
+        largest_usd = 0.0
+        if self._max_cost_usd is not None:
+            known = None if question is None else self.largest_cost_usd(question)
+            largest_usd = self._max_cost_usd if known is None else known  # nothing beside it, if unknown
+        async with self._returned:
+            while self._must_wait():
+                await self._returned.wait()
+            self._reserved_usd += largest_usd
+            self._in_progress += 1
+            self._spent = replace(self._spent, calls=self._spent.calls + 1)
+            return largest_usd
+
+    def _must_wait(self) -> bool:
+        """Return whether a call must wait for one in progress; raise if none is allowed any more."""
+        spent, limit_usd = self._spent, self._max_cost_usd
         if self._max_calls is not None and spent.calls >= self._max_calls:
             raise JudgeBudgetExceeded(
                 f"judge {self.name}: all {self._max_calls} calls of the budget are spent (max_calls)"
             )
-        if self._max_cost_usd is not None and spent.cost_usd is None:
+        if limit_usd is None:
+            return False
+        if spent.cost_usd is None:
             raise JudgeError(
                 f"judge {self.name}: its price is unknown, so max_cost_usd cannot be kept: use max_calls"
             )
-        if self._max_cost_usd is not None and (spent.cost_usd or 0) >= self._max_cost_usd:
+        if spent.cost_usd >= limit_usd:
             raise JudgeBudgetExceeded(
                 f"judge {self.name}: {spent.cost_usd:.6f} USD are spent of a budget "
-                f"of {self._max_cost_usd:g} USD (max_cost_usd)"
+                f"of {limit_usd:g} USD (max_cost_usd)"
             )
-        self._spent = replace(spent, calls=spent.calls + 1)
-        try:
-            verdict = await call()
-        except JudgeUnavailable:
-            self._spent = replace(self._spent, calls=self._spent.calls - 1)
-            raise
-        if verdict.cached:  # another run that is asked in turn knew it
-            self._spent = replace(self._spent, calls=self._spent.calls - 1)
-            return verdict
+        return self._in_progress > 0 and spent.cost_usd + self._reserved_usd >= limit_usd
+
+    def _add(self, paid: Paid) -> None:
         self._spent = replace(
             self._spent,
-            input_tokens=_sum([self._spent.input_tokens, verdict.input_tokens]),
-            output_tokens=_sum([self._spent.output_tokens, verdict.output_tokens]),
-            cost_usd=_sum([self._spent.cost_usd, verdict.cost_usd]),
+            input_tokens=_sum([self._spent.input_tokens, paid.input_tokens]),
+            output_tokens=_sum([self._spent.output_tokens, paid.output_tokens]),
+            cost_usd=_sum([self._spent.cost_usd, paid.cost_usd]),
         )
-        return verdict
 
     def _with_threshold(self, verdict: Verdict) -> Verdict:
         if self._min_score is None or not verdict.passed:

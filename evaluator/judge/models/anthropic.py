@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors
-from spangrade.evaluator.judge.price import price_usd
+from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,
     JudgeUnavailable,
+    Paid,
     Question,
     Verdict,
+    billed,
 )
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 _TIMEOUT_S = 30.0
-_MAX_TOKENS = 4096  # a reason of two sentences, and room for a model that thinks before it answers
 
 
 class AnthropicJudge:
@@ -49,12 +50,16 @@ class AnthropicJudge:
         with client_errors(self.name, self.model, APIStatusError, AnthropicError):
             response = await client.messages.create(
                 model=self.model,
-                max_tokens=_MAX_TOKENS,
+                max_tokens=MAX_TOKENS,
                 system=system,
                 messages=[{"role": "user", "content": message}],
                 output_config={"format": {"type": "json_schema", "schema": _schema(question)}},
             )
         return self._verdict(question, response)
+
+    def largest_cost_usd(self, question: Question) -> float | None:
+        """Return the cost of the largest answer; see `CostLimit`."""
+        return largest_price_usd(self.model, question, provider_id="anthropic")
 
     async def check_model(self) -> None:
         """Raise UnknownJudgeModel if Anthropic does not have the model; see `ModelCheck`."""
@@ -88,28 +93,27 @@ class AnthropicJudge:
             answer = _Message.model_validate(response, from_attributes=True)
         except ValidationError as error:
             raise JudgeError(f"judge {self.name}: not a message: {response!r:.200}") from error
+        paid = self._paid(answer.usage)
         text = "".join(block.text or "" for block in answer.content if block.type == "text")
-        if not text or answer.stop_reason in ("refusal", "max_tokens"):
-            raise JudgeError(f"judge {self.name}: no whole answer: {answer.stop_reason or 'no text'}")
-        verdict = read_answer(question, text, self.name)
-        if answer.usage is None:
-            return verdict
-        usage = answer.usage
+        with billed(paid):
+            if not text or answer.stop_reason in ("refusal", "max_tokens"):
+                raise JudgeError(f"judge {self.name}: no whole answer: {answer.stop_reason or 'no text'}")
+            return replace(read_answer(question, text, self.name), **paid._asdict())
+
+    def _paid(self, usage: _TokenUsage | None) -> Paid:
+        if usage is None:
+            return Paid()
         cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
         input_tokens = usage.input_tokens + cached + written
-        return replace(
-            verdict,
+        cost_usd = price_usd(
+            self.model,
             input_tokens=input_tokens,
             output_tokens=usage.output_tokens,
-            cost_usd=price_usd(
-                self.model,
-                input_tokens=input_tokens,
-                output_tokens=usage.output_tokens,
-                cached=cached,
-                written=written,
-                provider_id="anthropic",
-            ),
+            cached=cached,
+            written=written,
+            provider_id="anthropic",
         )
+        return Paid(input_tokens, usage.output_tokens, cost_usd)
 
 
 def _schema(question: Question) -> dict[str, Any]:

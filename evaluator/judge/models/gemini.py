@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, status_error
-from spangrade.evaluator.judge.price import price_usd
+from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,
     JudgeUnavailable,
+    Paid,
     Question,
     UnknownJudgeModel,
     Verdict,
+    billed,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class GeminiJudge:
                 config=types.GenerateContentConfig(
                     system_instruction=system,
                     temperature=0,
+                    max_output_tokens=MAX_TOKENS,
                     response_mime_type="application/json",
                     response_schema=answer_type(question),
                 ),
@@ -93,6 +96,10 @@ class GeminiJudge:
         except _transport_errors():
             pass
 
+    def largest_cost_usd(self, question: Question) -> float | None:
+        """Return the cost of the largest answer; see `CostLimit`."""
+        return largest_price_usd(self.model, question, provider_id="google")
+
     def require_key(self) -> None:
         """Raise JudgeUnavailable if nothing can be a key: to import the client for that takes 1 s."""
         if self._http_options is None and not any(name.startswith(_KEYS) for name in os.environ):
@@ -111,30 +118,30 @@ class GeminiJudge:
             raise JudgeUnavailable(f"judge {self.name}: {_NO_KEY}: {error}") from error
 
     def _verdict(self, question: Question, response: GenerateContentResponse) -> Verdict:
-        if not response.text:
-            blocked = response.prompt_feedback and response.prompt_feedback.block_reason
-            finished = response.candidates and response.candidates[0].finish_reason
-            raise JudgeError(
-                f"judge {self.name}: the answer has no text: {blocked or finished or 'no candidate'}"
-            )
-        verdict = read_answer(question, response.text, self.name)
+        paid = self._paid(response)
+        with billed(paid):
+            if not response.text:
+                blocked = response.prompt_feedback and response.prompt_feedback.block_reason
+                finished = response.candidates and response.candidates[0].finish_reason
+                raise JudgeError(
+                    f"judge {self.name}: the answer has no text: {blocked or finished or 'no candidate'}"
+                )
+            return replace(read_answer(question, response.text, self.name), **paid._asdict())
+
+    def _paid(self, response: GenerateContentResponse) -> Paid:
         if response.usage_metadata is None:
-            return verdict
+            return Paid()
         usage = gemini_usage(response.usage_metadata.model_dump())
         if usage.input_tokens is None or usage.output_tokens is None:
-            return verdict
-        return replace(
-            verdict,
+            return Paid()
+        cost_usd = price_usd(
+            self.model,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
-            cost_usd=price_usd(
-                self.model,
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cached=usage.cached_input_tokens or 0,
-                provider_id="google",
-            ),
+            cached=usage.cached_input_tokens or 0,
+            provider_id="google",
         )
+        return Paid(usage.input_tokens, usage.output_tokens, cost_usd)
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors
-from spangrade.evaluator.judge.price import price_usd
+from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,
     JudgeUnavailable,
+    Paid,
     Question,
     Verdict,
+    billed,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class OpenAICompatibleJudge:
     async def ask(self, question: Question) -> Verdict:
         """Return the verdict; see `Judge.ask`."""
         client = self._client
-        from openai import APIStatusError, OpenAIError
+        from openai import APIStatusError, OpenAIError, omit
 
         system, message = render(question)
         with client_errors(self.name, self.model, APIStatusError, OpenAIError):
@@ -50,12 +52,18 @@ class OpenAICompatibleJudge:
                 model=self.model,
                 messages=[{"role": "system", "content": system}, {"role": "user", "content": message}],
                 temperature=0,
+                # Other servers know other names of it, and some refuse a name that they do not know.
+                max_completion_tokens=omit if self._base_url else MAX_TOKENS,
                 response_format={
                     "type": "json_schema",
                     "json_schema": {"name": "verdict", "strict": True, "schema": _strict_schema(question)},
                 },
             )
         return self._verdict(question, completion)
+
+    def largest_cost_usd(self, question: Question) -> float | None:
+        """Return the cost of the largest answer; see `CostLimit`."""
+        return largest_price_usd(self.model, question, api_url=str(self._client.base_url))
 
     async def check_model(self) -> None:
         """Raise UnknownJudgeModel if the server does not have the model; see `ModelCheck`."""
@@ -91,22 +99,23 @@ class OpenAICompatibleJudge:
             answer = _Completion.model_validate(completion, from_attributes=True)
         except ValidationError as error:
             raise JudgeError(f"judge {self.name}: not a chat completion: {completion!r:.200}") from error
-        verdict = read_answer(question, answer.choices[0].message.content, self.name)
-        if answer.usage is None:
-            return verdict
-        details = answer.usage.prompt_tokens_details
-        return replace(
-            verdict,
-            input_tokens=answer.usage.prompt_tokens,
-            output_tokens=answer.usage.completion_tokens,
-            cost_usd=price_usd(
-                self.model,
-                input_tokens=answer.usage.prompt_tokens,
-                output_tokens=answer.usage.completion_tokens,
-                cached=(details and details.cached_tokens) or 0,
-                api_url=str(self._client.base_url),
-            ),
+        paid = self._paid(answer.usage)
+        with billed(paid):
+            verdict = read_answer(question, answer.choices[0].message.content, self.name)
+            return replace(verdict, **paid._asdict())
+
+    def _paid(self, usage: _TokenUsage | None) -> Paid:
+        if usage is None:
+            return Paid()
+        details = usage.prompt_tokens_details
+        cost_usd = price_usd(
+            self.model,
+            input_tokens=usage.prompt_tokens,
+            output_tokens=usage.completion_tokens,
+            cached=(details and details.cached_tokens) or 0,
+            api_url=str(self._client.base_url),
         )
+        return Paid(usage.prompt_tokens, usage.completion_tokens, cost_usd)
 
 
 def _strict_schema(question: Question) -> dict[str, Any]:

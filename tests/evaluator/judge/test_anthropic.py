@@ -52,7 +52,7 @@ async def test_a_question_is_asked_for_a_json_schema_and_has_tokens_and_cost(ser
     (request,) = server.requests
     assert request.path == "/v1/messages"
     assert "the-key" in (request.headers.get("x-api-key") or request.headers["authorization"])
-    assert (request.body["model"], request.body["max_tokens"]) == (MODEL, 4096)
+    assert (request.body["model"], request.body["max_tokens"]) == (MODEL, 8192)
     form = request.body["output_config"]["format"]
     assert (form["type"], form["schema"]["additionalProperties"]) == ("json_schema", False)
     assert form["schema"]["required"] == ["reason", "passed", "score"]

@@ -62,6 +62,51 @@ async def test_a_run_ends_with_its_budget_of_money(gemini):
     assert gemini.calls == 2
 
 
+async def test_answers_that_are_not_valid_are_paid_from_the_budget(gemini):
+    gemini.answer = lambda request: "no JSON"
+    run = JudgeRun(judge_of(gemini), max_cost_usd=0.003)
+    asked = [run.ask(same_meaning(f"text {i}", "Hello")) for i in range(50)]
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [JudgeError] * 6 + [JudgeBudgetExceeded] * 44
+    assert run.spent == Spent(6, 0, 6000, 600, pytest.approx(6 * 0.00055))
+    assert gemini.calls == 6
+
+
+async def test_calls_in_progress_exceed_a_budget_by_one_answer_at_most(gemini):
+    answer_usd, limit_usd = 0.00055, 0.06
+    run = JudgeRun(judge_of(gemini), max_cost_usd=limit_usd)
+    asked = [run.ask(same_meaning(f"text {i}", "Hello")) for i in range(200)]
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {Verdict, JudgeBudgetExceeded}
+    assert limit_usd <= run.spent.cost_usd < limit_usd + answer_usd
+    assert gemini.busiest <= 3  # of 8,192 tokens each; more could cost more than the budget together
+
+
+async def test_a_large_budget_lets_all_slots_be_used(gemini):
+    gemini.answer_together(40)
+    run = JudgeRun(judge_of(gemini), max_cost_usd=5)
+    await asyncio.gather(*(run.ask(same_meaning(f"text {i}", "Hello")) for i in range(40)))
+    assert gemini.busiest == 40
+
+
+async def test_calls_of_an_unknown_price_are_made_one_by_one_under_a_budget():
+    class OwnJudge:
+        name = "own"
+        in_progress = 0
+
+        async def ask(self, question):
+            self.in_progress += 1
+            assert self.in_progress == 1
+            await asyncio.sleep(0)
+            self.in_progress -= 1
+            return Verdict(True, None, "yes", 10, 1, 0.25)
+
+    run = JudgeRun(OwnJudge(), max_cost_usd=1.0)
+    asked = [run.ask(same_meaning(f"text {i}", "Hello")) for i in range(6)]
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Verdict] * 4 + [JudgeBudgetExceeded] * 2
+
+
 async def test_a_budget_of_money_cannot_be_kept_without_a_price(gemini):
     run = JudgeRun(judge_of(gemini, "my-own-model"), max_cost_usd=1)
     await run.ask(QUESTION)
