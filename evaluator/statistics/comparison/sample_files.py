@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self, cast
 
 import orjson
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
@@ -44,9 +45,9 @@ def sample_of_files(label: str, folder: Path) -> Sample:
             continue
         graded.append(session)
         for metric, outcome in outcomes.items():
-            if outcome["outcome"] == "score":
-                values.setdefault(metric, {}).setdefault(session.key, []).append(outcome["value"])
-            elif outcome["outcome"] != "not_applicable":
+            if outcome.outcome == "score":
+                values.setdefault(metric, {}).setdefault(session.key, []).append(cast("float", outcome.value))
+            elif outcome.outcome != "not_applicable":
                 of_metric = unknown.setdefault(metric, {})
                 of_metric[session.key] = of_metric.get(session.key, 0) + 1
     by_metric = {
@@ -74,57 +75,103 @@ class _Details(NamedTuple):
     judges: tuple[str, ...] = ()
 
 
+# Beyond it the squares that intervals need are infinite.
+_Number = Annotated[float, Field(strict=True, ge=-1e150, le=1e150)]
+_Count = Annotated[int, Field(strict=True, ge=0)]
+
+
+class _Metric(BaseModel):
+    """A metric as results.json describes it."""
+
+    higher_is_better: bool | None
+    lowest: _Number | None
+    highest: _Number | None
+    unit: str
+    threshold: _Number | None
+    version: str | None
+
+
+class _Judge(BaseModel):
+    model: str = ""
+    calls: _Count = 0
+    cache_hits: _Count = 0
+
+
+class _Results(BaseModel):
+    """What a comparison reads of results.json."""
+
+    measured: dict[str, _Metric] = {}
+    questions: dict[str, Any] = {}
+    judge: _Judge | None = None
+
+
+class _Outcome(BaseModel):
+    outcome: str
+    value: _Number | None = None
+
+    @model_validator(mode="after")
+    def _score_has_a_value(self) -> Self:
+        if self.outcome == "score" and self.value is None:
+            raise ValueError("a score without a value")
+        return self
+
+
+class _Line(BaseModel):
+    """What a comparison reads of a line of sessions.jsonl."""
+
+    session_id: str | None
+    question_id: str | None
+    verdict: str
+    reason: str
+    metrics: dict[str, _Outcome]
+    trajectory: list[str] | None = None
+
+
 def _details(file: Path) -> _Details:
     """Return what a run records of its metrics, questions and judge."""
     if not file.is_file():
         return _Details()
     try:
-        value = orjson.loads(file.read_bytes())
-        metrics = {
-            str(name): Measured(
-                one["higher_is_better"],
-                (_bound(one["lowest"], -inf), _bound(one["highest"], inf)),
-                str(one["unit"]),
-                (one["threshold"],),
-                (one["version"],),
-            )
-            for name, one in value.get("measured", {}).items()
-        }
-        questions = {name: canonical(one) for name, one in value.get("questions", {}).items()}
-        judge = value.get("judge") or {}
-        is_asked = judge.get("calls", 0) + judge.get("cache_hits", 0) > 0
-        return _Details(metrics, questions, (str(judge["model"]),) if is_asked else ())
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{file}: expected the file that `grade --out` wrote") from error
+        results = _Results.model_validate(orjson.loads(file.read_bytes()))
+        questions = {name: canonical(one) for name, one in results.questions.items()}
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{file}: expected the file that `grade --out` wrote{_place(error)}") from error
+    metrics = {
+        name: Measured(
+            one.higher_is_better,
+            (-inf if one.lowest is None else one.lowest, inf if one.highest is None else one.highest),
+            one.unit,
+            (one.threshold,),
+            (one.version,),
+        )
+        for name, one in results.measured.items()
+    }
+    judge = results.judge
+    return _Details(metrics, questions, (judge.model,) if judge and judge.calls + judge.cache_hits else ())
 
 
-def _bound(value: Any, without: float) -> float:
-    return without if value is None else float(value)
-
-
-def _lines(file: Path) -> Iterator[tuple[Graded | str, Mapping[str, Any]]]:
+def _lines(file: Path) -> Iterator[tuple[Graded | str, Mapping[str, _Outcome]]]:
     """Yield each session with its outcomes by metric, and the id of each question that none answers."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                value = orjson.loads(line)
-                outcomes = {metric: _checked(outcome) for metric, outcome in value["metrics"].items()}
-                path = value.get("trajectory")
-                graded = Graded(
-                    str(value["session_id"]),
-                    value["question_id"],
-                    value["verdict"],
-                    value["reason"],
-                    None if path is None else tuple(map(str, path)),
-                )
-            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-                raise InputError(f"{file}:{number}: expected a line that `grade --out` wrote") from error
-            yield graded if value["session_id"] is not None else str(value["question_id"]), outcomes
+                value = _Line.model_validate(orjson.loads(line))
+            except (ValueError, RecursionError) as error:
+                place = _place(error)
+                raise InputError(
+                    f"{file}:{number}: expected a line that `grade --out` wrote{place}"
+                ) from error
+            path = None if value.trajectory is None else tuple(value.trajectory)
+            if value.session_id is None:
+                yield str(value.question_id), value.metrics
+            else:
+                graded = Graded(value.session_id, value.question_id, value.verdict, value.reason, path)
+                yield graded, value.metrics
 
 
-def _checked(outcome: Any) -> Mapping[str, Any]:
-    """Return an outcome. Raises TypeError or KeyError if it is none, or a score without a number."""
-    value = outcome["value"] if outcome["outcome"] == "score" else 0
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(value)
-    return outcome  # type: ignore[no-any-return]
+def _place(error: Exception) -> str:
+    """Return where in a file a value is that is not as expected."""
+    if not isinstance(error, ValidationError):
+        return ""
+    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    return f": {'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"

@@ -405,13 +405,25 @@ def test_a_file_that_grade_did_not_write_is_refused_with_its_line(graded: Path, 
     (graded / "new-out/results.json").write_text('{"measured": {"cost": {}}}')
     done = spangrade("compare", "base-out", "new-out")
     assert (done.code, done.err) == (
-        2, ["spangrade: new-out/results.json: expected the file that `grade --out` wrote"]
-    )  # fmt: skip
+        2,
+        [
+            (
+                "spangrade: new-out/results.json: expected the file that `grade --out` wrote: "
+                "measured.cost.higher_is_better: Field required"
+            )
+        ],
+    )
     (graded / "base-out/sessions.jsonl").write_text('{"session_id": 1}\n')
     done = spangrade("compare", "base-out", "new")
     assert (done.code, done.err) == (
-        2, ["spangrade: base-out/sessions.jsonl:1: expected a line that `grade --out` wrote"]
-    )  # fmt: skip
+        2,
+        [
+            (
+                "spangrade: base-out/sessions.jsonl:1: expected a line that `grade --out` wrote: "
+                "session_id: Input should be a valid string"
+            )
+        ],
+    )
 
 
 def generate(defects: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,3 +461,36 @@ def test_planted_defects_are_found_from_the_spans_to_the_comparison(
 
 
 UNCHANGED = ("no difference shown", "too little data")
+
+
+LINE = {"session_id": "s", "question_id": "q", "verdict": "passed", "reason": "", "metrics": {}}
+MEASURED = {
+    "higher_is_better": True, "lowest": 0, "highest": 1, "unit": "", "threshold": None, "version": None
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "results", "place"),
+    [
+        ({"question_id": ["q"]}, {}, "question_id"),
+        ({"question_id": {}}, {}, "question_id"),
+        ({"verdict": ["passed"]}, {}, "verdict"),
+        ({"trajectory": 5}, {}, "trajectory"),
+        ({"metrics": []}, {}, "metrics"),
+        ({"metrics": {"m": {"outcome": "score", "value": 1e308}}}, {}, "metrics.m.value"),
+        ({"metrics": {"m": {"outcome": ["score"], "value": 1}}}, {}, "metrics.m.outcome"),
+        ({}, {"measured": {"m": MEASURED | {"threshold": [1]}}}, "measured.m.threshold"),
+        ({}, {"measured": {"m": MEASURED | {"version": {}}}}, "measured.m.version"),
+        ({}, {"measured": {"m": MEASURED | {"lowest": 1e308}}}, "measured.m.lowest"),
+        ({}, {"judge": {"calls": "x"}}, "judge.calls"),
+        ({}, [], "all of it"),
+    ],
+)
+def test_the_folder_of_another_is_refused_in_one_line(
+    line: dict[str, Any], results: Any, place: str, tmp_path: Path, spangrade: Spangrade
+) -> None:
+    (tmp_path / "sessions.jsonl").write_text(json.dumps(LINE | line) + "\n")
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    done = spangrade("compare", tmp_path, tmp_path)
+    assert (done.code, done.out, len(done.err)) == (2, [], 1)
+    assert f"`grade --out` wrote: {place}: " in done.err[0]
