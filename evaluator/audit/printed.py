@@ -48,6 +48,10 @@ def audit_json(audit: Audit) -> dict[str, Any]:
             for proposal in audit.proposed.edits
         ],
         "gates": [gate._asdict() for gate in audit.proposed.gates],
+        "not_proposed": [
+            {"questions": list(one.question_ids), "reference": one.reference, "reason": one.reason}
+            for one in audit.proposed.withheld
+        ],
         "diff": audit.diff,
         "written": audit.written,
         "judge": None if audit.judge is None else {"model": audit.judge.model, **asdict(audit.judge.spent)},
@@ -160,6 +164,8 @@ def _lines(audit: Audit) -> Iterator[str]:
         short = text if len(text) <= 200 else f"{text[:200]}…"
         catches = counted(proposal.catches, "survivor")
         yield f"{', '.join(proposal.question_ids)}: {short} would catch {catches}"
+    for one in audit.proposed.withheld:
+        yield f"{', '.join(one.question_ids)}: {one.reference}: not proposed: {one.reason}"
     for gate in audit.proposed.gates:
         yield f"--metric '{gate.metric}' would catch {counted(gate.catches, 'survivor')} more"
     if audit.judge is not None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, groupby
 from operator import eq
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.audit.audit import Audited, Fate, Tried, fates, gates_of, graded
 from spangrade.evaluator.audit.golden_edits import Edit, edited
+from spangrade.evaluator.audit.limits import Spread, limit_of, pooled_spread
 from spangrade.evaluator.audit.right import complete
 from spangrade.evaluator.audit.turns import REPLY
 from spangrade.evaluator.audit.usage import COST, LATENCY
@@ -21,11 +21,10 @@ from spangrade.evaluator.metrics.matching import ANY_TEXT, expects_null, is_subs
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.review.session_to_golden import looks_generated
-from spangrade.evaluator.session import Session
+from spangrade.evaluator.session import Session, ToolInteraction
 
 _EXAMPLES = 3  # survivors of one kind and target for which an edit is looked for
 _LONGEST_VALUE = 200  # characters of a state variable that is expected: a longer one is content
-_COST_SLACK, _LATENCY_SLACK = 1.5, 2.0  # of the most that the sessions cost and took
 _DATA, _CALLS, _TRAJECTORY = "reference_data", "reference_tool_interactions", "reference_trajectory"
 _OTHER_CALLS = "reference_tool_alternatives"
 # Gates that are stricter than the default ones: the first that helps is proposed.
@@ -47,12 +46,21 @@ class GateProposal(NamedTuple):
     catches: int
 
 
+class Withheld(NamedTuple):
+    """What would catch survivors of golden questions, and why the sessions are not enough to propose it."""
+
+    question_ids: tuple[str, ...]
+    reference: str
+    reason: str
+
+
 class Proposed(NamedTuple):
-    """The proposals, and the mutants as they fare with the edited questions."""
+    """The proposals, the mutants as they fare with the edited questions, and what is not proposed."""
 
     edits: tuple[Proposal, ...]
     gates: tuple[GateProposal, ...]
     after: tuple[Tried, ...]
+    withheld: tuple[Withheld, ...] = ()
 
 
 def proposals(mutants: Sequence[Tried], sessions: Iterable[Audited], plan: MetricPlan) -> Proposed:
@@ -67,18 +75,27 @@ def proposals(mutants: Sequence[Tried], sessions: Iterable[Audited], plan: Metri
     audited: dict[tuple[str, ...], list[Audited]] = {}
     for each in sessions:
         audited.setdefault(each.question_ids, []).append(each)
+    spreads = {
+        target: pooled_spread(_values(target, found) for found in audited.values()) for target in _LIMITS
+    }
     edits: list[Proposal] = []
     after: list[Tried] = []
+    withheld: list[Withheld] = []
     for ids, found in by_question.items():
-        made, again = _edits(found, audited[ids], plan)
+        made, again = _edits(found, audited[ids], plan, spreads)
         edits += (Proposal(ids, edit, catches) for edit, catches in made)
-        after += (again.get(id(one), one) for one in found)
+        fared = [again.get(id(one), one) for one in found]
+        withheld += _withheld(fared, audited[ids], spreads)
+        after += fared
     every = [each for found in audited.values() for each in found]
-    return Proposed(tuple(edits), tuple(_gates(after, every)), tuple(after))
+    return Proposed(tuple(edits), tuple(_gates(after, every)), tuple(after), tuple(withheld))
 
 
 def _edits(
-    mutants: Sequence[Tried], sessions: Sequence[Audited], plan: MetricPlan
+    mutants: Sequence[Tried],
+    sessions: Sequence[Audited],
+    plan: MetricPlan,
+    spreads: Mapping[str, Spread],
 ) -> tuple[list[tuple[Edit, int]], dict[int, Tried]]:
     """Return edits of a question, each with the number of survivors that it is the first to catch.
 
@@ -93,7 +110,7 @@ def _edits(
     for one in _examples(left):
         if id(one) in again and again[id(one)].fate in (Fate.CAUGHT, Fate.RIGHT):
             continue
-        for edit in _candidates(one, question, sessions):
+        for edit in _candidates(one, question, sessions, spreads):
             key = f"{edit.path} {edit.insert} {json.dumps(edit.value, sort_keys=True)}"
             if key in refused:
                 continue
@@ -150,24 +167,26 @@ def _meets(audited: Audited, question: GoldenQuestion, reference: str, plan: Met
     return not_met <= audited.gates.not_met and not_met.isdisjoint(readers)
 
 
-def _candidates(one: Tried, question: GoldenQuestion, sessions: Sequence[Audited]) -> Iterator[Edit]:
+def _candidates(
+    one: Tried, question: GoldenQuestion, sessions: Sequence[Audited], spreads: Mapping[str, Spread]
+) -> Iterator[Edit]:
     """Yield edits that may catch a mutant, the most specific first."""
     session, mutant = one.audited.session, one.mutant
+    pairs = [pair for each in sessions for pair in overlapping(each.session)]
+    at_once = {call.tool_name for pair in pairs for call in pair}
     if mutant.target == REPLY:
         yield from _reply(session, question)
-    elif mutant.target == COST:
-        yield from _limit("max_cost_usd", (each.session.cost_usd for each in sessions), _COST_SLACK, question)
-    elif mutant.target == LATENCY:
-        totals = (each.session.latency.total_s for each in sessions)
-        yield from _limit("max_latency_s", totals, _LATENCY_SLACK, question)
+    elif mutant.target in _LIMITS:
+        yield from _limit(mutant.target, sessions, question, spreads)
     elif mutant.call is None and mutant.path:
         yield from _state(session, str(mutant.path[0]), question)
     else:
         if mutant.call is not None:
-            yield from _call(session, mutant.call, mutant.path, question)
+            yield from _call(session, mutant.call, mutant.path, question, at_once)
         if mutant.target in (session.agents or ()):
             yield from _agents(session, question)
-        yield from _trajectory(session, question)
+        if all(call.agent == other.agent for call, other in pairs):
+            yield from _trajectory(session, question, tools=not pairs)
 
 
 def _reply(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
@@ -176,19 +195,63 @@ def _reply(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
         yield Edit((_DATA, "reference_response"), reply)
 
 
+def _costs(session: Session) -> float | None:
+    return session.cost_usd
+
+
+def _seconds(session: Session) -> float | None:
+    return session.latency.total_s
+
+
+# By the target of a mutant: the reference, its value in a session, and how much more is always within it.
+_LIMITS: Mapping[str, tuple[str, Callable[[Session], float | None], float]] = {
+    COST: ("max_cost_usd", _costs, 1.5),
+    LATENCY: ("max_latency_s", _seconds, 2.0),
+}
+
+
+def _values(target: str, sessions: Iterable[Audited]) -> list[float]:
+    """Return the cost or the time of sessions, as far as it is known."""
+    value_of = _LIMITS[target][1]
+    return [value for each in sessions if (value := value_of(each.session))]
+
+
 def _limit(
-    key: str, values: Iterable[float | None], slack: float, question: GoldenQuestion
+    target: str, sessions: Sequence[Audited], question: GoldenQuestion, spreads: Mapping[str, Spread]
 ) -> Iterator[Edit]:
-    known = [value for value in values if value]
-    if known and question.reference(key) is None:
-        yield Edit((_DATA, key), _rounded_up(slack * max(known)))
+    key, _, slack = _LIMITS[target]
+    limit = limit_of(_values(target, sessions), spreads[target], slack)
+    if question.reference(key) is None and not isinstance(limit, str):
+        yield Edit((_DATA, key), limit)
 
 
-def _rounded_up(value: float) -> float:
-    """Return a number above 0, rounded up to two digits."""
-    digits = 1 - math.floor(math.log10(value))
-    rounded = math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits
-    return int(rounded) if rounded.is_integer() else round(rounded, digits)
+def _withheld(
+    mutants: Iterable[Tried], sessions: Sequence[Audited], spreads: Mapping[str, Spread]
+) -> Iterator[Withheld]:
+    """Yield what would catch survivors of a question and is not proposed, for lack of evidence."""
+    left = [one for one in mutants if one.fate is Fate.SURVIVED]
+    for target, (key, _, slack) in _LIMITS.items():
+        found = [one.audited for one in left if one.mutant.target == target]
+        limit = limit_of(_values(target, sessions), spreads[target], slack) if found else None
+        if isinstance(limit, str) and found[0].question.reference(key) is None:
+            yield Withheld(found[0].question_ids, key, limit)
+    at_once = sorted(
+        {call.tool_name for each in sessions for pair in overlapping(each.session) for call in pair}
+    )
+    if at_once and any(
+        one.mutant.target in (*at_once, "trajectory") or one.mutant.call is not None for one in left
+    ):
+        yield Withheld(
+            sessions[0].question_ids, "order of calls", f"{', '.join(at_once)} ran at the same time as others"
+        )
+
+
+def overlapping(session: Session) -> Iterator[tuple[ToolInteraction, ToolInteraction]]:
+    """Yield each two calls that ran at the same time: their order is chance, or is not known."""
+    calls = [call for call in session.tool_interactions if not call.handoff]
+    for one, other in combinations(calls, 2):
+        if one.start_ns < other.end_ns and other.start_ns < one.end_ns:
+            yield one, other
 
 
 def _state(session: Session, name: str, question: GoldenQuestion) -> Iterator[Edit]:
@@ -216,9 +279,17 @@ def _scalars(value: Any) -> Iterator[Any]:
 
 
 def _call(
-    session: Session, index: int, path: tuple[str | int, ...], question: GoldenQuestion
+    session: Session,
+    index: int,
+    path: tuple[str | int, ...],
+    question: GoldenQuestion,
+    at_once: Collection[str],
 ) -> Iterator[Edit]:
-    """Yield edits of the expected call that a call stands for, or one that adds it."""
+    """Yield edits of the expected call that a call stands for, or one that adds it.
+
+    A call of a tool that ran beside others, `at_once`, is `unordered`. Where one that a reference has
+    is not, none is added: its place would be an order.
+    """
     met = best_met(session, question)
     call = session.tool_interactions[index]
     number = question.accepted_calls.index(met)
@@ -235,6 +306,10 @@ def _call(
         new["input_arguments"] = _expected(call.input_arguments)
     if call.ok is False:
         new["status"] = "error"
+    if call.tool_name in at_once:
+        new["unordered"] = True
+        if any(wanted.tool_name in at_once and not wanted.unordered for wanted in met):
+            return
     if question.reference(_CALLS) is None:
         yield Edit(base, [new])
         return
@@ -273,9 +348,13 @@ def _agents(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
         yield Edit(("agents_evaluated",), [*question.agents_evaluated, *agents])
 
 
-def _trajectory(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
-    """Yield the edit that names all steps; a reference that the session does not meet is not replaced."""
-    steps = [step.name for step in session.trajectory]
+def _trajectory(session: Session, question: GoldenQuestion, *, tools: bool) -> Iterator[Edit]:
+    """Yield the edit that names all steps, or the agents alone.
+
+    A reference that the session does not meet is not replaced.
+    """
+    names = [step.name for step in session.trajectory if tools or step.kind == "agent"]
+    steps = names if tools else [name for name, _ in groupby(names)]
     expected = question.reference(_TRAJECTORY)
     if steps and (expected is None or (list(expected) != steps and is_subsequence(expected, steps, eq))):
         yield Edit((_DATA, _TRAJECTORY), steps)
@@ -284,6 +363,8 @@ def _trajectory(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
 def _gates(mutants: Iterable[Tried], sessions: Sequence[Audited]) -> Iterator[GateProposal]:
     """Yield gates that catch mutants that still survive, and that every audited session meets."""
     left = [one for one in mutants if one.fate is Fate.SURVIVED]
+    if any(True for each in sessions for _ in overlapping(each.session)):
+        return  # all of them expect an order
     for text in _GATES:
         if not left:
             return

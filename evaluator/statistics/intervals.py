@@ -43,16 +43,17 @@ def student_interval(mean: float, variance: float, number: int) -> tuple[float, 
     return mean - half, mean + half
 
 
-def student_quantile(freedom: float) -> float:
-    """Return how many standard errors a 95% confidence interval has on each side, by Student's t.
+def student_quantile(freedom: float, below: float = (1 + CONFIDENCE) / 2) -> float:
+    """Return the value below which this share of Student's t is.
 
-    `freedom` are the degrees of freedom. Raises InputError if scipy is not installed.
+    By default it is how many standard errors a 95% confidence interval has on each side. `freedom` are the
+    degrees of freedom. Raises InputError if scipy is not installed.
     """
     try:
         from scipy.special import stdtrit
     except ImportError as missing:
         raise InputError("this interval needs scipy: pip install 'spangrade[stats]'") from missing
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+    return float(stdtrit(freedom, below))
 
 
 def student_p_value(distance: float, freedom: float) -> float:

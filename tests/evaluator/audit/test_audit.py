@@ -192,7 +192,7 @@ def test_what_the_sessions_of_a_question_do_not_agree_on_is_not_proposed() -> No
 
 def test_proposals_name_what_the_sessions_did_and_raise_the_share_caught() -> None:
     of = asked(state={"order": "A-1"})
-    chosen, mutants = audited(of)
+    chosen, mutants = audited(of, [refund(f"s{number}") for number in range(1, 6)])
     with use_judge_of_run(NoJudge("not asked")):
         found = proposals(mutants, chosen, plan())
     assert {line for p in found.edits for line in text_of([p.edit])} == {
@@ -213,7 +213,43 @@ def test_proposals_name_what_the_sessions_did_and_raise_the_share_caught() -> No
     assert before < 0.35
     assert after > 0.8
     assert {group.target for group in survivors(found.after)} == {"reply"}  # a judge has to rate it
+    assert (found.gates, found.withheld) == ((), ())
+
+
+def test_a_limit_needs_five_sessions_that_do_not_differ_too_much() -> None:
+    def limits(*costs: float) -> tuple[list[str], list[tuple[str, str]]]:
+        found = proposed(
+            asked(**{**EXACT, "max_cost_usd": None, "max_latency_s": 2}),
+            [refund(f"s{number}", cost_usd=cost) for number, cost in enumerate(costs)],
+        )
+        written = [line for p in found.edits for line in text_of([p.edit])]
+        return written, [(one.reference, one.reason) for one in found.withheld]
+
+    assert limits(0.01, 0.011, 0.012, 0.011) == (
+        [],
+        [("max_cost_usd", "4 of the 5 sessions that a limit needs")],
+    )
+    assert limits(0.01, 0.011, 0.012, 0.011, 0.01) == (["reference_data.max_cost_usd: 0.02"], [])
+    too_much = "sessions differ too much: one of 4 times the usual would not be noticed"
+    assert limits(0.01, 0.02, 0.04, 0.01, 0.03) == ([], [("max_cost_usd", too_much)])
+
+
+def test_calls_that_ran_at_the_same_time_are_never_ordered() -> None:
+    calls = [
+        tool("find", {"id": "A-1"}, span_id="f", start_ns=0, end_ns=30),
+        tool("check", {"id": "A-1"}, span_id="c", start_ns=10, end_ns=40),
+        tool("refund", {"id": "A-1"}, span_id="r", start_ns=50, end_ns=60),
+    ]
+    one = replace(session([("refund A-1", calls)]), latency=Latency())
+    found = proposed(asked(trajectory=["shop"]), [one])
+    expected = [text for p in found.edits for text in text_of([p.edit]) if "reference_tool" in text]
+    assert len(expected) == 3
+    assert sum('"unordered": true' in text for text in expected) == 2
+    assert not any("reference_trajectory" in text for p in found.edits for text in text_of([p.edit]))
     assert found.gates == ()
+    assert [(one.reference, one.reason) for one in found.withheld] == [
+        ("order of calls", "check, find ran at the same time as others")
+    ]
 
 
 def test_a_gate_is_proposed_for_what_no_reference_of_the_file_can_catch() -> None:

@@ -113,6 +113,51 @@ def test_what_is_proposed_is_written_and_the_next_audit_catches_as_much(
     )
 
 
+def at_once(file: Path) -> None:
+    """Let the calls of each session run until their agent ends."""
+    document = json.loads(file.read_text())
+    spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    ends = {span["spanId"]: span["endTimeUnixNano"] for span in spans}
+    for span in spans:
+        if span["name"].startswith("execute_tool"):
+            span["endTimeUnixNano"] = ends[span["parentSpanId"]]
+    file.write_text(json.dumps(document))
+
+
+def test_good_sessions_pass_what_is_written_after_one_session_of_calls_at_the_same_time(
+    tmp_path: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = {"id": "q", "user_inputs": ["Refund it"], "reference_trajectory": ["shop"]}
+    write_golden(tmp_path / "golden.json", asked)
+    calls = [Call("find", {"id": "A"}), Call("check", {"id": "A"})]
+    at_once(write_sessions(tmp_path / "one.jsonl", [("one", [Said("Refund it", None, calls)])]))
+    found = audited(spangrade, "--write", spans="one.jsonl")
+    too_few = "1 of the 5 sessions that a limit needs"
+    assert found["not_proposed"] == [
+        {"questions": ["q"], "reference": "max_cost_usd", "reason": too_few},
+        {"questions": ["q"], "reference": "max_latency_s", "reason": too_few},
+        {
+            "questions": ["q"],
+            "reference": "order of calls",
+            "reason": "check, find ran at the same time as others",
+        },
+    ]
+    (question,) = json.loads((tmp_path / "golden.json").read_text())["golden_questions"]
+    assert question["reference_data"]["reference_trajectory"] == ["shop"]
+    made = question["reference_data"]["reference_tool_interactions"]
+    assert {(call["tool_name"], call["unordered"]) for call in made} == {("find", True), ("check", True)}
+    fresh = [
+        (f"s{n}", [Said("Refund it", None, calls[::-1], tokens=(10 + 2 * n, 5 + n))]) for n in range(1, 6)
+    ]
+    at_once(write_sessions(tmp_path / "fresh.jsonl", fresh))
+    graded = spangrade(
+        *("grade", "golden.json", "--spans", "fresh.jsonl", "--db", "fresh.duckdb"),
+        *("--metric", "tool_exact_match>=1"),
+    )
+    assert (graded.code, graded.out[-1]) == (0, "5 sessions: 5 passed")
+
+
 def test_the_diff_is_one_that_patch_applies(folder: Path, spangrade: Spangrade) -> None:
     golden = folder / "golden.json"
     golden.write_text(json.dumps(json.loads(golden.read_text()), indent=2))  # no newline at its end
