@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spangrade.converters.spans.session_candidates import candidate_names
 from spangrade.evaluator.maintenance.stacks import Lack, setting
 from spangrade.tracer.span import Span
 
@@ -51,8 +52,10 @@ def advice(code: str, span: Span | None = None) -> str | None:
         return _FIXES.get(code)
     help_ = setting(span, lack)
     if lack == "conversation":
+        names = [] if span is None else candidate_names(span.attributes)
+        which = f" (the spans have {', '.join(names)})" if names else ""
         return (
-            f"{help_}; or name the attribute that holds the conversation's id: "
+            f"{help_}; or name the attribute that holds the conversation's id{which}: "
             "spangrade import --session-from ATTRIBUTE"
         )
     return help_

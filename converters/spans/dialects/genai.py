@@ -85,6 +85,7 @@ _TOKENS = (
         (
             semconv.CACHE_READ_TOKENS,
             "gen_ai.usage.cache_read_input_tokens",
+            "gen_ai.usage.cached_tokens",  # Langtrace
             "gen_ai.usage.details.cache_read_tokens",
             "gen_ai.usage.details.cache_read_input_tokens",
             "gen_ai.usage.details.cached_tokens",
