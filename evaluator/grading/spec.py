@@ -241,8 +241,7 @@ class GradeSpec:
         object.__setattr__(self, "tags", _pairs("tags", "KEY=VALUE", self.tags))
         if self.name is not None and not _NAME.fullmatch(self.name):
             raise FieldError(
-                "name",
-                f"expected letters, digits and . _ - + @ : /, at most 100 characters, found {self.name!r}",
+                "name", "expected letters, digits and . _ - + @ : /, at most 100 characters", repr(self.name)
             )
         if self.dataset is None:
             about_questions = {
