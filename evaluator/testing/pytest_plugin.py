@@ -217,7 +217,7 @@ class _Evals:
         if self._checked or not os.environ.get(MODEL_VARIABLE) or self._config.option.collectonly:
             return
         evals = any(item.get_closest_marker(MARKER) for item in session.items)
-        if evals or "spangrade.evaluator.judge" in sys.modules:
+        if evals or "spangrade.evaluator.judge.protocol" in sys.modules:
             self._check_judge()
 
     @pytest.hookimpl(wrapper=True)

@@ -360,8 +360,8 @@ def test_votes_and_threshold_hold_in_tests_without_a_marker_and_their_cost_is_pr
     [
         (("--judge-model", "nobody/x"), "judge 'nobody/x': no provider 'nobody' is installed*"),
         (("--judge-model", "gemini-9"), "judge gemini/gemini-9: 404: *does not exist"),
-        (("--judge-votes", "2"), "--judge-votes must be odd*"),
-        (("--judge-max-calls", "-1"), "--judge-max-calls must be 0 or more, found -1"),
+        (("--judge-votes", "2"), "--judge-votes: expected an odd number*"),
+        (("--judge-max-calls", "-1"), "--judge-max-calls: expected 0 or more, found -1"),
         ((), "judge gemini/gemini-8: 404: *does not exist"),
     ],
 )
@@ -582,7 +582,7 @@ def test_a_run_without_evals_is_as_it_was(run):
         import sys
 
         def test_imports():
-            heavy = {"duckdb", "google.genai", "opentelemetry", "pydantic", "spangrade.evaluator.judge"}
+            heavy = {"duckdb", "google.genai", "opentelemetry", "pydantic", "spangrade.evaluator.judge.protocol"}
             assert not heavy & set(sys.modules)
 
         def test_failure():
