@@ -15,23 +15,22 @@ the group `lake`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent / "lake"))
 from processes import cpu_s, pss_mb, tree
 from same_tables import differences
 from servers import Postgres, postgres
-from spans_of_many import Record, conversation, land
+from spans_of_many import Record, conversation, encoded, land
 
 from spangrade.evaluator.lake import api
 from spangrade.evaluator.lake.catalog import lake_at
@@ -101,34 +100,6 @@ def run(*command: str | Path) -> Took:
     if process.returncode:
         sys.exit(f"{command}: exit {process.returncode}: {process.stderr.read().decode()[-1000:]}")
     return Took(sum(cpu.values()), cpu[process.pid], wall_s, memory, first)
-
-
-def encoded(records: Sequence[Record]) -> Iterator[str]:
-    """Yield OTLP JSON, one request per record."""
-    for record in records:
-        resource = {"attributes": _attributes(record.resource)}
-        one: dict[str, Any] = {"traceId": record.trace_id or "", "spanId": record.span_id or ""}
-        one["attributes"] = _attributes(record.attributes)
-        if isinstance(record, Span):
-            one |= {"parentSpanId": record.parent_span_id or "", "name": record.name, "kind": 1}
-            one |= {"startTimeUnixNano": str(record.start_ns), "endTimeUnixNano": str(record.end_ns)}
-            scoped = {"scope": {"name": record.scope_name or ""}, "spans": [one]}
-            yield json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [scoped]}]})
-        else:
-            one |= {"timeUnixNano": str(record.time_ns), "eventName": record.event_name}
-            scoped = {"scope": {"name": record.scope_name or ""}, "logRecords": [one]}
-            yield json.dumps({"resourceLogs": [{"resource": resource, "scopeLogs": [scoped]}]})
-
-
-def _attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _value(value)} for key, value in attributes.items()]
-
-
-def _value(value: Any) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return {"kvlistValue": {"values": _attributes(value)}}
-    kind = {int: "intValue", float: "doubleValue", str: "stringValue"}[type(value)]
-    return {kind: value}
 
 
 def show(name: str, took: Took) -> None:

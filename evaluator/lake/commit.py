@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import duckdb
 
@@ -60,6 +60,14 @@ def remove_moved(store: Store, update: Update) -> None:
     if store.query("FROM moved LIMIT 1"):
         for table in ("spans", "logs"):
             store.query(f"DELETE FROM {table} WHERE trace_id IN (FROM moved)")  # noqa: S608 (our own names)
+
+
+def remove_outranked(store: Store, files: Iterable[str | None]) -> None:
+    """Remove the spans in whose place others landed: `files` name them."""
+    for url in filter(None, files):
+        store.query(
+            f"DELETE FROM spans WHERE (trace_id, span_id) IN (FROM read_parquet({text_literal(url)}))"  # noqa: S608 (our own text)
+        )
 
 
 def check_one_row(lake: Lake, store: Store, update: Update) -> None:

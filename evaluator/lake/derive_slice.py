@@ -34,6 +34,7 @@ from spangrade.evaluator.lake.tasks import (
 )
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import copy_to, list_literal
+from spangrade.tracer.store.rank import sql_rank
 from spangrade.tracer.store.sql import text_literal
 
 _OF_TRACES = ("traces", "digests", "keyed_calls", "not_understood")
@@ -54,9 +55,13 @@ class DeriveJob(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """The new files of the lake by table, how many sessions and new spans and logs there are, the grades."""
+    """The new files of the lake by table, how many sessions and new spans and logs there are, the grades.
+
+    `outranked` is a file with the spans of the lake in whose place others landed, None if there are none.
+    """
 
     files: Mapping[str, str]
+    outranked: str | None
     sessions: int
     spans: int
     logs: int
@@ -74,11 +79,12 @@ def derive(job: DeriveJob) -> Derived:
             if job.grading is not None:
                 graded = grade_slice(store, job.grading)
         files = _write(store, job)
+        outranked = _write_outranked(store, job)
         sessions, spans, logs = (
             int(store.query(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 (our own names)
             for table in ("derived.sessions", "new_spans", "new_logs")
         )
-    return Derived(files, sessions, spans, logs, graded)
+    return Derived(files, outranked, sessions, spans, logs, graded)
 
 
 def _load(store: Store, job: DeriveJob) -> dict[str, str]:
@@ -102,10 +108,19 @@ def _load(store: Store, job: DeriveJob) -> dict[str, str]:
     for table, files in (("spans", job.spans), ("logs", job.logs)):
         store.query(lake_sql(f"old_{table}").format(**values))
         if files:
-            store.query(lake_sql(f"slice_{table}").format(files=list_literal(files)))
+            store.query(
+                lake_sql(f"slice_{table}").format(
+                    files=list_literal(files),
+                    present_rank=sql_rank(table, "present"),
+                    landed_rank=sql_rank(table, "landed"),
+                )
+            )
         else:
             none = f"SELECT * EXCLUDE (seq, session_id) FROM old_{table} LIMIT 0"  # noqa: S608 (our own names)
             store.query(f"CREATE TEMP TABLE new_{table} AS {none}")
+        if table == "spans":
+            store.query(lake_sql("outranked_spans"))
+            store.query("DELETE FROM old_spans WHERE (trace_id, span_id) IN (FROM outranked)")
         store.query(f"INSERT INTO {table} BY NAME SELECT * EXCLUDE session_id FROM old_{table}")  # noqa: S608 (our own names)
         store.query(
             f"INSERT INTO {table} BY NAME SELECT *, $batch AS seq FROM new_{table}",  # noqa: S608 (our own names)
@@ -134,6 +149,15 @@ def _derive(store: Store, job: DeriveJob, session_by_trace: Mapping[str, str]) -
         insert_sessions(store, build_sessions(recorded))
         write_traces(store, traces, linked, stored)
         store.query(lake_sql("written_traces"), {"batch": job.batch})
+
+
+def _write_outranked(store: Store, job: DeriveJob) -> str | None:
+    """Write which spans of the lake are to be deleted, for the commit; return the file."""
+    if not store.query("FROM outranked LIMIT 1"):
+        return None
+    url = f"{job.update.stage}/outranked-{attempt_name(job.batch)}.parquet"
+    copy_to(store.connection, "FROM outranked", url)
+    return url
 
 
 def _write(store: Store, job: DeriveJob) -> dict[str, str]:

@@ -46,6 +46,7 @@ from spangrade.evaluator.lake.commit import (
     advance,
     check_one_row,
     commit,
+    remove_outranked,
     replace_sessions,
 )
 from spangrade.evaluator.lake.derive_slice import LAKE_FOLDERS, Derived, DeriveJob, derive
@@ -308,6 +309,7 @@ def _commit(
 
         def change() -> None:
             replace_sessions(store, prepared.update)
+            remove_outranked(store, [one.outranked for one in derived])
             for one in derived:
                 add_files(store, one.files)
             check_one_row(lake, store, prepared.update)

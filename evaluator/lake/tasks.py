@@ -25,6 +25,7 @@ from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 from spangrade.tracer.store.object_storage import copy_to, list_literal, storage_connection
+from spangrade.tracer.store.rank import sql_rank
 from spangrade.tracer.store.sql import statement, text_literal
 
 _FETCH = 1_024
@@ -150,7 +151,7 @@ def scan(job: ScanJob) -> Scanned:
     """Look at the spans and logs of files; write what they show of each trace."""
     with task_connection(job.update, with_lake=job.of_lake is not None) as connection, few_collections():
         logs = list(logs_of(_rows(connection, "logs", LogRecord._fields, job)))
-        batches = _distinct(_batches(_cursor(connection, "spans", Span._fields, job)))
+        batches = _batches(_cursor(connection, "spans", Span._fields, job))
         by_trace, logs_by_trace = observations_of(spans_of(batches), logs, job.update.settings)
         sessions = sorted(
             {str(name) for log in logs if not log.trace_id and (name := log.attributes.get(_CONVERSATION))}
@@ -198,7 +199,7 @@ def _trace_rows(
 def _cursor(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str], job: ScanJob
 ) -> duckdb.DuckDBPyConnection:
-    """Start to read the rows of a scan: those of the lake first, then those of files in their order."""
+    """Start to read the rows of a scan, of the lake and of files; of spans with one id, the greatest."""
     names = ", ".join(columns)
     files = job.spans if table == "spans" else job.logs
     parts = []
@@ -213,6 +214,13 @@ def _cursor(
     if job.traces is not None:
         connection.register("wanted", arrow_column("trace_id", job.traces))
         query = f"SELECT * FROM ({query}) SEMI JOIN wanted USING (trace_id)"  # noqa: S608 (our own names)
+    if table == "spans" and (files or job.of_lake):
+        doubled = f"SELECT 1 FROM ({query}) GROUP BY trace_id, span_id HAVING count(*) > 1 LIMIT 1"  # noqa: S608 (our own names)
+        if connection.execute(doubled).fetchone():
+            query = (
+                f"SELECT * FROM ({query}) AS landed QUALIFY row_number() OVER "  # noqa: S608 (our own names)
+                f"(PARTITION BY trace_id, span_id ORDER BY {sql_rank(table, 'landed')} DESC) = 1"
+            )
     return connection.execute(query)
 
 
@@ -226,19 +234,6 @@ def _rows(
 ) -> Iterator[Row]:
     for rows in _batches(_cursor(connection, table, columns, job)):
         yield from rows
-
-
-def _distinct(batches: Iterator[list[Row]]) -> Iterator[list[Row]]:
-    """Yield the spans that did not come before."""
-    known: set[tuple[str, str]] = set()
-    for rows in batches:
-        new = []
-        for row in rows:
-            key = (row[0], row[1])
-            if key not in known:
-                known.add(key)
-                new.append(row)
-        yield new
 
 
 def split(job: SplitJob) -> Split:

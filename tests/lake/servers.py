@@ -37,6 +37,10 @@ class Postgres:
         """Return what psql prints for a statement."""
         return self._run("psql", "-At", "-c", statement, catalog.removeprefix("postgres:"))
 
+    def load(self, catalog: str, dump: Path) -> None:
+        """Run the statements that pg_dump wrote."""
+        self._run("psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump, catalog.removeprefix("postgres:"))
+
     def _run(self, program: str, *arguments: str | Path) -> str:
         command = [self._binaries / program, *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout

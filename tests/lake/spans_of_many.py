@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +152,31 @@ def single_machine(db: Path, landed: Sequence[Sequence[Record]]) -> Path:
             store.add(records)
         update(store)
     return db
+
+
+def encoded(records: Sequence[Record]) -> Iterator[str]:
+    """Yield OTLP JSON, one request per record."""
+    for record in records:
+        resource = {"attributes": _attributes(record.resource)}
+        one: dict[str, Any] = {"traceId": record.trace_id or "", "spanId": record.span_id or ""}
+        one["attributes"] = _attributes(record.attributes)
+        if isinstance(record, Span):
+            one |= {"parentSpanId": record.parent_span_id or "", "name": record.name, "kind": 1}
+            one |= {"startTimeUnixNano": str(record.start_ns), "endTimeUnixNano": str(record.end_ns)}
+            scoped = {"scope": {"name": record.scope_name or ""}, "spans": [one]}
+            yield json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [scoped]}]})
+        else:
+            one |= {"timeUnixNano": str(record.time_ns), "eventName": record.event_name}
+            scoped = {"scope": {"name": record.scope_name or ""}, "logRecords": [one]}
+            yield json.dumps({"resourceLogs": [{"resource": resource, "scopeLogs": [scoped]}]})
+
+
+def _attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": _value(value)} for key, value in attributes.items()]
+
+
+def _value(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": _attributes(value)}}
+    kind = {int: "intValue", float: "doubleValue", str: "stringValue"}[type(value)]
+    return {kind: value}

@@ -16,6 +16,7 @@ from nanoarrow.ipc import InputStream, StreamWriter
 
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.store.rank import rank
 
 # Batches that are a whole multiple of the row groups' size skip DuckDB's write-ahead log.
 BATCH = 8192
@@ -55,7 +56,7 @@ COLUMNS = {
 
 
 def distinct(records: Iterable[Span | LogRecord]) -> tuple[list[Span], list[LogRecord]]:
-    """Return the spans and the logs among records, each once, as it was first.
+    """Return the spans and the logs among records, each once: of those with one id, the greatest (`rank`).
 
     A log record has no id: those whose identifying columns are all equal are one (`insert_logs.sql`).
     """
@@ -63,11 +64,17 @@ def distinct(records: Iterable[Span | LogRecord]) -> tuple[list[Span], list[LogR
     logs: dict[tuple[Any, ...], LogRecord] = {}
     for record in records:
         if isinstance(record, Span):
-            spans.setdefault((record.trace_id, record.span_id), record)
+            _keep(spans, (record.trace_id, record.span_id), record)
         else:
             identity = (record.trace_id, record.span_id, record.time_ns, record.event_name)
-            logs.setdefault((*identity, dumps(record.body), dumps(record.attributes)), record)
+            _keep(logs, (*identity, dumps(record.body), dumps(record.attributes)), record)
     return list(spans.values()), list(logs.values())
+
+
+def _keep(records: dict[Any, Record], key: tuple[Any, ...], record: Record) -> None:
+    known = records.setdefault(key, record)
+    if known is not record and rank(record) > rank(known):
+        records[key] = record
 
 
 def rows_of(records: Iterable[Span | LogRecord]) -> dict[Table, na.Array]:

@@ -22,16 +22,13 @@ from spangrade.tracer.store.arrow import COLUMNS, Table, batches, joined, rows_o
 from spangrade.tracer.store.compact import pending, remove_copy, remove_spilled, shrink, spilled
 from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import retry_while_locked
+from spangrade.tracer.store.rank import KEYS, sql_rank
 from spangrade.tracer.store.sql import migrations, statement
 from spangrade.tracer.store.untrusted import column_types, connect, remember_checked, table_problem
 
 _log = logging.getLogger("spangrade")
 _MARK_EVERY_S = 3600.0
 _TIMES = {"spans": "start_ns", "logs": "time_ns"}
-_KEYS = {
-    "spans": "trace_id, span_id",
-    "logs": "time_ns, trace_id, span_id, event_name, body, attributes",
-}
 
 
 class Added(NamedTuple):
@@ -180,7 +177,7 @@ class Store:
         rows = joined(parts)
         column = _TIMES[table]
         ((first, last, distinct),) = self.query(
-            f"SELECT min({column}), max({column}), count(DISTINCT ({_KEYS[table]})) FROM incoming",  # noqa: S608 (our own names)
+            f"SELECT min({column}), max({column}), count(DISTINCT ({', '.join(KEYS[table])})) FROM incoming",  # noqa: S608 (our own names)
             incoming=rows,
         )
         if len(parts) > 1 and distinct < len(rows):  # two parts share a record: the second must see the first
@@ -191,7 +188,24 @@ class Store:
             inserted = self.query("INSERT INTO spans BY NAME FROM incoming", incoming=rows)
         else:
             inserted = self.query(statement(f"insert_{table}"), times, incoming=rows)
+            if inserted[0][0] < len(rows) and self._delete_outranked(table, rows, times):
+                self.query(statement(f"insert_{table}"), times, incoming=rows)
         return int(inserted[0][0])
+
+    def _delete_outranked(self, table: Table, rows: na.Array, times: dict[str, int]) -> int:
+        """Delete the rows in whose place incoming ones are stored; return how many (see `rank`)."""
+        # JSON has no equality of its own.
+        same = (
+            f"present.{name}::VARCHAR IS NOT DISTINCT FROM incoming.{name}::VARCHAR" for name in KEYS[table]
+        )
+        delete = statement("delete_outranked").format(
+            table=table,
+            time=_TIMES[table],
+            same=" AND ".join(same),
+            incoming_rank=sql_rank(table, "incoming"),
+            present_rank=sql_rank(table, "present"),
+        )
+        return int(self.query(delete, times, incoming=rows)[0][0])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

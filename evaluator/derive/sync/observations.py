@@ -27,7 +27,7 @@ class Observations:
             self._db.execute(f"PRAGMA {setting}")
         self._db.execute(
             "CREATE TABLE observed "
-            "(trace_id TEXT NOT NULL, trace BLOB, can_be_joined INTEGER, observations BLOB)"
+            "(trace_id TEXT NOT NULL, trace BLOB, can_be_joined INTEGER, observations BLOB, whole INTEGER)"
         )
         self.derived: tuple[int, Settings] | None = None
         self.seq = 0
@@ -45,14 +45,14 @@ class Observations:
         if self.derived is not None:
             self.derived = (revision, self.derived[1])
 
-    def add(self, observed: Iterable[ObservedTrace]) -> None:
-        """Add what some records show, which come from any batch."""
+    def add(self, observed: Iterable[ObservedTrace], *, whole: bool = False) -> None:
+        """Add what some records show, which come from any batch, or (`whole`) all records of their traces."""
         rows = (
-            (one.trace.trace_id, pickle.dumps(one.trace, pickle.HIGHEST_PROTOCOL), *one[1:])
+            (one.trace.trace_id, pickle.dumps(one.trace, pickle.HIGHEST_PROTOCOL), *one[1:], whole)
             for one in observed
         )
         self._db.execute("BEGIN")
-        self._db.executemany("INSERT INTO observed VALUES (?, ?, ?, ?)", rows)
+        self._db.executemany("INSERT INTO observed VALUES (?, ?, ?, ?, ?)", rows)
         self._db.execute("COMMIT")
 
     def add_arrived(self, observed: Iterable[ObservedTrace], after: int, upto: int) -> None:
@@ -68,7 +68,15 @@ class Observations:
         self._db.executemany(
             "DELETE FROM observed WHERE trace_id = ?", [(one.trace.trace_id,) for one in observed]
         )
-        self.add(observed)
+        self.add(observed, whole=True)
+
+    def mark_whole(self, trace_ids: Iterable[str]) -> None:
+        """Remember that all records of traces are observed."""
+        self._db.execute("BEGIN")
+        self._db.executemany(
+            "UPDATE observed SET whole = 1 WHERE trace_id = ?", ((trace_id,) for trace_id in trace_ids)
+        )
+        self._db.execute("COMMIT")
 
     def of(self, trace_id: str) -> list[ObservedTrace]:
         """Return what each batch showed of a trace."""
@@ -81,10 +89,16 @@ class Observations:
             for trace, can_be_joined, observations in rows
         ]
 
-    def __contains__(self, trace_id: str) -> bool:
+    def whole(self, trace_id: str) -> bytes | None:
+        """Return the packed observations of a trace, None unless all its records are observed.
+
+        A record that the database has already may have been observed again, alone.
+        """
         self._index()
-        query = "SELECT 1 FROM observed WHERE trace_id = ? LIMIT 1"
-        return self._db.execute(query, (trace_id,)).fetchone() is not None
+        rows = self._db.execute(
+            "SELECT observations FROM observed WHERE trace_id = ? AND whole", (trace_id,)
+        ).fetchall()
+        return rows[0][0] if len(rows) == 1 else None
 
     def _index(self) -> None:
         self._db.execute("CREATE INDEX IF NOT EXISTS by_trace ON observed (trace_id)")

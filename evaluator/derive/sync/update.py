@@ -229,6 +229,7 @@ def _whole_traces(store: Store, observations: Observations, traces: Iterable[Sto
             whole.append(one.trace)
             if len(observed) > 1:
                 observations.replace([one])
+    observations.mark_whole(trace.trace_id for trace in whole)
     return whole + [one.trace for one in _read_whole(store, observations, to_read)]
 
 
@@ -358,7 +359,7 @@ def _packed(
 ) -> Iterator[tuple[list[str], dict[str, bytes]]]:
     """Yield sessions, at most `_BUILT_AT_ONCE_BYTES` or one, and the packed observations of their traces."""
     of_all = (trace for of_session in traces.values() for trace in of_session)
-    derived_before = [trace for trace in of_all if trace.range.trace_id not in observations]
+    derived_before = [trace for trace in of_all if observations.whole(trace.range.trace_id) is None]
     for _ in _read_whole(store, observations, derived_before):
         pass
     packed: dict[str, bytes] = {}
@@ -367,9 +368,11 @@ def _packed(
     for session_id, of_session in traces.items():
         session_ids.append(session_id)
         for trace in of_session:
-            (one,) = observations.of(trace.range.trace_id)
-            packed[one.trace.trace_id] = one.observations
-            size += len(one.observations)
+            content = observations.whole(trace.range.trace_id)
+            if content is None:
+                raise AssertionError(f"trace {trace.range.trace_id} was not read whole")
+            packed[trace.range.trace_id] = content
+            size += len(content)
         if size >= _BUILT_AT_ONCE_BYTES:
             yield session_ids, packed
             packed, session_ids, size = {}, [], 0

@@ -14,6 +14,6 @@ WHERE NOT EXISTS (
 )
 QUALIFY row_number() OVER (
     PARTITION BY time_ns, trace_id, span_id, event_name, body::VARCHAR, attributes::VARCHAR
-    ORDER BY file_number, row_number
+    ORDER BY {landed_rank} DESC, file_number, row_number
 ) = 1
 ORDER BY file_number, row_number

@@ -1,0 +1,45 @@
+"""Which of the records with one id is stored: the same one, in whatever order they come.
+
+Of spans it is the one that ended last, of those the one that started first, then the one with more text in
+its attributes and events, then the one whose texts are greatest. A log record has no id: of those that are
+equal in what identifies them (`KEYS`), it is the one whose other texts are greatest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.span import LogRecord, Span
+
+KEYS: Mapping[str, Sequence[str]] = {
+    "spans": ("trace_id", "span_id"),
+    "logs": ("time_ns", "trace_id", "span_id", "event_name", "body", "attributes"),
+}
+_JSON = frozenset({"attributes", "events", "links", "resource"})
+_SPAN_TEXTS = tuple(name for name in Span._fields if name not in {*KEYS["spans"], "start_ns", "end_ns"})
+_LOG_TEXTS = tuple(name for name in LogRecord._fields if name not in KEYS["logs"])
+
+
+def rank(record: Span | LogRecord) -> tuple[int | str, ...]:
+    """Return what is greatest for the record that is stored, of those with one id."""
+    if isinstance(record, Span):
+        texts = [_text(record, name) for name in _SPAN_TEXTS]
+        size = sum(len(_text(record, name).encode()) for name in ("attributes", "events"))
+        return record.end_ns, -record.start_ns, size, *texts
+    return tuple(_text(record, name) for name in _LOG_TEXTS)
+
+
+def _text(record: Span | LogRecord, name: str) -> str:
+    value = getattr(record, name)
+    return "" if value is None else dumps(value) if name in _JSON else value
+
+
+def sql_rank(table: str, row: str) -> str:
+    """Return the SQL expression of the rank of a row of a table, or of rows to be written to it."""
+    names = _SPAN_TEXTS if table == "spans" else _LOG_TEXTS
+    texts = [f"coalesce({row}.{name}::VARCHAR, '')" for name in names]
+    if table == "spans":
+        size = " + ".join(f"coalesce(strlen({row}.{name}::VARCHAR), 0)" for name in ("attributes", "events"))
+        texts = [f"{row}.end_ns", f"-{row}.start_ns", size, *texts]
+    return f"({', '.join(texts)})"
