@@ -187,7 +187,7 @@ def create_statements() -> Iterator[str]:
     for one in TABLES.values():
         defined = ", ".join(column.defined for column in (*one.keys, *one.columns))
         if one is SESSIONS:
-            defined += ", PRIMARY KEY (session_id)"  # a session has one row: 0.1 s per 100,000 of them
+            defined += ", PRIMARY KEY (session_id)"  # a session has one row; 3 µs and 70 bytes per session
         yield f"CREATE TABLE derived.{one.name} ({defined})"
         yield f"CREATE OR REPLACE VIEW {one.name} AS {one.select}"
 
