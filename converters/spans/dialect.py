@@ -42,6 +42,7 @@ class Dialect(NamedTuple):
     - `read` returns what a span records, given the log records of the same trace id and span id.
     - `signs` are what its spans have, None for any span; `only_if` is a further condition.
     - `before` are the dialects that it comes before, where both could read a span: it knows more of it.
+    - `repeats_calls`: whether spans that are model calls by the conventions repeat others, and are none.
     - `advice` are the stack's settings that record more; `advice_by_scope` are those of instrumentations
       whose spans it reads, by the beginning of their scope's name.
     """
@@ -51,6 +52,7 @@ class Dialect(NamedTuple):
     signs: Signs | None = None
     only_if: Callable[[Span], bool] | None = None
     before: tuple[str, ...] = ()
+    repeats_calls: bool = False
     advice: Advice | None = None
     advice_by_scope: Mapping[str, Advice] = _NO_SCOPES
 

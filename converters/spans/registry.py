@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
 from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.dialect import Dialect, Signs
+from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.evaluations import evaluations_of
 from spangrade.converters.spans.histories import forget_messages
 from spangrade.converters.spans.observation import Observation
@@ -26,6 +27,8 @@ from spangrade.tracer.span import LogRecord, Span
 GROUP = "spangrade.dialects"
 FALLBACK = "genai"
 _OURS = "spangrade."  # the package of our own
+_NO_CALLS = frozenset({"other", "workflow"})
+_OF_CALLS = frozenset({semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.INPUT_TOKENS})
 _MAX_SIGNS = 1024  # combinations of signs whose candidates are remembered
 
 # https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
@@ -153,6 +156,8 @@ def observe(
                         observation = checked(observation, span)
                     if observation.kind == "other" and name == FALLBACK:
                         observation = _by_structure(observation, span)
+                    elif observation.kind in _NO_CALLS and is_ours and not dialect.repeats_calls:
+                        observation = _not_lowered(observation, span)
                     break
             observation = with_session_attributes(observation, span)
             if observation.conversation_id is None and (
@@ -169,6 +174,20 @@ def observe(
         )
     forget_messages()
     return observations
+
+
+def _not_lowered(observation: Observation, span: Span) -> Observation:
+    """Return a span that is a model call by the conventions as one, whatever a dialect made of it."""
+    attributes = span.attributes
+    if semconv.OPERATION_NAME not in attributes or _OF_CALLS.isdisjoint(attributes):
+        return observation
+    call = genai.read_attributes(span, attributes)
+    if call.kind != "llm":
+        return observation
+    return call._replace(
+        conversation_id=call.conversation_id or observation.conversation_id,
+        user_id=call.user_id or observation.user_id,
+    )
 
 
 def _by_structure(observation: Observation, span: Span) -> Observation:

@@ -105,6 +105,7 @@ DIALECT = Dialect(
     name="claude-code",
     signs=Signs(name_prefixes=("claude_code.",)),
     read=read,
+    repeats_calls=True,
     advice=Advice(
         name="Claude Agent SDK",
         content="set OTEL_LOG_USER_PROMPTS=1, OTEL_LOG_TOOL_DETAILS=1 and OTEL_LOG_TOOL_CONTENT=1, "

@@ -59,6 +59,7 @@ DIALECT = Dialect(
     name="logfire",
     signs=Signs(scope_prefixes=("logfire",)),
     read=read,
+    repeats_calls=True,
     only_if=lambda span: "request_data" in span.attributes,
     before=("openinference",),
     advice=Advice(

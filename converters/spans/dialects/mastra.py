@@ -86,6 +86,7 @@ DIALECT = Dialect(
     name="mastra",
     signs=Signs(attributes=frozenset({_TYPE})),
     read=read,
+    repeats_calls=True,
     before=("openinference",),
     advice=Advice(
         name="Mastra",
