@@ -77,13 +77,13 @@ DEFECTS: dict[str, set[str]] = {
 }
 
 
-def runs(shifted: set[str], random: np.random.Generator) -> tuple[Sample, Sample]:
+def runs(shifted: set[str], random: np.random.Generator, questions: int = QUESTIONS) -> tuple[Sample, Sample]:
     """Return two runs of the same questions, of which the second has these metrics shifted."""
     groups = sorted({metric.group for metric in METRICS.values()})
-    of_question = {group: random.standard_normal(QUESTIONS) for group in groups}
+    of_question = {group: random.standard_normal(questions) for group in groups}
     samples = []
     for is_second in (False, True):
-        of_session = {group: random.standard_normal(QUESTIONS) for group in groups}
+        of_session = {group: random.standard_normal(questions) for group in groups}
         values = {}
         for name, metric in METRICS.items():
             own = sqrt(1 - OF_QUESTION) * of_session[metric.group]

@@ -97,7 +97,8 @@ def _metrics(
     comparison: Comparison, gates: Sequence[GateResult], *, all_metrics: bool
 ) -> tuple[Sequence[MetricChange], Sequence[str]]:
     """Return the metrics to show, and a line that names the others."""
-    gated = {gate.gate.split(maxsplit=1)[0] for gate in gates}
+    named = [gate.gate.split(maxsplit=1)[0] for gate in gates]
+    gated = {*named, *(name.rpartition(".")[0] for name in named)}
     shown = [
         each
         for each in comparison.metrics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
+from math import isinf
 from statistics import fmean
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from spangrade.evaluator.statistics.comparison.differences import (
     paired_difference,
     unpaired_difference,
 )
+from spangrade.evaluator.statistics.comparison.means import mean_difference, median_difference
 from spangrade.evaluator.statistics.comparison.pairs import Pairs, Values, pairs_of
 from spangrade.evaluator.statistics.comparison.parting import parting
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, measured
@@ -41,6 +43,14 @@ class Change(StrEnum):
     LOWER = "lower"
     NONE = "no difference shown"
     TOO_LITTLE = "too little data"
+
+
+class Statistic(StrEnum):
+    """What is compared of a metric without bounds; of others it is the mean."""
+
+    MEAN = "mean"
+    MEDIAN = "median"
+    GEOMEAN = "geomean"
 
 
 class MetricChange(NamedTuple):
@@ -164,9 +174,20 @@ def _pairs(
 
 
 def difference_of(
-    first: Sequence[Values], second: Sequence[Values], info: Measured, *, is_paired: bool
+    first: Sequence[Values],
+    second: Sequence[Values],
+    info: Measured,
+    *,
+    is_paired: bool,
+    statistic: Statistic = Statistic.MEAN,
 ) -> Difference | TooLittle:
     """Return the difference of the values of two samples, question by question if they are paired."""
+    lowest, highest = info.bounds
+    if isinf(lowest) or isinf(highest):
+        if statistic is Statistic.MEAN:
+            return mean_difference(first, second, lowest, is_paired=is_paired)
+        if statistic is Statistic.MEDIAN:
+            return median_difference(first, second, lowest, is_paired=is_paired)
     if is_paired:
         return paired_difference(list(zip(first, second, strict=True)), info.bounds)
     return unpaired_difference(first, second, info.bounds)

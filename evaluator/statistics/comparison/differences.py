@@ -10,9 +10,9 @@ how often each interval contains the true difference.
 | with bounds: below 10 questions | the same, on their scale | the same, on their scale |
 | with bounds: below 30 questions, or mostly equal | Bonett-Price, on their scale | the same, on their scale |
 | with bounds, otherwise | Student's t of the differences | Welch's t |
-| positive, without a highest value (cost, seconds) | Student's t, of logarithms | Welch's t, of logarithms |
-| any other number, from 30 questions on | Student's t of the differences | Welch's t |
-| the last two, mostly equal: 10 or more differ | Bonett-Price, on the scale of the largest difference | – |
+| without bounds (cost, seconds) | `means.py` | `means.py` |
+| their geometric mean, asked for by name | Student's t, of logarithms | Welch's t, of logarithms |
+| the same, mostly equal: 10 or more differ | Bonett-Price, on the scale of the largest difference | – |
 
 Values that are mostly equal are rare events: with 50 questions of which 2% differ, the interval of Student's
 t contains the true difference in 63% of the cases, the adjusted one in more than 99%.
@@ -135,8 +135,9 @@ def paired_difference(
 ) -> Difference | TooLittle:
     """Return the difference between two samples of the same questions, or why there is too little data.
 
-    `pairs` has the values of each question in the first and in the second sample, `bounds` the metric's
-    lowest and highest possible value. Raises InputError if scipy is not installed.
+    Without bounds it is that of the geometric means, as a factor. `pairs` has the values of each question in
+    the first and in the second sample, `bounds` the metric's lowest and highest possible value. Raises
+    InputError if scipy is not installed.
     """
     questions = len(pairs)
     if not questions:
@@ -256,10 +257,7 @@ def _scale(values: Values, questions: int, bounds: tuple[float, float], *, rare:
         return TooLittle(f"{questions} questions; at least {MIN_QUESTIONS} are needed", MIN_QUESTIONS)
     if low >= 0 and all(value > 0 for value in values):
         return _Scale(is_log=True, is_adjusted=rare)
-    if questions < MIN_QUESTIONS_FOR_T:
-        reason = f"{questions} questions; of values that may be 0, at least {MIN_QUESTIONS_FOR_T} are needed"
-        return TooLittle(reason, MIN_QUESTIONS_FOR_T)
-    return _Scale(is_adjusted=rare)
+    return TooLittle("a value is 0 or less: there is no geometric mean")
 
 
 def _mostly_one(values: Values) -> bool:

@@ -15,7 +15,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange, difference_of
+from spangrade.evaluator.statistics.comparison.compare import (
+    Comparison,
+    MetricChange,
+    Statistic,
+    difference_of,
+)
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.plan import questions_needed
 from spangrade.tracer.errors import ExitCode
@@ -25,6 +30,13 @@ from spangrade.tracer.terminal import counted
 _LOSS = re.compile(r"(?P<metric>\S+) +worse +by +(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>%|points?)?")
 _BROKEN = re.compile(r"broken *> *(?P<number>\d+)")
 _EXPECTED = "expected METRIC worse by MARGIN, as in 'passed worse by 5 points', or 'broken > NUMBER'"
+
+
+_NAMES = {
+    Statistic.MEAN: "mean",
+    Statistic.MEDIAN: "median change of a question",
+    Statistic.GEOMEAN: "geometric mean",
+}
 
 
 class Outcome(StrEnum):
@@ -103,13 +115,17 @@ def judge(gate: Gate | BrokenGate, comparison: Comparison) -> GateResult:
     """
     if isinstance(gate, BrokenGate):
         return _judge_broken(gate, comparison)
-    change = next((each for each in comparison.metrics if each.metric == gate.metric), None)
+    change, statistic = _gated(gate.metric, comparison)
     if change is None:
         names = ", ".join(each.metric for each in comparison.metrics)
         raise FieldError("fail_if", f"{gate.metric} is not in both; there are {names}", repr(gate.text))
     if change.measured.higher_is_better is None:
         raise FieldError("fail_if", f"{gate.metric} has no better direction", repr(gate.text))
-    accepted = _accepted(gate, change)
+    if statistic is not Statistic.MEAN:
+        known = change.pairs.known()
+        found = difference_of(*known, change.measured, is_paired=change.pairs.is_paired, statistic=statistic)
+        change = change._replace(difference=found)
+    accepted = _accepted(gate, change, statistic)
     if missing := change.pairs.total - change.pairs.comparable:
         return _judge_with_unknown(gate, change, missing, accepted)
     if isinstance(change.difference, TooLittle):
@@ -193,7 +209,16 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _accepted(gate: Gate, change: MetricChange) -> str:
+def _gated(name: str, comparison: Comparison) -> tuple[MetricChange | None, Statistic]:
+    """Return the metric that a gate names, and what of it: `cost.median` the median of `cost`."""
+    by_name = {each.metric: each for each in comparison.metrics}
+    base, _, statistic = name.rpartition(".")
+    if name not in by_name and base in by_name and statistic in set(Statistic):
+        return by_name[base], Statistic(statistic)
+    return by_name.get(name), Statistic.MEAN
+
+
+def _accepted(gate: Gate, change: MetricChange, statistic: Statistic) -> str:
     """Return what a gate accepts, in words. Raises InputError for a margin that does not fit the metric."""
     low, high = change.measured.bounds
     is_share = (low, high) == (0.0, 1.0)
@@ -202,9 +227,8 @@ def _accepted(gate: Gate, change: MetricChange) -> str:
     if is_share:
         return f"a loss of {gate.margin * 100:g} points ({gate.margin:g})"
     if gate.unit:
-        return (
-            f"a mean up to {gate.margin * 100:g}% {'lower' if change.measured.higher_is_better else 'higher'}"
-        )
+        direction = "lower" if change.measured.higher_is_better else "higher"
+        return f"a {_NAMES[statistic]} {gate.margin * 100:g}% {direction}"
     return f"a loss of {gate.margin:g} {change.measured.unit}"
 
 
@@ -224,7 +248,7 @@ def _misfit(gate: Gate, change: MetricChange, *, is_share: bool) -> str:
         if difference.is_ratio and not gate.unit:
             return "is compared as a factor; expected a margin such as 10%"
         if gate.unit and not difference.is_ratio:
-            return f"may be 0 and is compared in its unit; expected a margin in {change.measured.unit}"
+            return f"is 0 or may be negative; expected a margin in {change.measured.unit}"
     return ""
 
 

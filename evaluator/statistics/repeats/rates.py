@@ -56,7 +56,7 @@ class Rate(NamedTuple):
 
 
 class RatesOfK(NamedTuple):
-    """The rates for `k` sessions, over the `questions` that have at least so many."""
+    """The rates for `k` sessions, over `questions`: the same for every k."""
 
     k: int
     questions: int
@@ -77,14 +77,16 @@ def pass_hat_k(tries: Tries, k: int) -> float:
 def rates(questions: Iterable[Tries]) -> tuple[RatesOfK, ...]:
     """Return the rates of the questions that have several sessions, for growing numbers of sessions.
 
-    The largest number is that which half of the questions have.
+    The largest number is that which half of the questions have; all rates are of the questions that have so
+    many, because a rate of other questions could rise where the chance falls.
     """
     repeated = sorted(one for one in questions if one.sessions > 1)
     if not repeated:
         return ()
     most = repeated[len(repeated) // 2].sessions
     numbers = sorted({k for k in _NUMBERS if k < most} | {most})
-    return tuple(_rates_of(k, [one for one in repeated if one.sessions >= k]) for k in numbers)
+    shared = [one for one in repeated if one.sessions >= most]
+    return tuple(_rates_of(k, shared) for k in numbers)
 
 
 def _rates_of(k: int, questions: Sequence[Tries]) -> RatesOfK:

@@ -89,8 +89,8 @@ def test_what_got_worse_is_found_and_nothing_else(graded: Path, spangrade: Spang
     assert (passed["first"], passed["second"]) == (1.0, pytest.approx(7 / 12))
     assert passed["difference"]["questions"] == QUESTIONS
     (tokens,) = (metric for metric in value["metrics"] if metric["metric"] == "token_usage")
-    assert tokens["difference"]["is_ratio"]
-    assert tokens["difference"]["low"] < tokens["second"] / tokens["first"] < tokens["difference"]["high"]
+    assert tokens["observed"] == pytest.approx(tokens["second"] / tokens["first"])
+    assert tokens["too_little_data"] == "12 questions; an interval of the mean needs 200"
     assert set(found.values()) <= {"worse", "no difference shown", "too little data"}
 
 
@@ -120,6 +120,19 @@ def test_a_run_against_itself_shows_no_difference_with_an_interval_of_nothing(
         assert (difference["estimate"], difference["low"], difference["high"]) == (0, 0, 0)
 
 
+def test_a_bill_is_the_mean_and_few_questions_do_not_settle_it(graded: Path, spangrade: Spangrade) -> None:
+    gates = [f"token_usage{which} worse by 25%" for which in ("", ".mean", ".median", ".geomean")]
+    done = spangrade("compare", "base", "new", *(part for gate in gates for part in ("--fail-if", gate)))
+    assert done.code == 1
+    assert [line.split(":")[0].partition(" token")[0] for line in done.out[-4:]] == [
+        "inconclusive", "inconclusive", "failed", "failed"
+    ]  # fmt: skip
+    assert "expected at most a mean 25% higher" in done.out[-4]
+    assert "12 questions; an interval of the mean needs 200" in done.out[-4]
+    assert "expected at most a median change of a question 25% higher; worse by 86.6% (" in done.out[-2]
+    assert "expected at most a geometric mean 25% higher; worse by 86.6% (84" in done.out[-1]
+
+
 CONDITIONS = [
     ("agent_version = '1.4'", "agent_version = '1.5'"),
     ("started_at::DATE = '2026-01-01'", "started_at::DATE = '2026-01-02'"),
@@ -138,7 +151,9 @@ def test_sessions_that_meet_conditions_compare_like_the_runs_that_graded_them(
 
 
 def test_a_gate_may_compare_conditions(graded: Path, spangrade: Spangrade) -> None:
-    done = spangrade("compare", *CONDITIONS[0], "--fail-if", "token_usage worse by 10%", "--out", "out")
+    done = spangrade(
+        "compare", *CONDITIONS[0], "--fail-if", "token_usage.geomean worse by 10%", "--out", "out"
+    )
     assert done.code == 1
     assert "## spangrade: `agent_version = '1.4'` against `agent_version = '1.5'`" in (
         graded / "out/comparison.md"
@@ -173,7 +188,7 @@ def test_sessions_without_common_questions_are_two_samples(graded: Path, spangra
     value = as_json(spangrade("compare", *CONDITIONS[0], "--format", "json"))
     assert {metric["paired"] for metric in value["metrics"]} == {False}
     (tokens,) = (metric for metric in value["metrics"] if metric["metric"] == "token_usage")
-    assert (tokens["change"], tokens["difference"]["method"]) == ("worse", "Welch's t of logarithms")
+    assert (tokens["change"], tokens["observed"]) == ("worse", pytest.approx(215.5 / 115.5, rel=0.01))
     assert len(value["only_in_first"]) == len(value["only_in_second"]) == QUESTIONS
     lines = spangrade("compare", *CONDITIONS[0]).out
     assert any(
@@ -222,14 +237,14 @@ def test_the_folders_of_two_runs_compare_like_the_runs(graded: Path, spangrade: 
     ("gate", "code", "text"),
     [
         (
-            "token_usage worse by 10%",
+            "token_usage.median worse by 10%",
             1,
-            "failed token_usage worse by 10%: expected at most a mean up to 10% higher; worse by",
+            "failed token_usage.median worse by 10%: expected at most a median change of a question",
         ),
         (
-            "token_usage worse by 300%",
+            "token_usage.median worse by 300%",
             0,
-            "passed token_usage worse by 300%: expected at most a mean up to 300% higher; worse",
+            "passed token_usage.median worse by 300%: expected at most a median change of a question",
         ),
         (
             "passed worse by 10%",
@@ -306,7 +321,7 @@ def test_runs_with_other_gates_are_not_compared_unless_that_is_allowed(
     value = as_json(spangrade("compare", "base", "lenient", "--format", "json"))
     (passed,) = (metric for metric in value["metrics"] if metric["metric"] == "passed")
     assert passed["note"] == "the gate tool_recall is new; the gate tool_usage_accuracy is gone"
-    tokens = spangrade("compare", "base", "lenient", "--fail-if", "token_usage worse by 300%")
+    tokens = spangrade("compare", "base", "lenient", "--fail-if", "token_usage.median worse by 300%")
     assert tokens.code == 0
     allowed = ("--allow-changed-questions", "--fail-if", "passed worse by 40%")
     assert spangrade("compare", "base", "lenient", *allowed).code == 0

@@ -77,7 +77,7 @@ def test_an_unsettled_gate_names_the_questions_that_would_settle_it() -> None:
         "m worse by 5%",
         Outcome.UNSETTLED,
         "0.9, then 0.8 USD, without an interval: 9 questions; at least 10 are needed",
-        "a mean up to 5% higher",
+        "a mean 5% higher",
         (10, 10),
     )
 

@@ -21,13 +21,20 @@ def test_the_chances_are_shares_of_all_choices_of_k_sessions(tries: Tries) -> No
         assert pass_hat_k(tries, k) == pytest.approx(fmean(all(one) for one in choices))
 
 
-def test_the_rates_are_means_over_the_questions_with_so_many_sessions() -> None:
+def test_the_rates_of_every_k_are_means_over_the_same_questions() -> None:
     found = rates([Tries(1, 0), Tries(2, 1), Tries(4, 4), Tries(4, 2)])
-    assert [(one.k, one.questions) for one in found] == [(1, 3), (2, 3), (3, 2), (4, 2)]
-    assert found[1].pass_at_k == (pytest.approx((1 + 1 + 5 / 6) / 3), None, None)
-    assert found[1].pass_hat_k == (pytest.approx((0 + 1 + 1 / 6) / 3), None, None)
+    assert [(one.k, one.questions) for one in found] == [(1, 2), (2, 2), (3, 2), (4, 2)]
+    assert found[1].pass_at_k == (pytest.approx((1 + 5 / 6) / 2), None, None)
+    assert found[1].pass_hat_k == (pytest.approx((1 + 1 / 6) / 2), None, None)
     assert found[3].pass_at_k.mean == 1.0
     assert found[3].pass_hat_k.mean == 0.5
+
+
+def test_all_of_more_sessions_never_pass_more_often() -> None:
+    """Questions with three sessions that mostly fail, beside those with four that pass."""
+    found = rates([*[Tries(3, 1)] * 9, *[Tries(4, 4)] * 11])
+    chances = [one.pass_hat_k.mean for one in found]
+    assert chances == sorted(chances, reverse=True)
 
 
 def test_questions_with_one_session_have_no_rates() -> None:
