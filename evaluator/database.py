@@ -621,6 +621,7 @@ class Database:
         first: str,
         second: str,
         *,
+        by: str | None = None,
         metrics: str | Iterable[str] = (),
         fail_if: str | Iterable[str] = (),
         min_compared: float | None = None,
@@ -631,16 +632,18 @@ class Database:
         A run is named by its name (the newest of that name), its id or the beginning of it, `latest`,
         `branch:NAME` (the newest of a git branch), or the folder that `grade(out=…)` wrote or a file in it. A
         selection is a condition in SQL, as `grade(select=…)` takes it: `"agent_version = '1.4'"`; each of its
-        sessions has the grade of the latest run that graded it. `metrics` limits the comparison to these; the
-        share of sessions that passed is `passed`. `fail_if` are gates such as `"passed worse by 5 points"`,
-        `"cost worse by 10%"` or `"broken > 0"`; `min_compared` is a gate on the share of questions that can
-        be compared. Those whose references, gates, versions of metrics or judge are not the same cannot,
-        unless `allow_changed_questions`.
+        sessions has the grade of the latest run that graded it. With `by` "version" or "model" the two are
+        versions of the agent, or models, and the sessions those of them. `metrics` limits the comparison to
+        these; the share of sessions that passed is `passed`. `fail_if` are gates such as `"passed worse by 5
+        points"`, `"cost worse by 10%"` or `"broken > 0"`; `min_compared` is a gate on the share of questions
+        that can be compared. Those whose references, gates, versions of metrics or judge are not the same
+        cannot, unless `allow_changed_questions`.
 
         Raises InputError if there is no such run, for a condition that cannot be used or that no graded
         session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
         cannot be used, and if scipy is not installed.
         """
+        from spangrade.evaluator.statistics.comparison.by import condition
         from spangrade.evaluator.statistics.comparison.compare import compare
         from spangrade.evaluator.statistics.comparison.gate import (
             Compared,
@@ -655,7 +658,7 @@ class Database:
         )
 
         gates = [parse_gate(text) for text in several(fail_if)]
-        names = (first, second)
+        names = (first, second) if by is None else (condition(by, first), condition(by, second))
         if all(map(is_file_of_run, names)) and not self.path.exists():
             samples = samples_of(None, *names)
         else:

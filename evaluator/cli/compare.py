@@ -9,6 +9,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
+from spangrade.evaluator.statistics.comparison.by import By
 
 _SIDE = (
     "A run: its name, the beginning of its id, `latest`, `branch:NAME`, or what `grade --out` wrote. "
@@ -21,6 +22,9 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="SECOND", help="What to compare with it.")],
     db: Db = None,
     lake: LakeCatalog = None,
+    by: Annotated[
+        By | None, typer.Option(help="FIRST and SECOND are two versions of the agent, or two models.")
+    ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Compare only this metric; repeat it for more.")
     ] = None,
@@ -63,6 +67,7 @@ def compare(
         compared = opened.compare(
             first,
             second,
+            by=by,
             metrics=metric or (),
             fail_if=fail_if or (),
             min_compared=min_compared,

@@ -35,6 +35,12 @@ def flaky_rows(repeats: Repeats) -> list[tuple[str, ...]]:
 def repeats_line(repeats: Repeats) -> str:
     """Return what the rates are of, in one line."""
     text = f"{counted(repeats.questions, 'question')} with {counted(repeats.sessions, 'session')}"
+    if variants := [
+        f"{number} {name}"
+        for number, name in ((repeats.versions, "versions"), (repeats.models, "models"))
+        if number > 1
+    ]:
+        text += f"; those of {' and '.join(variants)} apart"
     if repeats.undecided:
         text += f"; {counted(repeats.undecided, 'session')} neither passed nor failed: not passed here"
     if any(one.questions < MIN_QUESTIONS for one in repeats.rates):

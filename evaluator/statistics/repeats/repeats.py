@@ -20,7 +20,8 @@ class Repeats(NamedTuple):
     """The questions with several sessions.
 
     `undecided` of the sessions neither passed nor failed: they count as not passed. `flaky` are the questions
-    of which some sessions passed and some did not, those with the fewest passes first.
+    of which some sessions passed and some did not, those with the fewest passes first. The sessions are of so
+    many `versions` of the agent and sets of `models`: a question counts for each of them apart.
     """
 
     questions: int
@@ -28,6 +29,8 @@ class Repeats(NamedTuple):
     undecided: int
     rates: tuple[RatesOfK, ...]
     flaky: tuple[Flaky, ...]
+    versions: int = 1
+    models: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Return the repeats as JSON values; the bounds of an interval are null below 20 questions."""
@@ -35,6 +38,8 @@ class Repeats(NamedTuple):
             "questions": self.questions,
             "sessions": self.sessions,
             "undecided": self.undecided,
+            "versions": self.versions,
+            "models": self.models,
             "rates": [
                 {
                     "k": one.k,
@@ -51,17 +56,22 @@ class Repeats(NamedTuple):
 def repeats_of_run(store: Store, run_id: str) -> Repeats | None:
     """Return what the repeated questions of a run come to; None if no question has several sessions."""
     run = {"run_id": run_id}
-    rows = store.query(statement("tries", _PACKAGE), run)
+    rows = store.query(_statement("tries"), run)
     if not rows:
         return None
-    tries = [Tries(sessions, passed) for _, sessions, passed, _ in rows]
+    tries = [Tries(sessions, passed) for _, sessions, passed, *_ in rows]
     return Repeats(
         len(tries),
         sum(one.sessions for one in tries),
-        sum(undecided for *_, undecided in rows),
+        sum(undecided for _, _, _, undecided, *_ in rows),
         rates(tries),
         _flaky(store, run_id, {row[0]: one for row, one in zip(rows, tries, strict=True)}),
+        *rows[0][4:],
     )
+
+
+def _statement(name: str) -> str:
+    return statement(name, _PACKAGE).format(sessions=statement("sessions_by_variant", _PACKAGE))
 
 
 def note_repeats(store: Store, run: Run) -> None:
@@ -73,7 +83,7 @@ def _flaky(store: Store, run_id: str, counts: Mapping[str, Tries]) -> tuple[Flak
     """Return the flaky questions; where sessions part is that of the first 50 that passed, and did not."""
     if not any(0 < one.passed < one.sessions for one in counts.values()):
         return ()
-    run, chosen = {"run_id": run_id}, statement("flaky_sessions", _PACKAGE)
+    run, chosen = {"run_id": run_id}, _statement("flaky_sessions")
     calls = dict(store.query(statement("flaky_calls", _PACKAGE).format(chosen=chosen), run))
     by_question: dict[str, list[Try]] = {}
     for session in graded_sessions(store, chosen, run):

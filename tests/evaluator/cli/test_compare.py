@@ -150,6 +150,15 @@ def test_sessions_that_meet_conditions_compare_like_the_runs_that_graded_them(
         assert {**value, "first": 0, "second": 0} == {**by_name, "first": 0, "second": 0}
 
 
+def test_two_versions_compare_by_their_names(graded: Path, spangrade: Spangrade) -> None:
+    by_name = as_json(spangrade("compare", "--by", "version", "1.4", "1.5", "--format", "json"))
+    assert by_name == as_json(spangrade("compare", *CONDITIONS[0], "--format", "json"))
+    done = spangrade("compare", "--by", "model", "gemini-2.5-flash", "it's", "--format", "json")
+    assert (done.code, done.err) == (
+        2, ["spangrade: compare \"list_contains(models, 'it''s')\": no session in spangrade.duckdb meets it"]
+    )  # fmt: skip
+
+
 def test_a_gate_may_compare_conditions(graded: Path, spangrade: Spangrade) -> None:
     done = spangrade(
         "compare", *CONDITIONS[0], "--fail-if", "token_usage.geomean worse by 10%", "--out", "out"

@@ -45,6 +45,22 @@ STEPS = "step 3: refund (1 of 1 passed), cancel_order (0 of 1 passed), the end (
 ARGUMENT = 'call 2: refund {"amount":5} (1 of 1 passed), refund {"amount":6} (0 of 1 passed)'
 
 
+def test_sessions_of_another_version_repeat_nothing(folder: Path, spangrade: Spangrade) -> None:
+    """Version 1 passes both times and version 2 neither: no question is flaky, each version has its rate."""
+    found = "argument"
+    for version, made in (("1", RIGHT), ("2", (FIND,))):
+        sessions = [(f"{version}-{n}", [Said(found, calls=made)]) for n in range(2)]
+        write_sessions(folder / f"{version}.jsonl", sessions, version=version)
+    spans = ("--spans", "1.jsonl", "--spans", "2.jsonl")
+    done = spangrade("grade", "golden.json", *spans, "--format", "json", "--out", "out")
+    repeats: Any = json.loads("\n".join(done.out))["repeats"]
+    assert (repeats["questions"], repeats["sessions"], repeats["versions"], repeats["models"]) == (2, 4, 2, 1)
+    assert [(one["k"], one["pass_hat_k"]["mean"]) for one in repeats["rates"]] == [(1, 0.5), (2, 0.5)]
+    assert repeats["flaky"] == []
+    summary = (folder / "out/summary.md").read_text(encoding="utf-8")
+    assert "2 questions with 4 sessions; those of 2 versions apart" in summary
+
+
 def test_the_json_has_rates_and_flaky_questions_with_the_step_at_which_they_part(
     folder: Path, spangrade: Spangrade
 ) -> None:

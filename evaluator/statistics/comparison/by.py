@@ -1,0 +1,28 @@
+"""What two selections of sessions may differ by: `spangrade compare --by version 1.4 1.5`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store.sql import text_literal
+
+
+class By(StrEnum):
+    """What tells the sessions of one side from those of the other."""
+
+    VERSION = "version"
+    MODEL = "model"
+
+
+_CONDITIONS = {By.VERSION: "agent_version = {}", By.MODEL: "list_contains(models, {})"}
+
+
+def condition(by: str, value: str) -> str:
+    """Return the condition on sessions of a version of the agent, or of a model.
+
+    Raises InputError for another `by`.
+    """
+    if by not in set(By):
+        raise InputError(f"--by {by}: expected {' or '.join(By)}")
+    return _CONDITIONS[By(by)].format(text_literal(value))
