@@ -24,7 +24,7 @@ def trend_chart(trend: Trend) -> RenderableType:
     made.add_column(trend.by, overflow="fold")
     made.add_column("sessions", justify="right")
     made.add_column("unknown", justify="right")
-    made.add_column("geometric mean" if trend.is_geometric else "mean", justify="right")
+    made.add_column("mean", justify="right")
     made.add_column("95% interval", justify="right")
     made.add_column(_scale(low, high), no_wrap=True)
     for point in trend.points:

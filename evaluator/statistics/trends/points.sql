@@ -12,8 +12,6 @@ WITH measured AS (
         count(*) AS sessions,
         count(value) FILTER (isfinite(value)) AS measured,
         avg(value) FILTER (isfinite(value)) AS mean,
-        avg(if(value > 0, ln(value), NULL)) FILTER (isfinite(value)) AS log_mean,
-        bool_and(value > 0) FILTER (isfinite(value)) AS positive,
         min(start_ns) AS first_ns
     FROM grouped JOIN measured USING (session_id)
     GROUP BY ALL
@@ -29,11 +27,8 @@ SELECT
     count(mean) AS questions,
     coalesce(any_value(equal), 0) AS equal,
     coalesce(bool_and(mean IN ($low, $high)), true) AS binary,
-    coalesce(bool_and(positive), true) AS positive,
     avg(mean) AS mean,
-    var_samp(mean) AS variance,
-    avg(log_mean) AS log_mean,
-    var_samp(log_mean) AS log_variance
+    var_samp(mean) AS variance
 FROM questions LEFT JOIN most_common ON questions.key IS NOT DISTINCT FROM most_common.key
 GROUP BY questions.key
 ORDER BY {order}

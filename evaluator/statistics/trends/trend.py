@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
-from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic, geometric
+from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
@@ -68,15 +68,13 @@ class Point(NamedTuple):
 class Trend(NamedTuple):
     """A metric by group: days in their order, versions and models in that of their first sessions.
 
-    `unit` is that of the means; `is_geometric` says which mean they are. `higher_is_better` is None if
-    neither direction is.
+    `unit` is that of the means. `higher_is_better` is None if neither direction is.
     """
 
     metric: str
     by: By
     unit: str
     higher_is_better: bool | None
-    is_geometric: bool
     points: tuple[Point, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -119,12 +117,11 @@ def trend(
         parameters["metric"] = metric
     query = statement("points", _PACKAGE).format(values=values, key=_KEYS[By(by)], order=_ORDERS[By(by)])
     groups = [(row[:3], Summary(*row[3:])) for row in store.query(query, parameters)]
-    is_geometric = low >= 0 and math.isinf(high) and all(group.is_positive for _, group in groups)
     points = []
     for (key, sessions, unknown), group in groups:
-        mean = geometric(group) if is_geometric else arithmetic(group, info.bounds)
+        mean = arithmetic(group, info.bounds)
         points.append(Point(key, sessions, unknown, group.questions, *mean))
-    return Trend(metric, By(by), info.unit, info.higher_is_better, is_geometric, tuple(points))
+    return Trend(metric, By(by), info.unit, info.higher_is_better, tuple(points))
 
 
 def _measured(store: Store, metric: str) -> Measured:

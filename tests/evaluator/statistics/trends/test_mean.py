@@ -9,26 +9,23 @@ from statistics import fmean, variance
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import stats
 
-from spangrade.evaluator.statistics.trends.mean import Mean, Summary, arithmetic, geometric
+from spangrade.evaluator.statistics.trends.mean import Mean, Summary, arithmetic
 
 SHARE = (0.0, 1.0)
+COST = (0.0, math.inf)
 ANY = (-math.inf, math.inf)
 
 
 def summary(values: Sequence[float], bounds: tuple[float, float] = SHARE) -> Summary:
     """Return what the query of a trend returns of values."""
-    logs = [math.log(value) for value in values if value > 0]
     return Summary(
         len(values),
         max(Counter(values).values(), default=0),
         all(value in bounds for value in values),
-        len(logs) == len(values),
         fmean(values) if values else None,
         variance(values) if len(values) > 1 else None,
-        fmean(logs) if logs else None,
-        variance(logs) if len(logs) > 1 else None,
     )
 
 
@@ -57,20 +54,17 @@ def test_few_scores_on_a_scale_have_wilsons_interval_of_the_same_share() -> None
     assert found == pytest.approx((4.0, 1 + 4 * expected.low, 1 + 4 * expected.high))
 
 
-def test_costs_have_a_geometric_mean_with_the_interval_of_their_logarithms() -> None:
-    costs = [0.01 * 1.3**n for n in range(12)]
-    low, high = students([math.log(cost) for cost in costs])
-    expected = (float(stats.gmean(costs)), math.exp(low), math.exp(high))
-    assert geometric(summary(costs)) == pytest.approx(expected)
+def test_costs_have_students_interval_from_1000_questions_on() -> None:
+    costs = [0.01 * (1 + n % 40) for n in range(1_000)]
+    assert arithmetic(summary(costs, COST), COST) == pytest.approx((fmean(costs), *students(costs)))
+    assert arithmetic(summary(costs[1:], COST), COST) == pytest.approx((fmean(costs[1:]), None, None))
 
 
 @pytest.mark.parametrize(
     ("found", "mean"),
     [
-        (geometric(summary([1.0, 2.0] * 4)), math.sqrt(2)),  # below 10 questions
-        (geometric(summary([1.0] * 20 + [4.0] * 5)), 4**0.2),  # mostly equal, 5 differ
-        (arithmetic(summary([-1.0, 3.0] * 14, ANY), ANY), 1.0),  # below 30
-        (arithmetic(summary([0.0] * 40 + [1.0] * 9, ANY), ANY), 9 / 49),
+        (arithmetic(summary([-1.0, 3.0] * 499, ANY), ANY), 1.0),  # below 1,000 questions
+        (arithmetic(summary([0.0] * 1_191 + [1.0] * 9, ANY), ANY), 0.0075),  # mostly equal, 9 differ
     ],
 )
 def test_too_little_data_has_a_mean_and_no_interval(found: Mean, mean: float) -> None:
@@ -78,7 +72,7 @@ def test_too_little_data_has_a_mean_and_no_interval(found: Mean, mean: float) ->
 
 
 def test_without_values_there_is_no_mean() -> None:
-    assert arithmetic(summary([]), SHARE) == geometric(summary([])) == (None, None, None)
+    assert arithmetic(summary([]), SHARE) == arithmetic(summary([]), COST) == (None, None, None)
 
 
 def test_wilsons_interval_contains_the_true_rate_in_at_least_90_of_100_cases() -> None:
@@ -100,8 +94,6 @@ KINDS: dict[str, tuple[Callable[[np.random.Generator, tuple[int, int]], np.ndarr
     "recall": (lambda random, shape: random.binomial(4, 0.9, shape) / 4, 0.9),
     "rating": (lambda random, shape: random.beta(8, 2, shape), 0.8),
     "clusters": (lambda random, shape: random.binomial(3, random.beta(8, 2, shape)) / 3, 0.8),
-    "cost": (lambda random, shape: np.exp(random.standard_normal(shape)), 1.0),
-    "latency": (lambda random, shape: random.gamma(2, 1, shape), math.exp(special.digamma(2))),
 }
 
 
@@ -110,9 +102,17 @@ KINDS: dict[str, tuple[Callable[[np.random.Generator, tuple[int, int]], np.ndarr
 def test_an_interval_contains_the_true_mean_in_93_of_100_cases(kind: str, questions: int) -> None:
     draw, truth = KINDS[kind]
     drawn = draw(np.random.default_rng(1), (1_000, questions)).tolist()
-    is_cost = kind in ("cost", "latency")
-    means = [geometric(summary(one)) if is_cost else arithmetic(summary(one), SHARE) for one in drawn]
+    means = [arithmetic(summary(one), SHARE) for one in drawn]
     contained = [
         low is not None and high is not None and low - 1e-9 <= truth <= high + 1e-9 for _, low, high in means
     ]
     assert fmean(contained) >= 0.93
+
+
+def test_with_rare_costs_of_fifty_times_an_interval_contains_the_true_mean_in_90_of_100_cases() -> None:
+    random = np.random.default_rng(1)
+    drawn = np.exp(0.5 * random.standard_normal((1_000, 1_000)))
+    drawn[random.random(drawn.shape) < 0.02] *= 50
+    truth = math.exp(0.125) * (1 + 0.02 * 49)
+    half = stats.t.ppf(0.975, 999) * drawn.std(axis=1, ddof=1) / math.sqrt(1_000)
+    assert 0.9 <= np.mean(np.abs(drawn.mean(axis=1) - truth) <= half) <= 0.95
