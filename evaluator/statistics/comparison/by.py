@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store.sql import text_literal
 
 
@@ -21,8 +21,8 @@ _CONDITIONS = {By.VERSION: "agent_version = {}", By.MODEL: "list_contains(models
 def condition(by: str, value: str) -> str:
     """Return the condition on sessions of a version of the agent, or of a model.
 
-    Raises InputError for another `by`.
+    Raises FieldError for another `by`.
     """
     if by not in set(By):
-        raise InputError(f"--by {by}: expected {' or '.join(By)}")
+        raise FieldError("by", f"expected {' or '.join(By)}", by)
     return _CONDITIONS[By(by)].format(text_literal(value))
