@@ -43,8 +43,8 @@ class SessionVerdict(NamedTuple):
 class ScoreRow(NamedTuple):
     """One outcome as a row of the table `scores`.
 
-    `outcome` is "score", "inconclusive", "not_applicable", "failure" (of the metric) or "judge_failure";
-    `evidence` is a JSON list of span ids.
+    `outcome` is "score", "bound" (the best that was possible misses the threshold), "inconclusive",
+    "not_applicable", "failure" (of the metric) or "judge_failure"; `evidence` is a JSON list of span ids.
     """
 
     session_id: str | None
@@ -68,9 +68,10 @@ def score_rows(grade: Grade) -> Iterator[tuple[Any, ...]]:
     session_id, question_id = grade.session_id, grade.question_id
     for name, outcome in grade.outcomes.items():
         if isinstance(outcome, Score):
-            value, passed, reason, spans, _ = outcome
+            value, passed, reason, spans, *_ = outcome
             evidence = canonical(spans) if spans else "[]"
-            yield session_id, question_id, name, value, passed, "score", reason, evidence
+            kind = "bound" if outcome.is_bound else "score"
+            yield session_id, question_id, name, value, passed, kind, reason, evidence
         else:
             kind, reason = _unmeasured(outcome)
             yield session_id, question_id, name, None, None, kind, reason, "[]"
@@ -100,7 +101,8 @@ class MetricTotals:
     def add(self, outcome: Outcome) -> None:
         """Count one outcome."""
         if isinstance(outcome, Score):
-            self.values.append(outcome.value)
+            if not outcome.is_bound:
+                self.values.append(outcome.value)
             if outcome.passed is not None:
                 self.passed += outcome.passed is True
                 self.failed += outcome.passed is False
@@ -116,7 +118,7 @@ class MetricTotals:
     @property
     def applied(self) -> bool:
         """Whether the metric was applicable to any session."""
-        return bool(self.values or self.inconclusive or self.failures or self.judge_failures)
+        return bool(self.values or self.failed or self.inconclusive or self.failures or self.judge_failures)
 
     @property
     def mean(self) -> float | None:

@@ -89,7 +89,7 @@ def _judged(metric: Metric, result: Any) -> Outcome:
     if isinstance(outcome, Inconclusive):
         if metric.threshold is None or outcome.best is None or metric.meets(outcome.best, metric.threshold):
             return outcome
-        return Score(outcome.best, False, f"at best {outcome.best:g}: {outcome.reason}")
+        return Score(outcome.best, False, f"at best {outcome.best:g}: {outcome.reason}", is_bound=True)
     return outcome
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 class Score(NamedTuple):
     """A measured value. `passed` is None if no threshold was applied to it.
 
+    If it `is_bound`, it is the best value that the known facts allow: it misses a threshold, and no mean has it.
     `evidence` holds the ids of the spans that the reason refers to; `details` holds the parts of the value
     (JSON values).
     """
@@ -20,6 +21,7 @@ class Score(NamedTuple):
     reason: str = ""
     evidence: tuple[str, ...] = ()
     details: dict[str, Any] = {}  # noqa: RUF012 (never written to: a score is a value)
+    is_bound: bool = False
 
 
 class Inconclusive(NamedTuple):

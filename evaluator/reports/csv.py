@@ -70,8 +70,9 @@ def _scores(graded: Mapping[str, Any]) -> dict[str, Any]:
     return {
         f"{kind}.{name}": outcome[key]
         for name, outcome in graded["metrics"].items()
-        if outcome["outcome"] == "score"
+        if outcome["outcome"] in ("score", "bound")
         for kind, key in (("score", "value"), ("passed", "passed"))
+        if kind == "passed" or outcome["outcome"] == "score"
     }
 
 

@@ -32,7 +32,8 @@ def grade_json(grade: Grade) -> dict[str, Any]:
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Score):
-        return {"outcome": "score", **outcome._asdict()}
+        known = outcome._asdict()
+        return {"outcome": "bound" if known.pop("is_bound") else "score", **known}
     if isinstance(outcome, Inconclusive):
         return {"outcome": "inconclusive", "reason": outcome.reason}
     if isinstance(outcome, NotApplicable):

@@ -125,7 +125,7 @@ def _difference(run: Run, session: Mapping[str, Any]) -> str:
     """Return a line for each outcome that decided the verdict, or the verdict's reason if none did."""
     lines = []
     for name, outcome in session["metrics"].items():
-        if outcome["outcome"] == "score":
+        if outcome["outcome"] in ("score", "bound"):
             if outcome["passed"] is False:
                 threshold = run.thresholds.get(name)
                 missed = "beyond its threshold" if threshold is None else f"expected {threshold}"

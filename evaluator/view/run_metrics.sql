@@ -8,7 +8,7 @@ SELECT
     quantile_disc(value, 0.95) FILTER (outcome = 'score') AS p95,
     max(value) FILTER (outcome = 'score') AS largest,
     count(*) FILTER (outcome = 'score' AND passed) AS passed,
-    count(*) FILTER (outcome = 'score' AND NOT passed) AS failed,
+    count(*) FILTER (outcome IN ('score', 'bound') AND NOT passed) AS failed,
     count(*) FILTER (outcome = 'inconclusive') AS inconclusive,
     count(*) FILTER (outcome = 'not_applicable') AS not_applicable,
     count(*) FILTER (outcome IN ('failure', 'judge_failure')) AS failures

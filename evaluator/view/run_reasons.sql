@@ -4,7 +4,7 @@ WITH deciding AS (
     FROM verdicts JOIN scores USING (run_id, session_id)
     WHERE run_id = $run
       AND (
-          (verdicts.verdict = 'failed' AND scores.outcome = 'score' AND NOT scores.passed)
+          (verdicts.verdict = 'failed' AND scores.outcome IN ('score', 'bound') AND NOT scores.passed)
           OR (verdicts.verdict = 'broken' AND scores.outcome IN ('failure', 'judge_failure'))
       )
 )

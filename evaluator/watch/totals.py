@@ -105,7 +105,7 @@ def add_to_totals(
     for session, grade in graded:
         total(SESSIONS, **{"spangrade.verdict": grade.verdict.value}).count += 1
         for name, outcome in grade.outcomes.items():
-            if name in metrics and isinstance(outcome, Score):
+            if name in metrics and isinstance(outcome, Score) and not outcome.is_bound:
                 is_share = metrics[name].bounds == (0.0, 1.0)
                 bounds = _SHARES if is_share else _AMOUNTS
                 total(SCORE, **{"gen_ai.evaluation.name": name}).add(outcome.value, bounds)

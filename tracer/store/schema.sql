@@ -113,7 +113,7 @@ CREATE TABLE IF NOT EXISTS scores (
     metric       VARCHAR NOT NULL,
     value        DOUBLE,
     passed       BOOLEAN,                -- NULL: no threshold judged the value
-    outcome      VARCHAR NOT NULL,       -- score, inconclusive, not_applicable, failure or judge_failure
+    outcome      VARCHAR NOT NULL,       -- score, bound, inconclusive, not_applicable, failure or judge_failure
     reason       VARCHAR,
     evidence     VARCHAR,                -- JSON list of span ids
     source       VARCHAR DEFAULT 'run',  -- run, person, trace or program

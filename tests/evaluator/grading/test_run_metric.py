@@ -143,7 +143,10 @@ def test_what_is_not_wholly_recorded_neither_passes_nor_fails_for_what_may_be_mi
 def test_a_limit_that_the_recorded_part_is_beyond_is_missed() -> None:
     dear = session(llm_calls=(llm(),), cost_usd=0.01, missing_spans=1)
     assert run_metric(parse_metric("cost<=0.005"), dear, None) == Score(
-        0.01, False, "at best 0.01: 1 span is missing from the recording; of the rest: 1 model calls"
+        0.01,
+        False,
+        "at best 0.01: 1 span is missing from the recording; of the rest: 1 model calls",
+        is_bound=True,
     )
     assert isinstance(run_metric(parse_metric("cost<=0.02"), dear, None), Inconclusive)
     assert isinstance(run_metric(parse_metric("tool_utilization>=1"), dear, None), Inconclusive)
