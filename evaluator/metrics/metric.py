@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 class Score(NamedTuple):
     """A measured value. `passed` is None if no threshold was applied to it.
 
-    If it `is_bound`, it is the best value that the known facts allow: it misses a threshold, and no mean has it.
+    A bound (`is_bound`) is the best value that the known facts allow: it misses a threshold, no mean has it.
     `evidence` holds the ids of the spans that the reason refers to; `details` holds the parts of the value
     (JSON values).
     """
