@@ -44,6 +44,7 @@ from spangrade.tracer.fields import FieldError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
+from spangrade.tracer.terminal import counted
 
 _IN_MEMORY = "questions in memory"
 NO_DATASET = Dataset(NO_QUESTIONS, None, [])
@@ -266,6 +267,11 @@ def sessions_to_grade(
             None if select.of_questions is None else chosen,
             latest=select.latest_per_question,
         )
+        if select.latest_per_question and (left_out := len(reader.ids) - len(only)):
+            text = f"{counted(left_out, 'session')} left out: a later one answers the same question"
+            if select.of_questions is not None:
+                text += ", or which answer other questions"
+            callbacks.on_problem(Problem("latest_per_question", text, dropped=False))
         with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
             reader = SessionReader(store, only)
             check_present(store, "select.sessions", select.sessions, only)

@@ -14,7 +14,7 @@ from spangrade.evaluator.reports.tables import cell
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.gate import GateResult, Outcome, compared_text
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, is_judged
 from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them
@@ -279,6 +279,10 @@ def _lines(comparison: Comparison) -> Iterator[str]:
             if one.is_relaxed is is_relaxed
         ]
         yield from _line("question", text, changed)
+    judges = sorted({*comparison.first.judges, *comparison.second.judges})
+    if judges and (rated := [one.metric for one in comparison.metrics if is_judged(one.metric)]):
+        names, by = ", ".join(rated[:MAX_LISTED]), " and ".join(judges)
+        yield f"{by} taken at its word in {names}: `spangrade judge agreement` measures its error"
     yield from _line("metric", "only in the first", comparison.metrics_only_in_first)
     yield from _line("metric", "only in the second", comparison.metrics_only_in_second)
     for side, sample in (("first", comparison.first), ("second", comparison.second)):

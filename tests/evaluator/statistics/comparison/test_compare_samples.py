@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from found_shifts import DEFECTS, METRICS, shares
 
+from spangrade.evaluator.reports.comparison import comparison_markdown
 from spangrade.evaluator.statistics.comparison.compare import Change, Flip, compare
 from spangrade.evaluator.statistics.comparison.differences import TooLittle
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
@@ -115,3 +116,19 @@ def test_metrics_of_one_side_only_are_named() -> None:
     both = one._replace(values={**one.values, "tone": {"q": (1.0,)}})
     assert compare(one, both)[-2:] == ((), ("tone",))
     assert compare(both, one)[-2:] == (("tone",), ())
+
+
+def test_another_judge_is_not_compared_and_one_judge_is_taken_at_its_word() -> None:
+    rated = {"final_response_match": {"q": (1.0,)}}
+    first, second = (
+        sample(session(name, "q", "passed"))._replace(values=rated, judges=("gemini/flash",)) for name in "ab"
+    )
+    (same,) = compare(first, second).metrics
+    assert (same.note, same.questions) == ("", 1)
+    assert "gemini/flash taken at its word in final_response_match" in comparison_markdown(
+        compare(first, second)
+    )
+    (other,) = compare(first, second._replace(judges=("openai/mini",))).metrics
+    assert (other.note, other.questions) == (
+        "another judge of final_response_match: gemini/flash, then openai/mini", 0
+    )  # fmt: skip
