@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from spangrade.evaluator.reports.tables import cell
+from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.agreement.agreement import Agreement
 from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate
 from spangrade.evaluator.statistics.agreement.statistics import Kappa, Rate
@@ -89,8 +89,13 @@ def _lines(agreement: Agreement) -> Iterator[str]:
     if not agreement.is_representative:
         yield (
             f"The labelled sessions are not a random share: the judge passes more or fewer of the others "
-            f"(p = {agreement.representative_p:.2g}). Label sessions at random (spangrade review --random)."
+            f"({_p_text(agreement.representative_p)}). Label sessions at random (spangrade review --random)."
         )
+
+
+def _p_text(p_value: float | None) -> str:
+    text = p_value_text(p_value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def _cells(shown: Rate | Kappa | CorrectedRate | None) -> tuple[str, str, str]:

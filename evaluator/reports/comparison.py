@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code
-from spangrade.evaluator.reports.tables import cell
+from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.gate import GateResult, Outcome, compared_text
@@ -198,13 +198,6 @@ def difference_text(difference: Difference | TooLittle) -> str:
         form.format(value) for value in (difference.estimate, difference.low, difference.high)
     )
     return f"{sign}{estimate} ({low} to {high})"
-
-
-def p_value_text(p_value: float | None) -> str:
-    """Return a p-value with two digits; it is never 0."""
-    if p_value is None:
-        return "–"
-    return "< 0.0001" if p_value < 0.0001 else f"{p_value:.2g}"
 
 
 def _metric_cells(change: MetricChange) -> list[str]:

@@ -167,3 +167,10 @@ def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
             cell(row["errors"]),
         )
     return made
+
+
+def p_value_text(p_value: float | None) -> str:
+    """Return a p-value with two digits; it is never 0."""
+    if p_value is None:
+        return "–"
+    return "< 0.0001" if p_value < 0.0001 else f"{p_value:.2g}"

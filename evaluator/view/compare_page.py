@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_list import find_run_id
-from spangrade.evaluator.reports.comparison import difference_text, p_value_text
+from spangrade.evaluator.reports.comparison import difference_text
+from spangrade.evaluator.reports.tables import p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import TooLittle
 from spangrade.evaluator.statistics.comparison.gate import compared_text

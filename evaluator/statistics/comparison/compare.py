@@ -189,8 +189,13 @@ def difference_of(
         if statistic is Statistic.MEDIAN:
             return median_difference(first, second, lowest, is_paired=is_paired)
     if is_paired:
-        return paired_difference(list(zip(first, second, strict=True)), info.bounds)
-    return unpaired_difference(first, second, info.bounds)
+        found = paired_difference(list(zip(first, second, strict=True)), info.bounds)
+    else:
+        found = unpaired_difference(first, second, info.bounds)
+    if isinstance(found, TooLittle) or isinf(highest - lowest):
+        return found
+    span = highest - lowest  # Student's t knows of none
+    return found._replace(low=max(found.low, -span), high=min(found.high, span))
 
 
 def _metric_change(name: str, first: Sample, second: Sample, pairs: Pairs) -> MetricChange:

@@ -6,8 +6,8 @@ import pytest
 from found_shifts import DEFECTS, METRICS, shares
 
 from spangrade.evaluator.reports.comparison import comparison_markdown
-from spangrade.evaluator.statistics.comparison.compare import Change, Flip, compare
-from spangrade.evaluator.statistics.comparison.differences import TooLittle
+from spangrade.evaluator.statistics.comparison.compare import Change, Flip, compare, difference_of
+from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
 
 SHARE = Measured(True, (0.0, 1.0), "share")
@@ -132,3 +132,11 @@ def test_another_judge_is_not_compared_and_one_judge_is_taken_at_its_word() -> N
     assert (other.note, other.questions) == (
         "another judge of final_response_match: gemini/flash, then openai/mini", 0
     )  # fmt: skip
+
+
+def test_an_interval_of_a_share_stays_within_what_it_can_lose() -> None:
+    """Of 30 questions 28 fall from 1 to 0, and 2 to a half: Student's t would go on to -1.01."""
+    after = [(0.0,)] * 28 + [(0.5,)] * 2
+    found = difference_of([(1.0,)] * 30, after, SHARE, is_paired=True)
+    assert isinstance(found, Difference)
+    assert (found.method, found.low) == ("paired t", -1.0)
