@@ -19,6 +19,7 @@ from arrangements import (
 from spans_of_many import Record
 
 import spangrade
+from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of
 from spangrade.tracer.store.spool import write
 
@@ -59,6 +60,7 @@ def test_sessions_and_verdicts_are_the_same_in_any_order_and_split(
 
 def test_what_a_receiver_spools_gives_the_same(grouped: Grouped, tmp_path: Path) -> None:
     database = spangrade.open(tmp_path / "s.duckdb")
+    Store.open(database.path).close()
     for arrived in arranged(grouped.records, Arrangement(7, is_sorted=False, imports=3, workers=1)):
         for first in range(0, len(arrived), REQUEST):
             write(database.path, rows_of(arrived[first : first + REQUEST]))
