@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,9 @@ from paths import SAMPLE
 
 import spangrade as package
 from spangrade import Gates, GradeSpec, JudgeOptions, Selection
+from spangrade.evaluator.lake.grading import grade_slice, grading_by
 from spangrade.tracer.fields import option_fields
+from spangrade.tracer.store import Store
 
 GOLDEN = SAMPLE / "customer_service_golden.json"
 GROUPS = {"gates": Gates, "select": Selection, "judge": JudgeOptions}
@@ -246,3 +249,12 @@ def test_without_settings_neither_a_file_nor_a_variable_counts(
     other = tmp_path / "other.toml"
     other.write_text('gates = ["cost<=0"]')
     assert package.open(db, settings=other).grade(SAMPLE).verdicts["failed"] == 4
+
+
+def test_what_a_lake_is_graded_by_goes_to_other_processes_and_gives_the_same_verdicts(db: Path) -> None:
+    spec = GradeSpec(SAMPLE, Gates("tool_success_rate>=0.9", no_reference="reference_response"))
+    grading = pickle.loads(pickle.dumps(grading_by(spec)))  # noqa: S301 (our own)
+    with Store.open(db) as store:
+        graded = grade_slice(store, grading)
+    expected = {verdict: count for verdict, count in package.open(db).grade(spec).verdicts.items() if count}
+    assert (graded.verdicts, expected) == (expected, {"passed": 2, "failed": 2})
