@@ -48,6 +48,7 @@ def test_import_says_what_came_in_and_what_was_there(tmp_path: Path) -> None:
         "records_lost": 0,
         "files_lost": 0,
         "not_understood": {},
+        "without_session": 0,
     }
     assert second == first | {"spans": 0, "duplicates": 44, "new_sessions": 0}
 

@@ -94,7 +94,7 @@ def test_the_id_is_that_of_session_content_and_gates(tmp_path: Path) -> None:
         watch(db, clock, receiving).round()
         assert list(receiving.applied) == [first]
         watch(db, clock, receiving, "tool_success_rate>=0.5").round()
-        add(db, [("bad", (*BAD, *OK))])
+        add(db, [("bad", (*OK, *BAD))])
         clock.now_ns += 10 * MINUTE
         watch(db, clock, receiving).round()
     assert [body["data"]["session_id"] for body in receiving.applied.values()] == ["bad"] * 3
