@@ -324,7 +324,7 @@ def test_recordings_are_refused_beside_a_file_that_brings_its_own(
 ) -> None:
     file = converted(spangrade, tmp_path)
     done = spangrade("grade", file, "--db", tmp_path / "s.duckdb", "--spans", file)
-    said = f"spangrade: {file}: it brings its own sessions; expected no --spans"
+    said = f"spangrade: --spans: {file} brings its own sessions: expected no others"
     assert done == (2, [], [said])
 
 

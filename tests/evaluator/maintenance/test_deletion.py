@@ -197,7 +197,7 @@ def test_the_file_becomes_smaller_and_works_as_before(tmp_path: Path) -> None:
     deleted = delete(db, before_ns=1995 * DAY_NS)
     after = db.stat().st_size
     assert deleted == Deleted(5, 1000, 0, before - after)
-    assert after < before * 0.6
+    assert after < before * 0.65  # half of the spans, and the tables and the key beside them
     assert db.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.duckdb"]
     with Store.open(db) as store:
