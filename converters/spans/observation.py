@@ -114,6 +114,7 @@ class _Fields(NamedTuple):
     approved: bool = False
     counts_its_calls: bool = False
     by_shape: bool = False
+    text_only: bool = False
     session_candidates: tuple[str, ...] = ()
 
 
@@ -161,6 +162,7 @@ class Observation(_Fields):
     - `approved`: whether a tool ran after a person's approval had been asked for.
     - `counts_its_calls`: whether a run's tokens are those of the model calls in it, and no others.
     - `by_shape`: whether this is taken for a model call because it has a model with tokens or messages.
+    - `text_only`: whether a model call's output is recorded without the calls that it requested.
     - `session_candidates`: values that may be the session's id, which nothing says for certain.
     - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind.
     """

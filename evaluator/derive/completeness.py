@@ -83,7 +83,7 @@ def lacks_model_calls(groups: Sequence[Group], tree: Tree) -> bool:
 
 def _has_unrequested_tools(group: Group) -> bool:
     calls = group.calls
-    if not calls or not all(call.response or call.tool_calls for call in calls):
+    if not calls or not all((call.response or call.tool_calls) and not call.text_only for call in calls):
         return False
     executed = {o.call_id for o in group.members if o.kind == "tool" and o.call_id}
     return len(executed) > sum(len(call.tool_calls) for call in calls)

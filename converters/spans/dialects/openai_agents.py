@@ -41,12 +41,15 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
 def _messages(messages: Any) -> Any:
     if not isinstance(messages, list):
         return messages
-    return [
-        {**message, "parts": [read for part in message["parts"] if (read := _part(part)) is not None]}
-        if isinstance(message, dict) and isinstance(message.get("parts"), list)
-        else message
-        for message in messages
-    ]
+    return [read for message in messages if (read := _message(message)) is not None]
+
+
+def _message(message: Any) -> Any:
+    """Return a message with its parts read; None if it has only some that are not recorded."""
+    if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
+        return message
+    parts = [read for part in message["parts"] if (read := _part(part)) is not None]
+    return {**message, "parts": parts} if parts or not message["parts"] else None
 
 
 def _part(part: Any) -> Any:

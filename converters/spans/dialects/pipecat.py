@@ -41,7 +41,9 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
     if span.name.startswith(_LIVE):
         return observation._replace(kind="other", not_understood=span.scope_name)
     name = text(attributes.get("tool.function_name"))
-    return observation._replace(**_tool(observation, name, attributes)) if name else observation
+    if name:
+        return observation._replace(**_tool(observation, name, attributes))
+    return observation._replace(text_only=observation.kind == "llm")
 
 
 def _tool(observation: Observation, name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
