@@ -16,7 +16,7 @@ import orjson
 from spangrade.tracer.errors import InputError, SpangradeError
 from spangrade.tracer.json_text import BadItem
 from spangrade.tracer.store import untrusted
-from spangrade.tracer.store.sql import statement, text_literal
+from spangrade.tracer.store.sql import error_line, statement, text_literal
 
 ROWS = 1_000  # that are read at once; a span with messages has about 2 kB
 _FETCH = 16  # rows between two looks at their size: some have megabytes
@@ -79,7 +79,7 @@ def read_duckdb(path: Path) -> Iterator[Table]:
     try:
         connection = untrusted.connect(path, confined=True, memory_limit=_MEMORY)
     except (duckdb.Error, SpangradeError) as error:
-        raise InputError(f"{path}: a DuckDB database that cannot be opened: {_reason(error)}") from None
+        raise InputError(f"{path}: a DuckDB database that cannot be opened: {error_line(error)}") from None
     with closing(connection):
         columns = {name for (name,) in connection.execute(_COLUMNS_OF_SPANS).fetchall()}
         if "attribute_ids" in columns:
@@ -147,7 +147,7 @@ def _unless_broken(
     except duckdb.OutOfMemoryException:
         raise InputError(f"{path}: after row {done}, rows that do not fit in memory: {_TOO_LARGE}") from None
     except duckdb.Error as error:
-        raise InputError(f"{path}: a table that cannot be read: {_reason(error)}") from None
+        raise InputError(f"{path}: a table that cannot be read: {error_line(error)}") from None
 
 
 def _stored(connection: duckdb.DuckDBPyConnection, table: str) -> set[str]:
@@ -268,8 +268,3 @@ def _value(text: str | None) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-
-
-def _reason(error: Exception) -> str:
-    """Return the reason of an error in one line."""
-    return str(error).splitlines()[0]

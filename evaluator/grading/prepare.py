@@ -280,7 +280,10 @@ def sessions_to_grade(
 
 
 def try_queries(db: Path, metrics: Iterable[Metric], *, read_only: bool = False) -> None:
-    """Run the queries among metrics on a database; one that fails breaks its metric alone."""
+    """Run the queries among metrics on a database; one that fails breaks its metric alone.
+
+    Raises InputError for one that names what the database does not have: it would fail for any session.
+    """
     if queries := [metric.function for metric in metrics if isinstance(metric.function, Query)]:
         with Store.open(db, read_only=read_only, confined=True, wait_s=RUN_WAIT_S) as store:
             for query in queries:

@@ -16,7 +16,7 @@ from spangrade.evaluator.judge.run import Spent
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.sql import error_line, statement
 
 AfterSave = Callable[[Store, Run], None]
 
@@ -42,7 +42,7 @@ def save(
                 insert_run(store, run, metrics, questions, details)
             after_save(store, run)
         except duckdb.Error as error:
-            raise StoreError(f"{db}: cannot save the scores: {str(error).splitlines()[0]}") from error
+            raise StoreError(f"{db}: cannot save the scores: {error_line(error)}") from error
 
 
 def insert_run(

@@ -17,7 +17,7 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query import select
-from spangrade.tracer.store.sql import statement, text_literal
+from spangrade.tracer.store.sql import error_line, statement, text_literal
 
 
 def select_sessions(
@@ -126,4 +126,4 @@ def _check_expression(text: str) -> None:
     try:
         duckdb.SQLExpression(text)
     except duckdb.Error as error:
-        raise InputError(str(error).splitlines()[0]) from None
+        raise InputError(error_line(error)) from None

@@ -42,7 +42,8 @@ def list_sessions(
 ) -> Rows:
     """Return a row per session: the columns of the view `sessions`, and the `verdict` of the latest run.
 
-    The verdict is unknown for a session that was not graded. With `failed` the sessions are those that missed
+    A session that records no question has the one by which that run graded it. The verdict is unknown for a
+    session that was not graded. With `failed` the sessions are those that missed
     a gate in that run. Raises InputError for a `sort` that is not in `SessionSort`, or a `limit` below 1.
     """
     if sort not in set(SessionSort):
@@ -54,7 +55,8 @@ def list_sessions(
     )
     query = (
         f"WITH listed AS ({SESSIONS.select}), latest AS ({LATEST_VERDICTS}) "  # noqa: S608 (our own text)
-        "SELECT listed.*, latest.verdict FROM listed LEFT JOIN latest USING (session_id) "
+        "SELECT listed.* REPLACE (coalesce(listed.question_id, latest.question_id) AS question_id), "
+        "latest.verdict FROM listed LEFT JOIN latest USING (session_id) "
         f"WHERE session_id IN ({chosen}) ORDER BY {_ORDER_BY[SessionSort(sort)]}, session_id"
     )
     return Rows.of(store.connection.sql(query if limit is None else f"{query} LIMIT {limit:d}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +16,8 @@ from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Sc
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.query import check_one_select, select
+from spangrade.tracer.store.query import check_one_select, columns_of, select
+from spangrade.tracer.store.sql import error_line
 
 _HEADER = re.compile(r"--\s*(\w+)\s*:\s*(.*?)\s*")
 _KEYS = ("name", "threshold", "direction", "unit", "description")
@@ -33,7 +35,11 @@ class Query:
         self._error = f"{path}: the query has not run"
 
     def try_run(self, store: Store) -> None:
-        """Run the query; if that fails, every call raises InputError, so that only this metric breaks."""
+        """Run the query; if that fails, every call raises InputError, so that only this metric breaks.
+
+        Raises InputError if the query cannot run on any data: a table or column that there is not.
+        """
+        self._check_columns(columns_of(store, self._text, where=str(self.path)))
         try:
             self.run(store)
         except InputError as error:
@@ -46,11 +52,7 @@ class Query:
         NULL as each value, and each session once.
         """
         result = select(store, self._text, where=str(self.path))
-        names = result.columns
-        if not {"session_id", "value"} <= set(names):
-            raise InputError(
-                f"{self.path}: expected the columns session_id, value and reason, found {', '.join(names)}"
-            )
+        self._check_columns(result.columns)
         results: dict[str, tuple[Any, str]] = {}
         for cells in result:
             session_id, value = cells["session_id"], cells["value"]
@@ -60,6 +62,12 @@ class Query:
                 raise InputError(f'{self.path}: session "{session_id}" is returned twice')
             results[session_id] = value, str(cells.get("reason") or "")
         self._results = results
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        if not {"session_id", "value"} <= set(names):
+            raise InputError(
+                f"{self.path}: expected the columns session_id, value and reason, found {', '.join(names)}"
+            )
 
     def __call__(self, session: Session) -> Outcome:
         """Return the query's result for a session."""
@@ -97,7 +105,7 @@ def load_query(path: Path) -> Metric:
         with duckdb.connect(":memory:") as connection:
             check_one_select(connection, text)
     except (InputError, duckdb.Error) as error:
-        raise InputError(f"{path}: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{path}: {error_line(error)}") from error
     return Metric(
         name,
         Query(path, text),

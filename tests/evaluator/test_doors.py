@@ -204,7 +204,10 @@ def test_a_mistake_is_named_in_the_words_of_the_door(
             {"gates": "cost<=1", "select": "no_such = 1"},
             "--where",
             "select.where",
-            'Binder Error: Referenced column "no_such" not found in FROM clause!',
+            (
+                'Binder Error: Referenced column "no_such" not found in FROM clause! Candidate bindings: '
+                '"tool_s", "not_understood", "cost_usd", "system_instruction", "cost_unknown"'
+            ),
         ),
         (
             ("--metric", "cost<=1", "--session", "nobody"),

@@ -15,6 +15,7 @@ import duckdb
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
+from spangrade.tracer.store.sql import error_line
 from spangrade.tracer.store.untrusted import MEMORY_LIMIT_VARIABLE
 
 TIMEOUT_S = 60.0
@@ -48,19 +49,39 @@ def select(
     SPANGRADE_MEMORY_LIMIT, or returns more than `max_rows` or MAX_BYTES. `on_overrun` is called from another
     thread if it still runs GRACE_S after its time; without it, the caller waits.
     """
+    with _select(store, text, where, timeout_s, on_overrun, timeout_option) as relation:
+        return Rows.of(relation, max_rows=max_rows, max_bytes=MAX_BYTES)
+
+
+def columns_of(store: Store, text: str, *, where: str = "SQL") -> list[str]:
+    """Return the names of a query's columns without running it; raise InputError as `select` does."""
+    with _select(store, text, where, TIMEOUT_S) as relation:
+        return list(relation.columns)
+
+
+@contextmanager
+def _select(
+    store: Store,
+    text: str,
+    where: str,
+    timeout_s: float,
+    on_overrun: Callable[[], None] | None = None,
+    timeout_option: str | None = None,
+) -> Iterator[duckdb.DuckDBPyRelation]:
+    """Give a query that runs when it is read, in a transaction that cannot write."""
     connection = store.connection
     with _time_limit(connection, timeout_s, on_overrun) as expired:
         try:
             check_one_select(connection, text)
             connection.execute("BEGIN TRANSACTION READ ONLY")
             try:
-                return Rows.of(connection.sql(text), max_rows=max_rows, max_bytes=MAX_BYTES)
+                yield connection.sql(text)
             finally:
                 connection.execute("ROLLBACK")
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
         except duckdb.Error as error:
-            reason = str(error).splitlines()[0]
+            reason = error_line(error)
             if expired.is_set():
                 option = f", or raise the limit ({timeout_option})" if timeout_option else ""
                 reason = f"stopped after {timeout_s:g} s: select less{option}"

@@ -13,6 +13,7 @@ import duckdb
 import nanoarrow as na
 
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.store.sql import error_line
 
 if TYPE_CHECKING:
     import pandas
@@ -100,7 +101,7 @@ class Rows:
             connection.register("incoming", na.Array.from_chunks(self._chunks, schema))
             yield connection.sql(f"SELECT {names} FROM incoming")  # noqa: S608 (quoted names)
         except duckdb.Error as error:  # a type that needs a package: TIMESTAMPTZ pytz
-            raise InputError(f"SQL: {str(error).splitlines()[0]}") from error
+            raise InputError(f"SQL: {error_line(error)}") from error
         finally:
             connection.close()
 

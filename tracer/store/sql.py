@@ -25,3 +25,8 @@ def migrations() -> tuple[tuple[int, str], ...]:
 def text_literal(text: str) -> str:
     """Return a text as SQL writes it, for statements that take no parameters: ATTACH, SET, COPY, COMMENT."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def error_line(error: Exception) -> str:
+    """Return an error of DuckDB in one line: what is wrong, and the names that it suggests instead."""
+    return " ".join(str(error).split("\n\n", 1)[0].split())

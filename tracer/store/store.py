@@ -23,7 +23,7 @@ from spangrade.tracer.store.compact import pending, remove_copy, remove_spilled,
 from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import retry_while_locked
 from spangrade.tracer.store.rank import KEYS, sql_rank
-from spangrade.tracer.store.sql import migrations, statement
+from spangrade.tracer.store.sql import error_line, migrations, statement
 from spangrade.tracer.store.untrusted import column_types, connect, remember_checked, table_problem
 
 _log = logging.getLogger("spangrade")
@@ -252,7 +252,7 @@ class Store:
     ) -> None:
         self.close()
         if isinstance(error, duckdb.Error):  # the file has views and values that a statement did not expect
-            raise StoreError(f"{self.path}: {str(error).splitlines()[0]}") from error
+            raise StoreError(f"{self.path}: {error_line(error)}") from error
 
 
 def _inode(path: Path) -> int | None:
@@ -311,7 +311,7 @@ def _open_error(path: Path, error: duckdb.Error) -> StoreError:
         return StoreLockedError(message) if _may_be_new(path) else StoreError(message)
     if "newer version" in text:
         return StoreError(f"{path}: written by a newer DuckDB: upgrade the duckdb package")
-    return StoreError(f"{path}: cannot open: {text.splitlines()[0]}")
+    return StoreError(f"{path}: cannot open: {error_line(error)}")
 
 
 def _may_be_new(path: Path) -> bool:

@@ -259,3 +259,17 @@ def test_an_agent_that_starts_just_before_its_turn_starts_with_it() -> None:
     early = session([("hi", ())], steps=["shop"])
     early = replace(early, trajectory=(early.trajectory[0]._replace(start_ns=-1_000),))
     assert "  agent       +0.00 s shop" in lines_of(*session_text(early, None))
+
+
+def test_the_list_has_the_question_by_which_a_session_was_graded(tmp_path: Path) -> None:
+    text = (SAMPLE / "spans.otlp.jsonl").read_text(encoding="utf-8")
+    recorded = tmp_path / "no_ids.jsonl"
+    recorded.write_text(text.replace("spangrade.question_id", "someones.question_id"), encoding="utf-8")
+    database = public.open(tmp_path / "s.duckdb")
+    database.import_files(recorded)
+    before = {row["session_id"]: row["question_id"] for row in database.list_sessions()}
+    database.grade(SAMPLE / "customer_service_golden.json")
+    after = {row["session_id"]: row["question_id"] for row in database.list_sessions()}
+    assert set(before.values()) == {None}
+    assert after == {one: grade.question_id for one in before if (grade := database.latest_grade(one))}
+    assert None not in after.values()

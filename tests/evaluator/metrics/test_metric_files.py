@@ -294,6 +294,21 @@ def test_a_wrong_file_is_bad_input_to_the_command_line(file: Any, tmp_path: Path
     assert "m.sql: Parser Error" in done.stderr
 
 
+def test_a_query_with_a_misspelt_column_is_refused_before_anything_is_graded(
+    file: Any, tmp_path: Path
+) -> None:
+    file("m.sql", "-- name: m\nSELECT session_id, total_latency AS value FROM sessions")
+    done = spangrade("grade", SAMPLE, "--metrics-file", "m.sql", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        'spangrade: m.sql: Binder Error: Referenced column "total_latency" not found'
+    )
+    assert "Candidate bindings: " in done.stderr
+    assert done.stderr.count("\n") == 1
+    runs = spangrade("sql", "SELECT count(*) AS n FROM runs", "--format", "json", cwd=tmp_path)
+    assert json.loads(runs.stdout) == [{"n": 0}]
+
+
 def test_a_query_that_fails_at_run_time_breaks_its_metric_alone(file: Any, tmp_path: Path) -> None:
     file("m.sql", "-- name: m\nSELECT session_id, error('no such price') AS value FROM sessions")
     done = spangrade("grade", SAMPLE, "--metrics-file", "m.sql", "--format", "json", cwd=tmp_path)
