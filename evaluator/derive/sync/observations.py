@@ -17,7 +17,9 @@ class Observations:
 
     `derived` is the state of what is derived by which they were observed: another process that derives in
     between makes them useless. The records up to the arrival `seq` are observed, except those in `missed`:
-    ranges of arrivals, each after one number and up to another.
+    ranges of arrivals, each after one number and up to another. `again` are the ranges in which the
+    records of traces that were derived before are still to be observed, by what they are needed for; None
+    where these are few.
     """
 
     def __init__(self) -> None:
@@ -32,13 +34,14 @@ class Observations:
         self.derived: tuple[int, Settings] | None = None
         self.seq = 0
         self.missed: list[tuple[int, int]] = []
+        self.again: dict[str, list[tuple[int, int]] | None] = {}
 
     def start(self, revision: int, settings: Settings, seq: int) -> None:
         """Forget what was observed unless it is of this state; `seq` is the last arrival that is derived."""
         if self.derived != (revision, settings):
             self._db.execute("DROP INDEX IF EXISTS by_trace")
             self._db.execute("DELETE FROM observed")
-            self.derived, self.seq, self.missed = (revision, settings), seq, []
+            self.derived, self.seq, self.missed, self.again = (revision, settings), seq, [], {}
 
     def advance(self, revision: int) -> None:
         """Remember that this process changed what is derived."""
@@ -60,7 +63,7 @@ class Observations:
         if self.seq < after:  # another process wrote in between
             self.missed.append((self.seq, after))
         self.add(observed)
-        self.seq = upto
+        self.seq, self.again = upto, {}
 
     def replace(self, observed: Sequence[ObservedTrace]) -> None:
         """Put what all records of traces show in place of what some of them showed."""
@@ -99,6 +102,12 @@ class Observations:
             "SELECT observations FROM observed WHERE trace_id = ? AND whole", (trace_id,)
         ).fetchall()
         return rows[0][0] if len(rows) == 1 else None
+
+    def whole_traces(self) -> list[str]:
+        """Return the ids of the traces of which all records are observed."""
+        return [
+            trace_id for (trace_id,) in self._db.execute("SELECT DISTINCT trace_id FROM observed WHERE whole")
+        ]
 
     def _index(self) -> None:
         self._db.execute("CREATE INDEX IF NOT EXISTS by_trace ON observed (trace_id)")

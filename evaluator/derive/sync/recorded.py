@@ -36,13 +36,13 @@ class StoredRows(NamedTuple):
     logs: Sequence[Row]
 
 
-def arrived_rows(store: Store, after: int, upto: int) -> tuple[StoredRows, int]:
+def arrived_rows(store: Store, after: int, upto: int, traces: str | None = None) -> tuple[StoredRows, int]:
     """Return the first rows that arrived after one number and up to another, and the number of the last.
 
-    They are at most `AT_ONCE`, or `AT_ONCE_BYTES` of text.
+    They are at most `AT_ONCE`, or `AT_ONCE_BYTES` of text; of the traces in a table, if it is given.
     """
     arrived = {"after": after, "upto": min(upto, after + AT_ONCE)}
-    cursor = store.connection.execute(_arrived("spans", Span._fields), arrived)
+    cursor = store.connection.execute(_arrived("spans", Span._fields, traces), arrived)
     spans: list[Row] = []
     size = 0
     while rows := cursor.fetchmany(_FETCH):
@@ -51,12 +51,16 @@ def arrived_rows(store: Store, after: int, upto: int) -> tuple[StoredRows, int]:
         if size >= AT_ONCE_BYTES:
             arrived["upto"] = rows[-1][0]
             break
-    logs = [row[1:] for row in store.query(_arrived("logs", LogRecord._fields), arrived)]
+    logs = [row[1:] for row in store.query(_arrived("logs", LogRecord._fields, traces), arrived)]
     return StoredRows([spans], logs), arrived["upto"]
 
 
-def _arrived(table: str, columns: Sequence[str]) -> str:
-    return f"SELECT seq, {', '.join(columns)} FROM {table} WHERE seq > $after AND seq <= $upto ORDER BY seq"  # noqa: S608 (our own names)
+def _arrived(table: str, columns: Sequence[str], traces: str | None) -> str:
+    only = f"SEMI JOIN {traces} USING (trace_id) " if traces else ""
+    return (
+        f"SELECT seq, {', '.join(columns)} FROM {table} {only}"  # noqa: S608 (our own names)
+        "WHERE seq > $after AND seq <= $upto ORDER BY seq"
+    )
 
 
 def stored_rows(store: Store, traces: Sequence[TraceRange]) -> StoredRows:

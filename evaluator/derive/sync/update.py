@@ -149,11 +149,19 @@ def steps(
         yield from _observe(store, observations, last, in_order, until_s)
         if observations.seq < last or observations.missed:
             return
+        store.query(_sql("new_traces"), {"seq": done})
+        store.query("CREATE OR REPLACE TEMP TABLE earlier AS FROM new_traces WHERE is_known")
+        yield from _observe_again(store, observations, "link", in_order, until_s)
+        if observations.again["link"]:
+            return
         for _ in _link(store, observations, done, last):
             yield set()
             if time.monotonic() >= until_s:
                 return
-    yield from _build(store, observations, in_order, until_s)
+    store.query(_sql("not_whole"), whole=arrow_column("trace_id", observations.whole_traces()))
+    yield from _observe_again(store, observations, "build", in_order, until_s)
+    if not observations.again["build"]:
+        yield from _build(store, observations, in_order, until_s)
 
 
 def start(store: Store, observations: Observations) -> None:
@@ -167,26 +175,68 @@ def _observe(
     store: Store, observations: Observations, last: int, in_order: InOrder, until_s: float
 ) -> Iterator[set[str]]:
     """Observe the records that were not observed yet, in the order of arrival."""
-    todo = [*observations.missed, *([(observations.seq, last)] if observations.seq < last else [])]
+    if observations.seq < last:
+        observations.missed.append((observations.seq, last))
+        observations.seq, observations.again = last, {}
+    yield from _observe_ranges(store, observations, observations.missed, in_order, until_s)
+
+
+def _observe_again(
+    store: Store, observations: Observations, purpose: str, in_order: InOrder, until_s: float
+) -> Iterator[set[str]]:
+    """Observe again, in the order of arrival, the records of the traces in the table `earlier`.
+
+    Only if they are many: a few are read when they are needed, which takes a look through all spans.
+    """
+    if purpose not in observations.again:
+        observations.again[purpose] = _ranges_of_earlier(store)
+    if todo := observations.again[purpose]:
+        yield from _observe_ranges(store, observations, todo, in_order, until_s, "earlier")
+
+
+def _ranges_of_earlier(store: Store) -> list[tuple[int, int]] | None:
+    """Return the ranges of arrivals that have records of the traces in the table `earlier`; None if few."""
+    ((first, records),) = store.query("SELECT min(first_seq), sum(records) FROM earlier")
+    if (records or 0) <= AT_ONCE:
+        return None
+    found = store.query(
+        "SELECT DISTINCT (seq - 1) // $rows * $rows AS after FROM spans SEMI JOIN earlier USING (trace_id) "
+        "WHERE seq BETWEEN $first AND $last ORDER BY after",
+        {"rows": AT_ONCE, "first": first, "last": derived_up_to(store)},
+    )
+    return [(after, after + AT_ONCE) for (after,) in found]
+
+
+def _observe_ranges(
+    store: Store,
+    observations: Observations,
+    todo: list[tuple[int, int]],
+    in_order: InOrder,
+    until_s: float,
+    traces: str | None = None,
+) -> Iterator[set[str]]:
+    """Observe the records in ranges of arrivals, and take from the list what is done.
+
+    Of the traces in a table, if it is given.
+    """
     settings = settings_of(store)
     read: deque[tuple[int, int]] = deque()  # the ranges of arrivals that are not observed yet
 
     def jobs() -> Iterator[tuple[StoredRows, Settings]]:
-        for after, upto in todo:
+        for after, upto in list(todo):
             while after < upto:
-                rows, after = arrived_rows(store, after, upto)
+                rows, after = arrived_rows(store, after, upto, traces)
                 read.append((after, upto))
                 yield rows, settings
                 if time.monotonic() >= until_s:
                     return
 
-    observations.missed, observations.seq = list(todo), last
     for observed in in_order(observe_rows, jobs()):
         observations.add(observed)
         reached, upto = read.popleft()
-        observations.missed[0] = (reached, upto)
+        todo[0] = (reached, upto)
         if reached >= upto:
-            del observations.missed[0]
+            del todo[0]
         yield set()
 
 
@@ -198,7 +248,6 @@ def observe_rows(job: tuple[StoredRows, Settings]) -> list[ObservedTrace]:
 
 def _link(store: Store, observations: Observations, done: int, last: int) -> Iterator[None]:
     """Write where new traces belong, and which sessions changed."""
-    store.query(_sql("new_traces"), {"seq": done})
     ((traces,),) = store.query("SELECT count(*) FROM new_traces")
     for first in range(0, traces, _LINKED_AT_ONCE):
         rows = store.query(
@@ -206,7 +255,7 @@ def _link(store: Store, observations: Observations, done: int, last: int) -> Ite
             {"first": first, "last": first + _LINKED_AT_ONCE - 1},
         )
         new = {row[0]: StoredTrace(TraceRange(*row[:3]), *row[3:]) for row in rows}
-        observed = _whole_traces(store, observations, new.values())
+        observed = _whole_traces(store, observations, new.values(), "link")
         linked, changed = linked_traces(store, observed)
         with _step(store, observations):
             write_traces(store, observed, linked, new)
@@ -217,12 +266,15 @@ def _link(store: Store, observations: Observations, done: int, last: int) -> Ite
         store.query("UPDATE derived.progress SET seq = $seq", {"seq": last})
 
 
-def _whole_traces(store: Store, observations: Observations, traces: Iterable[StoredTrace]) -> list[Trace]:
+def _whole_traces(
+    store: Store, observations: Observations, traces: Iterable[StoredTrace], purpose: str
+) -> list[Trace]:
     """Return what all records of traces show: as they were observed, else as they are read together."""
     whole, to_read = [], []
+    observed_again = observations.again[purpose] is not None
     for trace in traces:
         observed = observations.of(trace.range.trace_id)
-        one = joined(observed) if observed and not trace.is_known else None
+        one = joined(observed) if observed and (observed_again or not trace.is_known) else None
         if one is None or one.trace.records != trace.records:
             to_read.append(trace)
         else:
@@ -359,9 +411,8 @@ def _packed(
 ) -> Iterator[tuple[list[str], dict[str, bytes]]]:
     """Yield sessions, at most `_BUILT_AT_ONCE_BYTES` or one, and the packed observations of their traces."""
     of_all = (trace for of_session in traces.values() for trace in of_session)
-    derived_before = [trace for trace in of_all if observations.whole(trace.range.trace_id) is None]
-    for _ in _read_whole(store, observations, derived_before):
-        pass
+    partly_observed = [trace for trace in of_all if observations.whole(trace.range.trace_id) is None]
+    _whole_traces(store, observations, partly_observed, "build")
     packed: dict[str, bytes] = {}
     session_ids: list[str] = []
     size = 0
