@@ -68,9 +68,11 @@ class Observations:
     def replace(self, observed: Sequence[ObservedTrace]) -> None:
         """Put what all records of traces show in place of what some of them showed."""
         self._index()
+        self._db.execute("BEGIN")
         self._db.executemany(
             "DELETE FROM observed WHERE trace_id = ?", [(one.trace.trace_id,) for one in observed]
         )
+        self._db.execute("COMMIT")
         self.add(observed, whole=True)
 
     def mark_whole(self, trace_ids: Iterable[str]) -> None:

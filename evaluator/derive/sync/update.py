@@ -271,6 +271,7 @@ def _whole_traces(
 ) -> list[Trace]:
     """Return what all records of traces show: as they were observed, else as they are read together."""
     whole, to_read = [], []
+    in_parts: list[ObservedTrace] = []
     observed_again = observations.again[purpose] is not None
     for trace in traces:
         observed = observations.of(trace.range.trace_id)
@@ -280,7 +281,8 @@ def _whole_traces(
         else:
             whole.append(one.trace)
             if len(observed) > 1:
-                observations.replace([one])
+                in_parts.append(one)
+    observations.replace(in_parts)
     observations.mark_whole(trace.trace_id for trace in whole)
     return whole + [one.trace for one in _read_whole(store, observations, to_read)]
 
