@@ -83,19 +83,18 @@ def audited_sessions(
     """
     questions = QuestionIndex(dataset, answers)
     for session in sessions:
-        groups = questions.expectations(questions.find(session))
+        groups = questions.find(session).groups
         if len(groups) != 1:
             yield NO_QUESTION
             continue
-        question = groups[0][0]
+        question = groups[0].questions[0]
         results = graded(session, question, plan)
         verdict = plan.decide(session, (question,), results).verdict
         if verdict is not Verdict.PASSED and not failed:
             yield NOT_PASSED
             continue
         gates = gates_of(results)
-        ids = tuple(one.id for one in groups[0])
-        yield Audited(session, question, ids, gates) if gates.met else NO_GATE_MET
+        yield Audited(session, question, groups[0].ids, gates) if gates.met else NO_GATE_MET
 
 
 def graded(session: Session, question: GoldenQuestion, plan: MetricPlan) -> list[tuple[Metric, Outcome]]:

@@ -12,11 +12,7 @@ from typing import NamedTuple, Self
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
-from spangrade.evaluator.grading.match_questions import (
-    NO_ANSWERS,
-    QuestionIndex,
-    least_answered,
-)
+from spangrade.evaluator.grading.match_questions import NO_ANSWERS, Candidates, QuestionIndex
 from spangrade.evaluator.grading.policy import CONVERSATION, RESPONSE, Decision, MetricPlan, Verdict
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, load_metrics
@@ -154,6 +150,7 @@ def grade_sessions(
     plan = replace(plan, without_dataset=not dataset.golden_questions)
     questions = QuestionIndex(dataset, answers)
     sessions_of = Counter(answers.values())
+    doubtful: set[Candidates] = set()
 
     def attempt(session: Session, question: GoldenQuestion | None) -> _Attempt:
         return _Attempt(question, start_metrics(plan, session, question))
@@ -161,20 +158,21 @@ def grade_sessions(
     def pending() -> Iterator[_Pending]:
         for session in sessions:
             candidates = questions.find(session)
-            groups = questions.expectations(candidates)
+            groups = candidates.groups
             if len(groups) == 1:
-                question = least_answered(groups[0], sessions_of)
+                question = groups[0].least_answered(sessions_of)
                 coverage.answered.add(question.id)
                 sessions_of[question.id] += session.session_id not in answers
                 yield _Pending(session, (question,), (attempt(session, question),))
                 continue
-            coverage.doubtful.update(found.id for found in candidates)
-            whole = all(len(found.user_inputs) == len(session.turns) for found in candidates)
-            if candidates and whole and len(groups) <= MAX_ATTEMPTS:
-                attempts = tuple(attempt(session, group[0]) for group in groups)
+            if candidates not in doubtful:
+                doubtful.add(candidates)
+                coverage.doubtful.update(candidates.ids)
+            if 1 < len(groups) <= MAX_ATTEMPTS and candidates.lengths == {len(session.turns)}:
+                attempts = tuple(attempt(session, group.questions[0]) for group in groups)
             else:
                 attempts = (attempt(session, None),)
-            yield _Pending(session, candidates, attempts)
+            yield _Pending(session, candidates.questions, attempts)
 
     for one in _resolvable(pending()):
         yield _resolved(one, plan)

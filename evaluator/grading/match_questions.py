@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cached_property
+from heapq import heapreplace
+from operator import itemgetter
 from types import MappingProxyType
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
@@ -17,6 +20,59 @@ from spangrade.tracer.fields import FieldError
 NO_ANSWERS: Mapping[str, str] = MappingProxyType({})
 
 
+class Group:
+    """Golden questions that expect the same: which of them a session answers does not change its grade."""
+
+    def __init__(self, questions: Iterable[GoldenQuestion]) -> None:
+        self.questions = tuple(questions)
+        self._by_sessions = [(0, place) for place in range(len(self.questions))]  # a heap
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the questions."""
+        return tuple(question.id for question in self.questions)
+
+    def least_answered(self, sessions: Counter[str]) -> GoldenQuestion:
+        """Return the first question of those that the fewest sessions answer; the counts may only grow."""
+        heap = self._by_sessions
+        while (count := sessions[self.ids[heap[0][1]]]) > heap[0][0]:
+            heapreplace(heap, (count, heap[0][1]))
+        return self.questions[heap[0][1]]
+
+
+class Candidates:
+    """The golden questions that a session may answer.
+
+    Sessions with equal user inputs share one: what there is to know of many questions is found once.
+    """
+
+    def __init__(
+        self, questions: Iterable[GoldenQuestion], expected: Callable[[GoldenQuestion], str]
+    ) -> None:
+        self.questions = tuple(questions)
+        self._expected = expected
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The questions in groups that expect the same: equal user inputs, agents and references."""
+        if len(self.questions) == 1:
+            return (Group(self.questions),)
+        groups: dict[str, list[GoldenQuestion]] = {}
+        for question in self.questions:
+            groups.setdefault(self._expected(question), []).append(question)
+        return tuple(map(Group, groups.values()))
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """The ids of the questions."""
+        return frozenset(question.id for question in self.questions)
+
+    @cached_property
+    def lengths(self) -> frozenset[int]:
+        """The numbers of user inputs that the questions have."""
+        return frozenset(len(question.user_inputs) for question in self.questions)
+
+
 class QuestionIndex:
     """The golden questions by id, by their user inputs, and by every beginning of their user inputs.
 
@@ -25,22 +81,33 @@ class QuestionIndex:
 
     def __init__(self, dataset: GoldenDataset, answers: Mapping[str, str] = NO_ANSWERS) -> None:
         self._answers = answers
-        self._expected: dict[str, str] = {}  # by id, for the questions that compete for a session
+        self._expectations: dict[str, str] = {}  # by id, for the questions that compete for a session
+        self._shared: dict[int, Candidates] = {}  # by the identity of one of the lists below
         self._by_id = {question.id: question for question in dataset.golden_questions}
         self._by_inputs: dict[tuple[str, ...], list[GoldenQuestion]] = {}
         self._by_beginning: dict[tuple[str, ...], list[GoldenQuestion]] = {}
-        self._patterns: dict[str, list[tuple[InputPattern, GoldenQuestion]]] = {}  # by first word
+        self._patterns = _by_rarest_word([one for one in dataset.golden_questions if one.user_values])
         for question in dataset.golden_questions:
             if question.user_values:
-                pattern = input_pattern(question)
-                self._patterns.setdefault(pattern.first_word, []).append((pattern, question))
                 continue
             inputs = tuple(map(normal_text, question.user_inputs))
             self._by_inputs.setdefault(inputs, []).append(question)
             for length in range(1, len(inputs)):
                 self._by_beginning.setdefault(inputs[:length], []).append(question)
 
-    def find(self, session: Session) -> tuple[GoldenQuestion, ...]:
+    def _of(self, *questions: GoldenQuestion) -> Candidates:
+        return Candidates(questions, self._expected)
+
+    def _of_list(self, questions: list[GoldenQuestion]) -> Candidates:
+        """Return the candidates of a list of this index: of many the same object each time."""
+        if len(questions) == 1:
+            return self._of(*questions)
+        found = self._shared.get(id(questions))
+        if found is None:
+            found = self._shared[id(questions)] = self._of(*questions)
+        return found
+
+    def find(self, session: Session) -> Candidates:
         """Return the questions that a session may answer: one if it is clear, none if no question fits.
 
         A session for which `answers` or its spans give a question's id answers that question. Else its user
@@ -50,46 +117,59 @@ class QuestionIndex:
         """
         question_id = self._answers.get(session.session_id, session.question_id)
         if question_id is not None:
-            question = self._by_id.get(question_id)
-            return () if question is None else (question,)
+            return self._of(self._by_id[question_id]) if question_id in self._by_id else self._of()
         recorded = [turn.user_input for turn in session.turns if turn.user_input is not None]
         if len(recorded) < len(session.turns):
-            return ()
+            return self._of()
         inputs = tuple(map(normal_text, recorded))
         if inputs in self._by_inputs:
-            return tuple(self._by_inputs[inputs])
+            return self._of_list(self._by_inputs[inputs])
         matching = self._matching(inputs)
         if whole := [(pattern, question) for pattern, question in matching if _answers(question, inputs)]:
             longest = max(pattern.literal_length for pattern, _ in whole)
-            return tuple(question for pattern, question in whole if pattern.literal_length == longest)
-        candidates = [question for _, question in matching]
-        candidates += self._by_beginning.get(inputs, ())
-        for length in range(1, len(inputs)):
-            candidates += self._by_inputs.get(inputs[:length], ())
-        return tuple(candidates)
+            return self._of(*(q for pattern, q in whole if pattern.literal_length == longest))
+        beginnings = (inputs[:length] for length in range(1, len(inputs)))
+        lists = [self._by_beginning.get(inputs, []), *(self._by_inputs.get(each, []) for each in beginnings)]
+        found = [each for each in lists if each]
+        if not matching and len(found) == 1:
+            return self._of_list(found[0])
+        return self._of(*(q for _, q in matching), *(q for each in found for q in each))
 
     def _matching(self, inputs: Sequence[str]) -> list[tuple[InputPattern, GoldenQuestion]]:
         """Return the questions with `user_values` that texts match, as far as there are both."""
-        if not inputs:
+        if not inputs or not self._patterns:
             return []
-        patterns = [*self._patterns.get(inputs[0].partition(" ")[0], ()), *self._patterns.get("", ())]
-        return [one for one in patterns if one[0].values(inputs) is not None]
+        words = {"", *inputs[0].split(" ")}
+        found = [one for word in words for one in self._patterns.get(word, ())]
+        matching = [one for one in found if one[1].values(inputs) is not None]
+        return [(pattern, question) for _, pattern, question in sorted(matching, key=itemgetter(0))]
 
-    def expectations(self, candidates: Sequence[GoldenQuestion]) -> list[list[GoldenQuestion]]:
-        """Return questions in groups that expect the same: equal user inputs, agents and references.
+    def _expected(self, question: GoldenQuestion) -> str:
+        """Return what a question expects: its user inputs, agents and references as one text."""
+        known = self._expectations.get(question.id)
+        if known is None:
+            inputs = tuple(map(normal_text, question.user_inputs))
+            expected = question.model_dump(mode="json", include={"agents_evaluated", "reference_data"})
+            known = self._expectations[question.id] = canonical([inputs, expected])
+        return known
 
-        Which question of a group a session answers does not change its grade.
-        """
-        if len(candidates) == 1:
-            return [list(candidates)]
-        groups: dict[str, list[GoldenQuestion]] = {}
-        for question in candidates:
-            if question.id not in self._expected:
-                inputs = tuple(map(normal_text, question.user_inputs))
-                expected = question.model_dump(mode="json", include={"agents_evaluated", "reference_data"})
-                self._expected[question.id] = canonical([inputs, expected])
-            groups.setdefault(self._expected[question.id], []).append(question)
-        return list(groups.values())
+
+def _by_rarest_word(
+    questions: Sequence[GoldenQuestion],
+) -> dict[str, list[tuple[int, InputPattern, GoldenQuestion]]]:
+    """Return questions with `user_values`, with their place and pattern, by one word of their first text.
+
+    It is the one that the fewest of them have, "" if a text has no whole word: 4,000 texts that begin alike
+    and have a word of their own are told apart at once.
+    """
+    patterns = [input_pattern(question) for question in questions]
+    words = [pattern.words for pattern in patterns]
+    uses = Counter(word for each in words for word in each)
+    index: dict[str, list[tuple[int, InputPattern, GoldenQuestion]]] = {}
+    for place, (question, pattern, each) in enumerate(zip(questions, patterns, words, strict=True)):
+        rarest = min(sorted(each), key=uses.__getitem__, default="")
+        index.setdefault(rarest, []).append((place, pattern, question))
+    return index
 
 
 def _answers(question: GoldenQuestion, inputs: Sequence[str]) -> bool:
@@ -105,8 +185,3 @@ def check_answers(answers: Mapping[str, str], dataset: GoldenDataset) -> None:
             hint = f'; did you mean "{near[0]}"?' if near else ""
             problem = f'no golden question has the id "{question_id}"{hint}'
             raise FieldError("select.answers", problem, session_id)
-
-
-def least_answered(group: Sequence[GoldenQuestion], sessions: Counter[str]) -> GoldenQuestion:
-    """Return the first question of a group among those that the fewest sessions were counted for."""
-    return min(group, key=lambda question: sessions[question.id])

@@ -17,8 +17,10 @@ from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplic
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.semconv import QUESTION_ID
+from spangrade.tracer.terminal import counted
 
 CONVERSATION = "conversation"  # gates every session with a golden question
+MAX_NAMED = 3  # of the golden questions that a session may answer, in its reason
 
 RESPONSE = "reference_response"
 NOTHING_TO_COMPARE = "nothing to compare with"  # begins the reason of a question that no gate compares
@@ -243,9 +245,11 @@ def dropped_references(names: Iterable[str], *, every: bool = False) -> frozense
     return frozenset(REFERENCE_GATES) if every else frozenset(names)
 
 
-def ambiguous(candidates: Iterable[GoldenQuestion]) -> Decision:
-    """Return the decision on a session that may answer any of several golden questions."""
-    names = ", ".join(question.id for question in candidates)
+def ambiguous(candidates: Sequence[GoldenQuestion]) -> Decision:
+    """Return the decision on a session that may answer any of several golden questions: it names three."""
+    names = ", ".join(question.id for question in candidates[:MAX_NAMED])
+    if (more := len(candidates) - MAX_NAMED) > 0:
+        names += f" and {counted(more, 'other')}"
     reason = (
         f"it may answer any of the golden questions {names}; "
         f"--question SESSION=ID or {QUESTION_ID} on its spans says which"

@@ -76,13 +76,13 @@ def sessions_of_questions(
     """
     questions = QuestionIndex(dataset, answers)
     chosen: set[str] = set()
-    by_questions: dict[tuple[str, ...], list[tuple[int, str]]] = {}
+    by_questions: dict[frozenset[str], list[tuple[int, str]]] = {}
     for session in sessions:
         candidates = questions.find(session)
-        names = tuple(question.id for question in candidates)
-        if chosen_questions is not None and not any(name in chosen_questions for name in names):
+        names = candidates.ids
+        if chosen_questions is not None and names.isdisjoint(chosen_questions):
             continue
-        if latest and len(questions.expectations(candidates)) == 1:
+        if latest and len(candidates.groups) == 1:
             by_questions.setdefault(names, []).append((session.start_ns or 0, session.session_id))
         else:
             chosen.add(session.session_id)

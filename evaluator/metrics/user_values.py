@@ -20,11 +20,14 @@ class InputPattern(NamedTuple):
     inputs: tuple[_Pieces, ...]
 
     @property
-    def first_word(self) -> str:
-        """The word with which the first text begins, empty if a value may be in it."""
-        (literals, names) = self.inputs[0]
-        word, space, _ = literals[0].partition(" ")
-        return word if space or not names else ""
+    def words(self) -> frozenset[str]:
+        """The words of the first text that no value can be a part of."""
+        literals, _ = self.inputs[0]
+        found: set[str] = set()
+        for place, literal in enumerate(literals):
+            words = literal.split(" ")
+            found.update(words[place > 0 : len(words) - (place < len(literals) - 1)])
+        return frozenset(found - {""})
 
     @property
     def literal_length(self) -> int:

@@ -180,7 +180,7 @@ def test_of_two_patterns_the_one_with_more_words_is_meant() -> None:
     found = [
         index.find(session([(text, ())])) for text in ("Find it", "Find my  keys", "Find my hat", "Lose it")
     ]
-    assert [[one.id for one in many] for many in found] == [["a"], ["b"], ["c"], []]
+    assert [[one.id for one in many.questions] for many in found] == [["a"], ["b"], ["c"], []]
 
 
 def test_many_sessions_become_a_golden_file_once(spangrade: Spangrade, tmp_path: Path) -> None:
