@@ -81,6 +81,17 @@ _SERVICES = (
     "xapp-",
     "PMAK-",
     "SG.",
+    "dckr_pat_",
+    "glsa_",
+    "glc_",
+    "ATATT3",
+    "HRKU-",
+    "sbp_",
+    "ntn_",
+    "lin_api_",
+    "NRAK-",
+    "ops_eyJ",
+    "AGE-SECRET-KEY-1",
 )
 _VENDORS = (*_GIT_HOSTS, *_MODELS, *_PACKAGES, *_SERVICES)
 # The user and password of a URL: the password alone goes.
@@ -106,6 +117,14 @@ _PATTERNS = (
         re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _VENDORS))})[\w.-]{{15,}}(?<=[\w-])"),
         _looks_random,
     ),
+    # The signature of a URL that opens an object for whoever has it: S3, Google Cloud Storage, Azure.
+    _Pattern(
+        "key",
+        ("-Signature=", "sig="),
+        re.compile(r"[?&](?:X-Amz-Signature|X-Goog-Signature|sig)=([\w%+/=-]{20,}+)"),
+    ),
+    _Pattern("key", (":AA",), re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])")),  # a bot of Telegram
+    _Pattern("key", (".atlasv1.",), re.compile(r"(?<!\w)\w{14}\.atlasv1\.[\w-]{40,}+")),  # Terraform
     _Pattern("key", ("AIza",), re.compile(r"AIza[\w-]{30,}+")),
     _Pattern("key", ("xox",), re.compile(r"(?<![A-Za-z0-9])xox[a-z]-[\w-]{10,}+")),
     _Pattern("key", ("AKIA", "ASIA"), re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])")),

@@ -229,3 +229,23 @@ def test_the_receiver_puts_only_what_is_left_on_disk(tmp_path: Any) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         drain(store)
         assert store.query("SELECT attributes::VARCHAR FROM spans") == [('{"a":"[email]"}',)]
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        "dckr_pat_", "glsa_", "glc_", "ATATT3", "HRKU-", "sbp_", "ntn_", "lin_api_", "NRAK-", "ops_eyJ",
+        "AGE-SECRET-KEY-1", "12345678:AA", "a1b2c3d4e5f6g7.atlasv1.",
+    ],
+)  # fmt: skip
+def test_a_key_is_found_by_the_beginning_that_its_vendor_publishes(beginning: str) -> None:
+    key = beginning + ("a1B2" * 20)[: 33 if beginning.endswith(":AA") else 60]
+    record = Redaction("mask")(LogRecord(None, None, 1, None, body=f"use {key} for it"))
+    assert record.body == "use [key] for it"
+
+
+@pytest.mark.parametrize("name", ["X-Amz-Signature", "X-Goog-Signature", "sig"])
+def test_the_signature_of_a_url_is_found(name: str) -> None:
+    url = "https://objects.example.com/a?expires=60&"
+    record = Redaction("mask")(LogRecord(None, None, 1, None, body=f"{url}{name}={'a1b2' * 16}&x=1"))
+    assert record.body == f"{url}{name}=[key]&x=1"
