@@ -43,7 +43,8 @@ from spangrade.evaluator.metrics.external import ExternalScore, external_scores,
 from spangrade.evaluator.review.scores.review import ToReview, review_order
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError, StoreError
-from spangrade.tracer.quantities import check_age, parse_time
+from spangrade.tracer.fields import FieldError
+from spangrade.tracer.quantities import check_age, parsed_time
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query import MAX_ROWS, TIMEOUT_S, select
@@ -248,8 +249,8 @@ class Database:
         names span or resource attributes that hold the session's id, before any other; spans of the scopes
         `ignore_scopes` do not count as not understood. The database remembers both, `[]` forgets them.
 
-        So many `workers` (processes) read the files; None is one per CPU, up to 4, from about 20,000 spans
-        on. A script that has workers must do its work under `if __name__ == "__main__":`.
+        `workers` is the number of processes that read the files; None is one per CPU, up to 4, from about
+        20,000 spans on. A script that has workers must do its work under `if __name__ == "__main__":`.
         """
         callbacks = self._callbacks
         if ignore_scopes is not None:
@@ -354,7 +355,7 @@ class Database:
             return select(
                 store,
                 query,
-                timeout_option="--timeout",
+                limited_by="timeout_s",
                 timeout_s=timeout_s,
                 max_rows=max_rows,
                 on_overrun=on_overrun,
@@ -657,6 +658,8 @@ class Database:
             selects_sessions,
         )
 
+        if min_compared is not None and not 0 <= min_compared <= 1:
+            raise FieldError("min_compared", f"expected a share from 0 to 1, found {min_compared:g}")
         gates = [parse_gate(text) for text in several(fail_if)]
         names = (first, second) if by is None else (condition(by, first), condition(by, second))
         if all(map(is_file_of_run, names)) and not self.path.exists():
@@ -690,9 +693,9 @@ class Database:
         """
         from spangrade.evaluator.statistics.trends.trend import trend
 
-        times = [None if time is None else parse_time(time) for time in (since, until)]
+        since_ns, until_ns = parsed_time("since", since), parsed_time("until", until)
         with self._reading() as store:
-            return trend(store, metric, by, since_ns=times[0], until_ns=times[1])
+            return trend(store, metric, by, since_ns=since_ns, until_ns=until_ns)
 
     # What people and programs say
 

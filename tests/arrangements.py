@@ -2,8 +2,8 @@
 
     python tests/arrangements.py 1000000
 
-compares six arrangements of so many records with the conversations one after the other, prints a line for
-each, and exits with 1 if a derived table, a verdict or a score differs.
+compares six arrangements of that number of records with the conversations one after the other, prints a line
+for each, and exits with 1 if a derived table, a verdict or a score differs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ARRANGEMENTS = (
 
 
 def conversations(records: int) -> list[Record]:
-    """Return about so many records of conversations, one conversation after the other.
+    """Return about that number of records of conversations, one conversation after the other.
 
     One record in fifty is there twice, with different contents.
     """

@@ -17,7 +17,7 @@ from spangrade.evaluator.cli import main
 
 
 class Done(NamedTuple):
-    """What a command came to: its exit code and what it printed, by line."""
+    """The result of a command: its exit code and what it printed, by line."""
 
     code: int
     out: list[str]

@@ -1,6 +1,6 @@
 """How often the interval of a mean's change contains the truth, with rare sessions of fifty times the cost.
 
-`python tests/coverage_of_means.py 400` prints the share of so many samples for each number of questions and
+`python tests/coverage_of_means.py 400` prints the share of 400 samples for each number of questions and
 each case, and exits with 1 if it is below 90% where `compare` gives an interval: .ci/long runs it.
 """
 

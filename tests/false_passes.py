@@ -6,7 +6,7 @@ runs it.
 
 With one session of each question the errors are exact: the chances of all outcomes that pass, by scipy, at
 the worst share of questions that differ. With several sessions, of which the question decides a part, and
-sessions that are missing because they failed, they are simulated, so many times.
+sessions that are missing because they failed, they are simulated, that number of times.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def passing(questions: int, margin: float) -> Any:
     gained, lost = outcomes(questions)
     scores = score(gained, lost, questions, -margin)
     order = np.argsort(-scores)
-    low, high = 0, len(order)  # the first so many pass, and no more than so many
+    low, high = 0, len(order)  # how many pass, the first of the order
     while low < high:
         middle = (low + high + 1) // 2
         at = order[middle - 1]

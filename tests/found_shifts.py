@@ -1,6 +1,6 @@
 """Whether a comparison finds what a defect shifts and nothing else, by simulation at the level of scores.
 
-`python tests/found_shifts.py 200` prints for each defect in which share of so many repetitions the metrics
+`python tests/found_shifts.py 200` prints for each defect in which share of 200 repetitions the metrics
 found worse are exactly those that it implies, and exits with 1 if a share is below 95%: .ci/long runs it.
 
 Each repetition compares two runs of 400 questions. A defect lowers the mean of what it implies by 15 points

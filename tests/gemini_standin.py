@@ -108,12 +108,12 @@ class GeminiStandIn:
         self._open.set()
 
     def wait_for(self, calls: int) -> None:
-        """Return once so many requests have arrived in all."""
+        """Return once that number of requests has arrived in all."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.calls >= calls, timeout=PATIENCE_S)
 
     def answer_together(self, number: int) -> None:
-        """Answer requests in groups: each waits until so many are under way."""
+        """Answer requests in groups: each waits until that number is under way."""
         self._barrier = threading.Barrier(number, timeout=PATIENCE_S)
 
     def http_options(self, attempts: int = 5) -> HttpOptions:

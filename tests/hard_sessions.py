@@ -137,7 +137,7 @@ def store_session(db: Path) -> None:
 
 
 def large_spans(number: int, message: str = "hello") -> Iterator[Span]:
-    """Yield the spans of one turn with so many tool calls."""
+    """Yield the spans of one turn with a number of tool calls."""
     trace_id, common = "e" * 32, {"gen_ai.conversation.id": "large", "gen_ai.agent.name": "shop"}
     top = f"{1:016x}"
     messages = json.dumps([{"role": "user", "parts": [{"type": "text", "content": message}]}])

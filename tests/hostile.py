@@ -72,7 +72,7 @@ def recorded_spans() -> tuple[Span, ...]:
 
 
 def nested(depth: int, key: str | None) -> str:
-    """Return the JSON text of a list in a list, or of an object in an object, so many levels deep."""
+    """Return the JSON text of a list in a list, or of an object in an object, a number of levels deep."""
     opening, closing = ("[", "]") if key is None else (f"{{{dumps(key)}:", "}")
     return opening * depth + "1" + closing * depth
 

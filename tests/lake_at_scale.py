@@ -1,9 +1,9 @@
-"""What a lake costs beside one process on a database file, and whether it comes to the same rows.
+"""What a lake costs beside one process on a database file, and whether it gives the same rows.
 
     python tests/lake_at_scale.py 48000
     python tests/lake_at_scale.py 1000000 --rounds 2
 
-So many spans land as an unreliable network delivers them, 8,192 in a file. `spangrade import` reads the same
+The spans land as an unreliable network delivers them, 8,192 in a file. `spangrade import` reads the same
 deliveries as OTLP JSON into a database; `spangrade lake update` makes new lakes of the files, in processes of
 this machine and on Ray with one worker and two in alternation. One row is printed for each: the CPU seconds,
 user and system, of all its processes and of the first one alone, the seconds that passed, and the largest sum

@@ -19,6 +19,9 @@ IDIOMS = {
     r"\b(a stranger's|people's own)\b": "third-party, your own",
     r"\bspelt\b": "written, named",
     r"(?<=\w )(µs|ms|bytes|tokens|dollars) a (span|session)\b": "per span, per session",
+    r"\b(comes?|came) to\b": "the result of",
+    r"\bso many\b": "the number of",
+    r"\b(hardly any|seldom)\b": "few, rarely",
     r"hand_off": "handoff in names",
     r"\b(take_in|hand_over|chore|doomed)\b": "import_files, seal, maintenance_task, to_delete",
 }

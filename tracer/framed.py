@@ -35,7 +35,7 @@ def is_framed(head: bytes) -> bool:
 def messages(read: Callable[[int], bytes]) -> Iterator[bytes | TornMessageError]:
     """Yield the messages, decompressed, and an error for one that cannot be read.
 
-    `read` returns so many bytes.
+    `read` returns the number of bytes that it is given.
     """
     while prefix := read(_LENGTH):
         length = int.from_bytes(prefix, "big")

@@ -102,8 +102,9 @@ def has_items(text: bytes) -> bool:
 def portions(read: Callable[[int], bytes]) -> Iterator[Portion | BadItem | NextLines]:
     """Yield a document that is a list, or that begins with one, in portions of about a megabyte.
 
-    `read` returns up to so many bytes of it, none at its end. What follows the list is a portion of its own;
-    after it, the beginning of what follows the document's line. A document of another form yields nothing.
+    `read` returns up to the number of bytes that it is given, none at its end. What follows the list is a
+    portion of its own; after it, the beginning of what follows the document's line. A document of another
+    form yields nothing.
     """
     head = _read_at_least(read, _OPENING)
     opening = _LIST_OF_ITEMS.match(head)
@@ -172,7 +173,7 @@ def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
                         yield _Rest(text[start:])
                         return
             position = token.end()
-        more = read(max(_CHUNK, len(text) - start))  # a long string is looked through again, but seldom
+        more = read(max(_CHUNK, len(text) - start))  # a long string is looked through again, but rarely
         if not more:
             return
         if text[start:].isspace():

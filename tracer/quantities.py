@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 
 _AGE = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -30,6 +31,14 @@ def parse_time(time_or_age: str | datetime) -> int:
         raise InputError(
             f"{time_or_age!r} is not a time: write 2026-01-31, 2026-01-31T12:00Z or 30d"
         ) from None
+
+
+def parsed_time(name: str, time_or_age: str | datetime | None) -> int | None:
+    """Return a time of the field `name` as `parse_time` does, None for None. Raises FieldError."""
+    try:
+        return None if time_or_age is None else parse_time(time_or_age)
+    except InputError as error:
+        raise FieldError(name, str(error)) from None
 
 
 def check_age(text: str) -> str:

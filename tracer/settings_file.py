@@ -49,7 +49,7 @@ def _nearest() -> tuple[Path | None, dict[str, Any]]:
 def _check_owner(file: Path) -> None:
     """Raise InputError for the file of another user: it names modules with metrics, which are run."""
     if hasattr(os, "getuid") and file.stat().st_uid not in (os.getuid(), 0):
-        raise InputError(f"{file}: it belongs to another user: name it with --config to use it")
+        raise InputError(f"{file}: it belongs to another user: it is used only if it is named")
 
 
 def _read(file: Path) -> dict[str, Any] | None:

@@ -220,7 +220,7 @@ def _rows(result: duckdb.DuckDBPyConnection, types: Sequence[tuple[str, str]]) -
 
 
 def _parquet_by_page(connection: duckdb.DuckDBPyConnection, path: Path, done: int) -> Iterator[Rows]:
-    """Yield the rows of a Parquet file after so many, page by page, which DuckDB cannot; pyarrow can."""
+    """Yield the rows of a Parquet file after `done`, page by page, which DuckDB cannot; pyarrow can."""
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:

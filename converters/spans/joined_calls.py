@@ -65,7 +65,7 @@ def _joined_objects(value: Any) -> list[str]:
 
 
 def _segments(joined: str, names: Collection[str], number: int) -> list[str] | None:
-    """Return the names that a text is made of, if it is made of so many in one way only."""
+    """Return the names that a text is made of, if it is made of that number in one way only."""
     if len(joined) > _LONGEST:
         return None
     # By the length of what is read and the number of names in it, two ways at most.

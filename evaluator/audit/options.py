@@ -17,7 +17,7 @@ class Mutants:
     that they meet. Raises InputError for a number below 1.
     """
 
-    of_each: int = option(20, "At most so many of each session.", name="--mutants", metavar="N", least=1)
+    of_each: int = option(20, "The most mutants of each session.", name="--mutants", metavar="N", least=1)
     seed: int = option(0, "Another seed draws other mutants.", metavar="N")
     kinds: Collection[str] = option(
         (), "Only mutants of this kind; repeat it for more.", name="--kind", metavar="NAME"

@@ -1,4 +1,4 @@
-"""What an audit comes to: mutants by kind and by question, survivors, and what would catch them."""
+"""The result of an audit: mutants by kind and by question, survivors, and what would catch them."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _golden_text(path: Path) -> str | None:
 def _with_edits(text: str, proposed: Sequence[Proposal], where: str) -> str:
     """Return the text of a golden file with the proposed edits.
 
-    Raises InputError if the file has a layout in which the edits come to something else.
+    Raises InputError if the file has a layout in which the edits mean something else.
     """
     edits: dict[str, list[Edit]] = {}
     for proposal in proposed:

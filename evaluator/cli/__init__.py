@@ -16,7 +16,7 @@ from spangrade.tracer.terminal import log_to_terminal
 
 def main() -> None:
     """Run the command line; whatever goes wrong is one line on standard error and an exit code."""
-    # Hundreds of thousands of small values are made and kept, hardly any in a cycle: looking for cycles after
+    # Hundreds of thousands of small values are made and kept, few in a cycle: looking for cycles after
     # every 700 of them takes a third of the time of an import or a grade.
     gc.set_threshold(200_000, 20, 20)
     try:

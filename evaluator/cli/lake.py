@@ -154,7 +154,7 @@ def derive(
 def compact(
     lake: Catalog,
     keep_days: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Keep the snapshots of so many days.")
+        int, typer.Option(min=1, metavar="N", help="For how many days snapshots are kept.")
     ] = 7,
     on: On = Engine.LOCAL,
     workers: Processes = 1,

@@ -106,7 +106,7 @@ def in_words_of_options(error: FieldError) -> str:
     from spangrade.evaluator.audit.options import Mutants
     from spangrade.evaluator.watch.options import WatchOptions
 
-    flags = {"gates": "--metric", "select": "--where"}
+    flags = {"gates": "--metric", "select": "--where", "timeout_s": "--timeout", "catalog": "--lake"}
     groups = {
         "": GradeSpec,
         "gates.": Gates,

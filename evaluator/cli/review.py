@@ -31,7 +31,7 @@ def review(
     metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="What is judged; else the session as a whole.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Review at most so many sessions.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The most sessions to review.")] = 20,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Shuffles the sessions that are taken at random.")
     ] = 0,

@@ -31,7 +31,7 @@ def sql(
     """
 
     def give_up() -> None:
-        warn(f"SQL: stopped after {timeout:g} s: select less, or raise the limit (--timeout)")
+        warn(f"--timeout: stopped after {timeout:g} s: select less, or raise the limit")
         os._exit(ExitCode.BAD_INPUT)  # nothing was written, and the function that runs cannot be interrupted
 
     from spangrade.tracer.store.query import bounded_memory

@@ -29,6 +29,7 @@ from spangrade.evaluator.metrics.external_metric import external_metrics, name_o
 from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.terminal import counted
 
 NO_GATES = Gates()
@@ -63,7 +64,7 @@ def regrade(
     known = {question.id for question in golden.questions.golden_questions}
     spec = _spec(stored, dataset, gates, judge, _answers(stored, sessions.ids, known))
     spec, external = _applicable(db, stored, spec, gates, golden, without)
-    notes += [f"{name}: the run's metric is left out, because --without names it" for name in without]
+    notes += [f"{name}: the run's metric is left out, as asked" for name in without]
     prepared = with_questions(spec, golden, external)
     if not prepared.metrics and not known:
         raise InputError(f"{stored.label}: the run has neither gates nor questions that can be applied again")
@@ -110,7 +111,7 @@ def _golden(
         return now._replace(problems=[])
     notes.append(
         f"{stored.dataset} has changed since the run, which is graded by the questions that it had; "
-        f"--dataset {stored.dataset} grades by the file"
+        "name it as the dataset to grade by the file"
     )
     return own
 
@@ -186,13 +187,13 @@ def _applicable(
     ]
     for name in without:
         if name not in gone:
-            raise InputError(f"--without {name}: expected a metric of the run that is gone")
+            raise FieldError("without", "expected a metric of the run that is gone", name)
     if missing := [name for name in gone if name not in without]:
         lost = [str(path) for path in spec.gates.files if path not in files]
         where = f" (no such file: {', '.join(lost)})" if lost else ""
         raise InputError(
             f"{stored.label}: the run's metric {missing[0]} is gone{where}: "
-            f"give it with --metrics-file, or leave it out with --without {missing[0]}"
+            "give its metrics file, or leave it out by its name (without)"
         )
     metrics = [one for one in spec.gates.requested if _name(one) not in gone]
     gates = replace(spec.gates, metrics=tuple(metrics), metrics_files=tuple(files))

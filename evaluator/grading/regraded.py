@@ -1,4 +1,4 @@
-"""What grading a stored run again comes to."""
+"""The result of grading a stored run again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Changed(NamedTuple):
 
 
 class Regraded(NamedTuple):
-    """A stored run and what its sessions come to now.
+    """A stored run and the verdicts that its sessions have now.
 
     `run` is not stored. `changes` are the verdicts that differ, `before` the number of sessions of each
     verdict in the stored run; `notes` say what could not be applied again, or differs by itself.

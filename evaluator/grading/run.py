@@ -1,4 +1,4 @@
-"""What a grading run comes to: the totals, the verdict on each session, and the scores."""
+"""The result of a grading run: the totals, the verdict on each session, and the scores."""
 
 from __future__ import annotations
 

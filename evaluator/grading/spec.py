@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spangrade.evaluator.judge.options import JudgeOptions
-from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError, option
-from spangrade.tracer.quantities import parse_time, share_of
+from spangrade.tracer.quantities import parsed_time, share_of
 
 if TYPE_CHECKING:
     from spangrade.evaluator.metrics.metric import Metric
@@ -38,13 +37,6 @@ def several(values: object) -> tuple[Any, ...]:
     if isinstance(values, str | PathLike) or not isinstance(values, Iterable):
         return (values,)
     return tuple(values)
-
-
-def _time(name: str, value: str | datetime | None) -> int | None:
-    try:
-        return None if value is None else parse_time(value)
-    except InputError as error:
-        raise FieldError(f"select.{name}", str(error)) from None
 
 
 def _pairs(name: str, form: str, pairs: Mapping[str, str] | Iterable[str]) -> Mapping[str, str]:
@@ -156,7 +148,7 @@ class Selection:
     sample: float | str | None = option(
         None, "A share of the sessions, by their ids: the same each time.", metavar="5%"
     )
-    limit: int | None = option(None, "At most so many sessions, the newest.", metavar="N", least=1)
+    limit: int | None = option(None, "The most sessions to take, the newest.", metavar="N", least=1)
     answers: Mapping[str, str] = option(
         (),
         "The golden question that a session answers; repeatable.",
@@ -168,7 +160,7 @@ class Selection:
         object.__setattr__(self, "sessions", several(self.sessions))
         object.__setattr__(self, "answers", _pairs("select.answers", "SESSION=ID", self.answers))
         for name in ("since", "until"):
-            _time(name, getattr(self, name))
+            parsed_time(f"select.{name}", getattr(self, name))
         if self.sample is not None:
             try:
                 object.__setattr__(self, "sample", share_of(self.sample))
@@ -180,12 +172,12 @@ class Selection:
     @property
     def since_ns(self) -> int | None:
         """The time from which on sessions started, in ns since the epoch."""
-        return _time("since", self.since)
+        return parsed_time("select.since", self.since)
 
     @property
     def until_ns(self) -> int | None:
         """The time before which sessions started, in ns since the epoch."""
-        return _time("until", self.until)
+        return parsed_time("select.until", self.until)
 
     @property
     def share(self) -> float | None:

@@ -57,8 +57,8 @@ class StoredRun(NamedTuple):
         """What is not known of how the run was graded."""
         if self.graded_by is not None:
             return []
-        options = "--where, --no-reference, --require-match, --judge-threshold, --judge-votes, --metrics-file"
-        return [f"the run does not record its {options}: they are not applied again"]
+        lacks = "condition on questions, references that are not gates, require_match, options of the judge"
+        return [f"the run does not record its {lacks}, metrics files: they are not applied again"]
 
 
 def read_run(store: Store, text: str) -> StoredRun:

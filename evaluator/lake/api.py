@@ -68,7 +68,7 @@ def update(
     with executor(engine, workers, ray_address) as in_order:
         return update_lake(
             lake,
-            storage_url("--landing", landing),
+            storage_url("landing", landing),
             in_order,
             grading=grading,
             configured=configured,
@@ -143,7 +143,7 @@ def delete(
         return delete_from_lake(
             lake,
             in_order,
-            None if landing is None else storage_url("--landing", landing),
+            None if landing is None else storage_url("landing", landing),
             sessions=sessions,
             before_ns=before_ns,
             by_arrival=by_arrival,
@@ -154,7 +154,7 @@ def delete(
 
 def _lake(catalog: str, data: str | None) -> Lake:
     """Return a lake; raise StoreError if it does not exist and nothing says where to create it."""
-    lake = lake_at(catalog, None if data is None else storage_url("--data", data))
+    lake = lake_at(catalog, None if data is None else storage_url("data", data))
     if data is None:
         with attached(lake) as store:
             _check_exists(lake, store)

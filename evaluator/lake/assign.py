@@ -161,7 +161,7 @@ def _link(scratch: Store, number: int) -> None:
 
 
 def plan(scratch: Store, update: Update, most: int) -> int:
-    """Write which slice, of about so many records, traces and sessions belong to; return their number."""
+    """Write which slice, of about `most` records, traces and sessions belong to; return their number."""
     scratch.query(lake_sql("slices"), {"most": most})
     copy_to(
         scratch.connection,

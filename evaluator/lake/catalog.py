@@ -19,7 +19,8 @@ import duckdb
 from spangrade.evaluator.derive.schema import comment_statements, create_statements
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 from spangrade.evaluator.derive.sync.update import forget
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.errors import SpangradeError, StoreError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import first_line, is_inside, make_folder, storage_connection
 from spangrade.tracer.store.sql import statement, text_literal
@@ -49,9 +50,9 @@ def lake_at(catalog: str, data: str | None = None) -> Lake:
     `PGPASSFILE` or `~/.pgpass`.
     """
     if not catalog.startswith(PREFIX):
-        raise InputError(f"--lake: expected {PREFIX}dbname=NAME host=HOST user=USER")
+        raise FieldError("catalog", f"expected {PREFIX}dbname=NAME host=HOST user=USER")
     if _SECRET.search(catalog):
-        raise InputError("--lake: expected no password in it: set PGPASSWORD, or keep it in ~/.pgpass")
+        raise FieldError("catalog", "expected no password in it: set PGPASSWORD, or keep it in ~/.pgpass")
     return Lake(catalog, data)
 
 
@@ -94,7 +95,7 @@ def attach(
         raise _open_error(lake, error) from error
 
 
-def _open_error(lake: Lake, error: duckdb.Error) -> StoreError:
+def _open_error(lake: Lake, error: duckdb.Error) -> SpangradeError:
     text = str(error)
     if "creating a new DuckLake is explicitly disabled" in text:
         return StoreError(f"{lake}: no lake yet: `spangrade lake update` creates it where --data says")
@@ -102,7 +103,7 @@ def _open_error(lake: Lake, error: duckdb.Error) -> StoreError:
         reason = re.search(r"(?:failed|FATAL): +(.*)", text)
         return StoreError(f"{lake}: cannot connect: {reason[1].strip() if reason else first_line(error)}")
     if "DATA_PATH" in text:
-        return StoreError(f"{lake}: --data: the files of this lake are elsewhere: leave --data out")
+        return FieldError("data", f"the files of {lake} are elsewhere: expected none")
     return StoreError(f"{lake}: cannot open the lake: {first_line(error)}")
 
 
@@ -138,7 +139,7 @@ def data_path(store: Store) -> str:
 def check_landing(landing: str, data: str) -> None:
     """Raise InputError if landing files are among the lake's own, where upkeep would remove them."""
     if is_inside(landing, data) or is_inside(data, landing):
-        raise InputError(f"--landing {landing}: expected a folder apart from the lake's files in {data}")
+        raise FieldError("landing", f"expected a folder apart from the lake's files in {data}", landing)
 
 
 class State(NamedTuple):

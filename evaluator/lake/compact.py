@@ -69,7 +69,7 @@ def _merge(store: Store, table: Table, in_order: InOrder, rows: int) -> bool:
 
 
 def remove_old(store: Store, keep_s: float) -> None:
-    """Expire the snapshots older than so many seconds, and remove the files that only they had."""
+    """Expire the snapshots older than that number of seconds, and remove the files that only they had."""
     age = f"now() - INTERVAL '{keep_s} seconds'"
     # Not their times: Python needs another package for times with a zone.
     store.query(f"SELECT snapshot_id FROM ducklake_expire_snapshots('{NAME}', older_than => {age})")  # noqa: S608 (our own text)

@@ -29,7 +29,8 @@ from spangrade.evaluator.maintenance.delete import (
     select_sessions,
     session_tables,
 )
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.errors import StoreError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.landing import SPANS, write_whole
 from spangrade.tracer.store.object_storage import (
@@ -159,7 +160,7 @@ def _landed(store: Store, landing: str | None, data: str) -> tuple[dict[str, int
     read = dict(store.query("SELECT file, batch FROM landed"))
     if landing is None:
         if read:
-            raise InputError("--landing: expected the folder whose files the lake has read: they have it too")
+            raise FieldError("landing", "expected the folder whose files the lake has read: they have it too")
         return {}, 0
     check_landing(landing, data)
     files = files_in(store.connection, landing)

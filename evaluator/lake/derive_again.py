@@ -83,7 +83,7 @@ def _set(store: Store, configured: Configured, session_from: Sequence[str] | Non
 
 
 def _scan_jobs(scratch: Store, update: Update, most: int) -> Iterator[ScanJob]:
-    """Yield jobs that look at about so many records each, those of some sessions in their order."""
+    """Yield jobs that look at about that number of records each, those of some sessions in their order."""
     rows = scratch.query(lake_sql("scan_ranges"), {"most": most})
     begins = [None, *(str(session_id) for (session_id,) in rows[1:])]
     for number, (first, end) in enumerate(zip(begins, [*begins[1:], None], strict=True)):

@@ -18,6 +18,7 @@ from typing import Any
 from spangrade.evaluator.derive.sync.workers import InOrder, workers_in_order
 from spangrade.evaluator.lake.engine import Engine
 from spangrade.tracer.errors import InputError, SpangradeError
+from spangrade.tracer.fields import FieldError
 
 _RETRIES = 3  # of a task whose process was killed
 _SHARED_BYTES = 100 * 2**20  # of Ray's memory for objects: jobs and results are small
@@ -32,12 +33,12 @@ def executor(engine: Engine, workers: int, address: str | None = None) -> Abstra
     if engine is Engine.RAY:
         return on_ray(workers, address)
     if address is not None:
-        raise InputError("--ray-address is for --on ray")
+        raise FieldError("ray_address", "it is for the engine ray")
     return local(workers)
 
 
 def local(workers: int) -> AbstractContextManager[InOrder]:
-    """Give an executor of so many processes, or of this one.
+    """Give an executor of `workers` processes, or of this one.
 
     Raises SpangradeError if one is killed: run the update again.
     """
@@ -46,7 +47,7 @@ def local(workers: int) -> AbstractContextManager[InOrder]:
 
 @contextmanager
 def on_ray(workers: int, address: str | None = None) -> Iterator[InOrder]:
-    """Give an executor of so many processes of the Ray cluster at an address, or of one started for it.
+    """Give an executor of processes of the Ray cluster at an address, or of one started for it.
 
     A task whose process is killed runs again, on another machine if need be. Ray listens on all interfaces of
     a machine: who can reach it can run code there, so that its token is required. Raises InputError if ray is
@@ -75,7 +76,7 @@ def _start(workers: int, address: str | None, folder: str) -> Any:
     try:
         import ray
     except ModuleNotFoundError:
-        raise InputError("--on ray needs ray: pip install 'spangrade[ray]'") from None
+        raise InputError("the engine ray needs ray: pip install 'spangrade[ray]'") from None
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         options |= {

@@ -32,7 +32,7 @@ class Grading(NamedTuple):
 
 
 class Graded(NamedTuple):
-    """What the grades of a slice come to, or those of a run: verdicts, questions, and the gates that applied.
+    """The result of grading a slice, or a run: verdicts, questions, and the gates that applied.
 
     `answered` and `doubtful` are as in `Coverage`, `unanswered` the questions that no session answers.
     """
@@ -85,7 +85,7 @@ def grade_slice(store: Store, grading: Grading) -> Graded:
 
 
 def finish_run(store: Store, grading: Grading, graded: Iterable[Graded], answered: Iterable[str]) -> Graded:
-    """Write a run and the questions that no session answers; return what all its grades come to.
+    """Write a run and the questions that no session answers; return the result of all its grades.
 
     `answered` are the questions that sessions of the lake answered in earlier runs.
     """

@@ -81,7 +81,7 @@ class Sizes(NamedTuple):
 
 
 class Updated(NamedTuple):
-    """What an update came to: landing files that were read, sessions, new spans and logs, and the grades."""
+    """The result of an update: landing files that were read, sessions, new spans and logs, and the grades."""
 
     files: int
     sessions: int = 0
@@ -220,7 +220,7 @@ def unread(store: Store, landing: str) -> list[str]:
 
 
 def parts_of(store: Store, urls: Sequence[str], most: int) -> Parts:
-    """Return landing files in parts of about so many records."""
+    """Return landing files in parts of about `most` records."""
     if not urls:
         return Parts((), ())
     sizes = store.query(

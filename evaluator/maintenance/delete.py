@@ -14,7 +14,7 @@ from spangrade.converters.spans.session_attributes import USERS
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.tracer.errors import InputError, StoreLockedError
-from spangrade.tracer.quantities import parse_time
+from spangrade.tracer.quantities import parsed_time
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.compact import mark_pending, shrink
@@ -161,7 +161,7 @@ def time_to_delete(sessions: object, before: str | datetime | None, user: str | 
         raise InputError(
             "delete which sessions? Expected their ids, a time before which they ended, or a user"
         )
-    return None if before is None else parse_time(before)
+    return parsed_time("before", before)
 
 
 def select_sessions(

@@ -22,7 +22,7 @@ from spangrade.evaluator.statistics.repeats.repeats import Repeats
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import printable
 
-# At most these many, of so many characters: well below GitHub's 65,536 characters in a comment.
+# The most of these, and the most characters of each: well below GitHub's 65,536 characters in a comment.
 MAX_SESSIONS = 50
 MAX_METRICS = 50
 MAX_GROUPS = 50

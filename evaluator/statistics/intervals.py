@@ -57,7 +57,7 @@ def student_quantile(freedom: float, below: float = (1 + CONFIDENCE) / 2) -> flo
 
 
 def student_p_value(distance: float, freedom: float) -> float:
-    """Return the two-sided p-value, from 0 to 1, of so many standard errors, 0 or more, by Student's t.
+    """Return the two-sided p-value, from 0 to 1, of a number of standard errors, 0 or more, by Student's t.
 
     `freedom` are the degrees of freedom. Raises InputError if scipy is not installed.
     """

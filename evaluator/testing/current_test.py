@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(eq=False)
 class Run:
-    """A conversation that a test began: the file and line that began it, and whether it came to its end.
+    """A conversation that a test began: the file and line that began it, and whether it ended.
 
     `calls` are the names of the tools that the agent called so far, each with its arguments as JSON.
     """

@@ -340,7 +340,7 @@ def _calls(test: CurrentTest) -> list[list[str]] | None:
 
 
 def _repeat_lines(tests: Mapping[str, Sequence[tuple[bool, list[list[str]] | None]]]) -> list[str]:
-    """Return what the tests that ran several times come to."""
+    """Return the results of the tests that ran several times."""
     if all(len(runs) < 2 for runs in tests.values()):
         return []
     from spangrade.evaluator.statistics.repeats.flaky import Try

@@ -59,7 +59,7 @@ def as_text(value: Any) -> str:
 
 
 def text(value: Any, place: Place, longest: int = LONGEST) -> Text:
-    """Return a value as text, cut after so many characters."""
+    """Return a value as text, cut after a number of characters."""
     whole = as_text(value)
     return Text(whole[:longest], len(whole), place)
 

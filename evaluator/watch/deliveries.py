@@ -78,7 +78,7 @@ class Delivery(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What an attempt came to: `error` is empty if the message was accepted.
+    """The result of an attempt: `error` is empty if the message was accepted.
 
     With `final` it is not tried again; `wait_s` is how long the receiver asked to wait. `reached` is whether
     the receiver answered at all.

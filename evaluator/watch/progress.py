@@ -82,7 +82,7 @@ class Progress:
             )
 
     def idle(self, now_ns: int, limit: int, without: Container[str] = ()) -> dict[str, Waiting]:
-        """Return at most so many sessions that are idle, those that became so first."""
+        """Return at most `limit` sessions that are idle, those that became so first."""
         ready = [
             (waiting.idle_since_ns, session_id)
             for session_id, waiting in self._waiting.items()

@@ -164,7 +164,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 class Load(NamedTuple):
-    """What a receiver did under load: spans acknowledged in so many seconds, and its CPU seconds until then.
+    """What a receiver did under load: spans acknowledged in how many seconds, and its CPU seconds until then.
 
     The other texts are lines of the report.
     """

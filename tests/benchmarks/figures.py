@@ -181,7 +181,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sessions", type=int, default=5_000)
-    parser.add_argument("--large", type=int, help="measure so many sessions too")
+    parser.add_argument("--large", type=int, help="a number of sessions to measure too")
     parser.add_argument("--spans", type=Path, help="measure these instead")
     parser.add_argument("--golden", type=Path, default=DATASET / "customer_service_golden.json")
     parser.add_argument("--only", choices=["sessions", "receiver", "shapes"])

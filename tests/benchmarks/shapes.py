@@ -26,7 +26,7 @@ def sample_sessions(sessions: int) -> Iterator[str]:
 def conversations(sessions: int, turns: int, rounds: int) -> Iterator[str]:
     """Yield conversations by turn, interleaved: every model call repeats the messages of its turn.
 
-    A turn has an agent, and so many rounds of a model call and a tool, and a last model call.
+    A turn has an agent, and a number of rounds of a model call and a tool, and a last model call.
     """
     for turn in range(turns):
         for session in range(sessions):

@@ -6,7 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -238,6 +238,84 @@ def test_what_cannot_be_graded_is_named_in_the_words_of_the_door(
     with pytest.raises(package.InputError) as refused:
         package.open(db).grade(**grade)
     assert str(refused.value) == f"{parameter}: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("command", "call", "name", "parameter", "problem"),
+    [
+        (
+            ("import", "missing.jsonl", "--strict"),
+            lambda db: db.import_files("missing.jsonl", strict=True),
+            "--strict",
+            "strict",
+            "nothing imported: not everything could be read",
+        ),
+        (
+            ("sql", "SELECT count(*) FROM range(10000000000)", "--timeout", "0.1"),
+            lambda db: db.sql("SELECT count(*) FROM range(10000000000)", timeout_s=0.1),
+            "--timeout",
+            "timeout_s",
+            "stopped after 0.1 s: select less, or raise the limit",
+        ),
+        (
+            ("regrade", "latest", "--without", "cost"),
+            lambda db: db.regrade("latest", without="cost"),
+            "--without cost",
+            "without cost",
+            "expected a metric of the run that is gone",
+        ),
+        (
+            ("trend", "passed", "--since", "soon"),
+            lambda db: db.trend("passed", since="soon"),
+            "--since",
+            "since",
+            "'soon' is not a time: write 2026-01-31, 2026-01-31T12:00Z or 30d",
+        ),
+        (
+            ("delete", "--before", "soon"),
+            lambda db: db.delete(before="soon"),
+            "--before",
+            "before",
+            "'soon' is not a time: write 2026-01-31, 2026-01-31T12:00Z or 30d",
+        ),
+        (
+            ("label", "conversation-1", "pass", "--by", " "),
+            lambda db: db.label("conversation-1", "pass", by=" "),
+            "--by",
+            "by",
+            "expected the name of a person",
+        ),
+    ],
+)
+def test_a_method_names_its_parameter_and_a_command_its_option(
+    command: Sequence[str],
+    call: Callable[[package.Database], object],
+    name: str,
+    parameter: str,
+    problem: str,
+    db: Path,
+    spangrade: Spangrade,
+) -> None:
+    opened = package.open(db)
+    opened.grade(gates="cost<=1")
+    done = spangrade(*command, "--db", db)
+    assert (done.code, done.err[-1]) == (2, f"spangrade: {name}: {problem}")
+    with pytest.raises(package.InputError) as refused:
+        call(opened)
+    assert str(refused.value) == f"{parameter}: {problem}"
+
+
+@pytest.mark.parametrize("share", [-0.5, 1.5])
+def test_a_share_to_compare_is_from_0_to_1(share: float, db: Path) -> None:
+    with pytest.raises(package.InputError, match=r"^min_compared: expected a share from 0 to 1, found "):
+        package.open(db).compare("latest", "latest", min_compared=share)
+
+
+def test_a_score_is_a_number_a_truth_or_a_text(db: Path) -> None:
+    with pytest.raises(
+        package.InputError, match=r"^score \"thumbs\": expected a number, true, false or a text"
+    ):
+        package.open(db).score("conversation-1", {"thumbs": [1]})  # type: ignore[dict-item]
 
 
 def test_without_settings_neither_a_file_nor_a_variable_counts(

@@ -142,7 +142,7 @@ def test_nothing_is_written_and_nothing_else_is_read(
 def test_a_query_is_stopped_after_its_time(db: Path) -> None:
     with pytest.raises(InputError) as stopped:
         spangrade.open(db).sql(ENDLESS, timeout_s=0.1)
-    assert str(stopped.value) == "SQL: stopped after 0.1 s: select less, or raise the limit (--timeout)"
+    assert str(stopped.value) == "timeout_s: stopped after 0.1 s: select less, or raise the limit"
 
 
 def test_what_cannot_be_stopped_is_reported_while_it_runs(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:

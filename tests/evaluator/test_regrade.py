@@ -192,7 +192,7 @@ def test_a_metric_that_is_gone_is_refused_unless_it_is_left_out_on_purpose(
     refused = [
         (
             "spangrade: main: the run's metric made_here is gone (no such file: size.py): "
-            "give it with --metrics-file, or leave it out with --without made_here"
+            "give its metrics file, or leave it out by its name (without)"
         )
     ]
     done = spangrade("regrade", "main")
@@ -202,8 +202,8 @@ def test_a_metric_that_is_gone_is_refused_unless_it_is_left_out_on_purpose(
     assert "the run's metric size is gone (no such file: size.py)" in half.err[0]
     value = regraded(spangrade, "--without", "made_here", "--without", "size")
     assert value["notes"] == [
-        "made_here: the run's metric is left out, because --without names it",
-        "size: the run's metric is left out, because --without names it",
+        "made_here: the run's metric is left out, as asked",
+        "size: the run's metric is left out, as asked",
     ]
     wrong = spangrade("regrade", "main", "--without", "tool_recall")
     assert (wrong.code, wrong.err) == (

@@ -155,7 +155,7 @@ def test_a_file_of_another_user_is_used_only_if_it_is_named(project: Path) -> No
     file = project / "spangrade.toml"
     file.write_text("metrics = ['cost']")
     os.chown(file, 12345, 12345)
-    with pytest.raises(InputError, match="it belongs to another user: name it with --config to use it"):
+    with pytest.raises(InputError, match="it belongs to another user: it is used only if it is named"):
         load_settings()
     assert load_settings(file).settings.metrics == ["cost"]
 

@@ -1,4 +1,4 @@
-"""The long run: every fault, one after another, and a table of what each came to.
+"""The long run: every fault, one after another, and a table of their results.
 
 Run: `python tests/faults/long_run.py [--short] [--only NAME]`. Exits with 1 if anything that was
 acknowledged is missing or stored twice, or if anything else happened that must not.

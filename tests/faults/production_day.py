@@ -276,7 +276,7 @@ def killing(watching: Watching, kills: int, moments: random.Random) -> Iterator[
 
 
 def wait_until_graded(db: Path, gradings: int, timeout_s: float) -> bool:
-    """Return whether so many gradings are in the database in time."""
+    """Return whether that number of gradings is in the database in time."""
     give_up_s = time.monotonic() + timeout_s
     while time.monotonic() < give_up_s:
         tables = query(db, "SELECT 1 FROM duckdb_tables() WHERE table_name = 'watched'")

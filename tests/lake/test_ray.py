@@ -115,7 +115,7 @@ def test_ray_without_its_token_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_address_is_for_ray() -> None:
-    with pytest.raises(InputError, match=r"^--ray-address is for --on ray$"):
+    with pytest.raises(InputError, match=r"^ray_address: it is for the engine ray$"):
         executor(Engine.LOCAL, 1, "ray-head:6379")
 
 

@@ -1,4 +1,4 @@
-"""An update of a lake comes to the same rows as the single machine, whatever stops it in between."""
+"""An update of a lake gives the same rows as the single machine, whatever stops it in between."""
 
 from __future__ import annotations
 
@@ -215,9 +215,9 @@ def test_grades_are_those_of_the_single_machine(lake: Lake, few: Folders, tmp_pa
 @pytest.mark.parametrize(
     ("catalog", "why"),
     [
-        ("file.duckdb", "--lake: expected postgres:dbname=NAME host=HOST user=USER"),
-        ("postgres:dbname=x password=secret", "--lake: expected no password in it: set PGPASSWORD"),
-        ("postgres:postgresql://me:secret@db/x", "--lake: expected no password in it: set PGPASSWORD"),
+        ("file.duckdb", "catalog: expected postgres:dbname=NAME host=HOST user=USER"),
+        ("postgres:dbname=x password=secret", "catalog: expected no password in it: set PGPASSWORD"),
+        ("postgres:postgresql://me:secret@db/x", "catalog: expected no password in it: set PGPASSWORD"),
     ],
 )
 def test_a_catalog_without_postgres_or_with_a_password_is_refused(catalog: str, why: str) -> None:
@@ -229,5 +229,5 @@ def test_a_catalog_without_postgres_or_with_a_password_is_refused(catalog: str, 
 
 def test_landing_files_among_the_lakes_own_are_refused(lake: Lake) -> None:
     assert lake.data is not None
-    with pytest.raises(InputError, match=r"^--landing .*: expected a folder apart from the lake's files in "):
+    with pytest.raises(InputError, match=r"^landing .*: expected a folder apart from the lake's files in "):
         update(lake, f"{lake.data}/landing")

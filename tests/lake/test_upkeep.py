@@ -176,7 +176,7 @@ def test_a_deletion_that_is_interrupted_is_finished_by_the_same_command(
 
 def test_retention_and_a_users_deletion_come_to_the_single_machines_rows(filled: Filled) -> None:
     lake, landing = filled.lake, str(filled.landing)
-    with pytest.raises(InputError, match=r"^--landing: expected the folder whose files the lake has read"):
+    with pytest.raises(InputError, match=r"^landing: expected the folder whose files the lake has read"):
         delete_from_lake(lake, map, user="user-12")
     of_user = delete(filled.db, user="user-12")
     before_ns = START_NS + 5 * 60 * SECOND_NS

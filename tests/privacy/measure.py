@@ -53,7 +53,7 @@ def redact_text(redact: Redaction) -> Callable[[str], str]:
 
 
 def count(line: Line, output: str) -> Count:
-    """Return what one line comes to.
+    """Return the result of one line.
 
     A secret is found if neither half of it is left. Wrong is a mark beyond those of the secrets, or a
     word that is lost from around them.

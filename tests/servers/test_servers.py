@@ -75,7 +75,7 @@ class Gate:
         self._waiting: list[socket.socket] = []
 
     def wait_for(self, replies: int) -> None:
-        """Return when so many replies wait."""
+        """Return when that number of replies waits."""
         while len(self._waiting) < replies:
             self._waiting.append(self._listener.accept()[0])
 

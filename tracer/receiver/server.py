@@ -71,7 +71,7 @@ class Settings:
 
 def landing_folder(text: str) -> str:
     """Return the URL of a landing folder. Raises InputError for what cannot be one."""
-    return storage_url("--lake", text)
+    return storage_url("lake", text)
 
 
 def collect(settings: Settings, ready: Callable[[str, str], None]) -> None:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import duckdb
 
 from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.file_modes import folder_mode
 from spangrade.tracer.store.sql import text_literal
 from spangrade.tracer.store.untrusted import MEMORY_LIMIT, MEMORY_LIMIT_VARIABLE
@@ -120,17 +121,18 @@ def _endpoint() -> str | None:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
-def storage_url(option: str, text: str) -> str:
+def storage_url(name: str, text: str) -> str:
     """Return the URL of a folder in S3, or the path of a local one, without a slash at the end.
 
-    Raises InputError for another kind of URL, and for characters that have a meaning in patterns.
+    Raises FieldError, of the field `name`, for another kind of URL, and for characters that have a meaning in
+    patterns.
     """
     if "://" in text and not text.startswith(REMOTE):
-        raise InputError(
-            f"{option}: expected a folder or {REMOTE}BUCKET/FOLDER, found {text.partition('://')[0]}://"
+        raise FieldError(
+            name, f"expected a folder or {REMOTE}BUCKET/FOLDER, found {text.partition('://')[0]}://"
         )
     if set(text) & set("*?[]{}'"):
-        raise InputError(f"{option}: a folder without any of * ? [ ] {{ }} ' is expected, found {text}")
+        raise FieldError(name, f"a folder without any of * ? [ ] {{ }} ' is expected, found {text}")
     if text.startswith(REMOTE):
         return text.rstrip("/")
     return str(Path(text).resolve())

@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.sql import error_line
@@ -37,7 +38,7 @@ def select(
     text: str,
     *,
     where: str = "SQL",
-    timeout_option: str | None = None,
+    limited_by: str | None = None,
     timeout_s: float = TIMEOUT_S,
     max_rows: int = MAX_ROWS,
     on_overrun: Callable[[], None] | None = None,
@@ -49,7 +50,7 @@ def select(
     SPANGRADE_MEMORY_LIMIT, or returns more than `max_rows` or MAX_BYTES. `on_overrun` is called from another
     thread if it still runs GRACE_S after its time; without it, the caller waits.
     """
-    with _select(store, text, where, timeout_s, on_overrun, timeout_option) as relation:
+    with _select(store, text, where, timeout_s, on_overrun, limited_by) as relation:
         return Rows.of(relation, max_rows=max_rows, max_bytes=MAX_BYTES)
 
 
@@ -66,7 +67,7 @@ def _select(
     where: str,
     timeout_s: float,
     on_overrun: Callable[[], None] | None = None,
-    timeout_option: str | None = None,
+    limited_by: str | None = None,
 ) -> Iterator[duckdb.DuckDBPyRelation]:
     """Give a query that runs when it is read, in a transaction that cannot write."""
     connection = store.connection
@@ -83,8 +84,9 @@ def _select(
         except duckdb.Error as error:
             reason = error_line(error)
             if expired.is_set():
-                option = f", or raise the limit ({timeout_option})" if timeout_option else ""
-                reason = f"stopped after {timeout_s:g} s: select less{option}"
+                reason = f"stopped after {timeout_s:g} s: select less"
+                if limited_by is not None:
+                    raise FieldError(limited_by, f"{reason}, or raise the limit") from None
             elif reason.startswith("Out of Memory"):
                 reason = f"needs more memory than the limit: select less, or raise {MEMORY_LIMIT_VARIABLE}"
             raise InputError(f"{where}: {reason}") from error

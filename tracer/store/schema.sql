@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS logs (
 -- The traces of the files that were imported last, for `grade --last-import`.
 CREATE TABLE IF NOT EXISTS last_import (trace_id VARCHAR NOT NULL);
 
--- What grading came to is kept when sessions are derived again. One row a run; NULL where it is not recorded.
+-- The results of grading are kept when sessions are derived again. One row a run; NULL where it is not recorded.
 CREATE TABLE IF NOT EXISTS runs (
     run_id               VARCHAR NOT NULL,
     graded_at            TIMESTAMP NOT NULL DEFAULT current_timestamp::TIMESTAMP,

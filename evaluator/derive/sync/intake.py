@@ -42,6 +42,7 @@ from spangrade.evaluator.derive.sync.workers import (
     workers_in_order,
 )
 from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH_BYTES, Table, arrow_column, bytes_of
@@ -121,7 +122,7 @@ def check_files(paths: Sequence[Path], callbacks: Callbacks = DEFAULT) -> None:
     for _ in _read_files(intake, paths, callbacks):
         pass
     if intake.incomplete:
-        raise InputError("nothing imported: --strict, and not everything could be read")
+        raise FieldError("strict", "nothing imported: not everything could be read")
 
 
 def start_import(
@@ -129,8 +130,8 @@ def start_import(
 ) -> tuple[Intake, Iterator[ReadBatch]]:
     """Return the intake of files, and what is read of them for `import_batches`.
 
-    So many processes read them; None is as many as are worth it. Raises InputError if nothing in them can be
-    read and the database does not exist: it is not created then.
+    `workers` processes read them; None is as many as are worth it. Raises InputError if nothing in them can
+    be read and the database does not exist: it is not created then.
     """
     callbacks.on_progress("importing")
     with ExitStack() as stack:

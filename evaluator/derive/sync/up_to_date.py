@@ -49,7 +49,7 @@ def up_to_date(
 def derive(db: Path, *, again: bool = False, workers: int | None = 1, callbacks: Callbacks = DEFAULT) -> int:
     """Derive the sessions that are out of date, or all of them again; return how many.
 
-    So many processes read spans; None is as many as are worth it. The database is open in short windows.
+    `workers` processes read spans; None is as many as are worth it. The database is open in short windows.
     Raises StoreLockedError if another process has it open for longer than `RUN_WAIT_S` in between.
     """
     with Store.open(db, wait_s=WAIT_S) as store:

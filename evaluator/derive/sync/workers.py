@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 MOST_WORKERS = 4  # the one process that writes the database is the limit then
 FEW_SPANS = 20_000  # below them, starting processes takes longer than they save
 
-_SELDOM = (1_000_000, 50, 100)  # the values that are kept until they are written are fewer
+_RARELY = (1_000_000, 50, 100)  # the values that are kept until they are written are fewer
 
 InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def default_workers(spans: float) -> int:
-    """Return how many processes are worth it for so many spans: the number of CPUs, up to `MOST_WORKERS`."""
+    """Return how many processes a number of spans is worth: the number of CPUs, up to `MOST_WORKERS`."""
     return 1 if spans < FEW_SPANS else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
 @contextmanager
 def workers_in_order(workers: int) -> Iterator[InOrder]:
-    """Give a function like the built-in `map` that calls functions in so many processes, itself for one.
+    """Give a function like the built-in `map` that calls functions in `workers` processes, itself for one.
 
     It takes the next argument while earlier ones are worked on, but at most `2 * workers` ahead. Raises
     SpangradeError if a process is killed. The processes have ended when the block ends, however it does.
@@ -69,9 +69,9 @@ def workers_in_order(workers: int) -> Iterator[InOrder]:
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Look for cyclic garbage seldom: spans become hardly any, and looking takes a fifth of the time."""
+    """Look for cyclic garbage rarely: spans become little of it, and looking takes a fifth of the time."""
     before = gc.get_threshold()
-    gc.set_threshold(*_SELDOM)
+    gc.set_threshold(*_RARELY)
     try:
         yield
     finally:
@@ -94,7 +94,7 @@ def _ctrl_c_later() -> Iterator[None]:
 def _start_worker() -> None:
     """Leave Ctrl-C to the process that started this one, which ends its workers, also if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.set_threshold(*_SELDOM)
+    gc.set_threshold(*_RARELY)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -1,4 +1,4 @@
--- The sessions with which each range of about so many records begins.
+-- The sessions with which each range of about that number of records begins.
 SELECT min(session_id)
 FROM (
     SELECT session_id, (sum(records) OVER (ORDER BY session_id) - records) // $most AS part

@@ -17,7 +17,7 @@ Mask = Callable[[Any], Any]
 
 
 class Rule(NamedTuple):
-    """What was learned about a value from so many sessions; `where` is its place in the question."""
+    """What was learned about a value from a number of sessions; `where` is its place in the question."""
 
     where: str
     rule: str

@@ -11,6 +11,7 @@ from typing import Literal
 from spangrade.evaluator.grading.session_list import find_session_id
 from spangrade.evaluator.metrics.external import ExternalScore, Source
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 
 LABEL = "label"  # the name of a label of a session as a whole
@@ -26,6 +27,7 @@ def scores_of(
     """
     if not scores:
         raise InputError("which score? Expected at least one name and value")
+    _check_author(by)
     source = Source.PROGRAM if by is None else Source.PERSON
     given = []
     for name, value in scores.items():
@@ -39,6 +41,7 @@ def label_of(verdict: Literal["pass", "fail"], *, by: str, metric: str | None, n
     """Return a person's verdict as it is stored, of no session yet. Raises InputError for another verdict."""
     if verdict not in ("pass", "fail"):
         raise InputError(f"the label is {verdict!r}: expected pass or fail")
+    _check_author(by)
     passed = verdict == "pass"
     name = LABEL if metric is None else score_name(metric)
     return ExternalScore("", name, float(passed), Source.PERSON, 0, verdict, passed, author=by, note=note)
@@ -60,6 +63,11 @@ def of_session(
     return [score._replace(session_id=known_id, time_ns=time_ns) for score in scores]
 
 
+def _check_author(by: str | None) -> None:
+    if by is not None and not by.strip():
+        raise FieldError("by", "expected the name of a person")
+
+
 def _nanoseconds(moment: datetime) -> int:
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return int(zoned.timestamp() * 1_000_000) * 1000
@@ -78,6 +86,8 @@ def _value(name: str, value: float | bool | str) -> tuple[float | None, str | No
         if not value.strip():
             raise InputError(f'score "{name}": expected a number, true, false or a text')
         return None, value.strip()
+    if not isinstance(value, int | float):
+        raise InputError(f'score "{name}": expected a number, true, false or a text, found {value!r}')
     if not math.isfinite(value):
         raise InputError(f'score "{name}": expected a finite number, found {value}')
     return float(value), None

@@ -31,7 +31,7 @@ _ADDED = Confusion(0, 1, 1, 0)
 class CorrectedRate(NamedTuple):
     """The share of sessions that people would pass, with its 95% interval `low` to `high`.
 
-    It rests on so many `labels`, and on the judge's verdicts of so many `others`, which have no label.
+    It rests on the number of `labels`, and on the judge's verdicts of the `others`, which have no label.
     `weight` is that of the judge's verdicts. `standard_error` is that of the estimate, without the two labels
     that are added for the interval.
     """

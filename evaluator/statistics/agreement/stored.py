@@ -30,8 +30,7 @@ def stored_verdicts(store: Store, metric: str, threshold: float | None) -> list[
         judged.append(Judged(session_id, verdict, value, reason or ""))
     if threshold is None and all(one.passed is None for one in judged):
         raise InputError(
-            f"no score of {metric} has a verdict: grade with --metric '{metric}>=THRESHOLD', "
-            "or give --threshold"
+            f"no score of {metric} has a verdict: grade by {metric}>=THRESHOLD, or give a threshold"
         )
     return judged
 

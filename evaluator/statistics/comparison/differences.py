@@ -107,8 +107,9 @@ def _rejects_lower(flips: Flips, questions: int, bound: float) -> bool:
 class TooLittle(NamedTuple):
     """Why the difference of two samples has no interval, and what was observed.
 
-    So many questions are `needed`, None if that is not known. `estimate` is the observed difference, with
-    `is_ratio` a factor; `p_value` that of the exact test that nothing changed, None of no question.
+    `needed` is the number of questions that it takes, None if that is not known. `estimate` is the observed
+    difference, with `is_ratio` a factor; `p_value` that of the exact test that nothing changed, None of no
+    question.
     """
 
     reason: str

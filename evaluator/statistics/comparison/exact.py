@@ -82,7 +82,7 @@ def _exact_p(gained: int, lost: int, questions: int, difference: float) -> float
     observed = float(score(gained, lost, questions, difference))
     is_extreme = score(gains, losses, questions, difference) >= observed - _ROUNDING
     is_extreme &= gains + losses <= questions
-    most_lost = is_extreme.sum(axis=1) - 1  # the score falls with every loss: so many and fewer are extreme
+    most_lost = is_extreme.sum(axis=1) - 1  # the score falls with every loss: fewer are extreme too
     lowest, highest = max(0.0, -difference), (1 - difference) / 2
     spaced = (
         1 - np.cos(np.linspace(0, math.pi, _SHARES))
@@ -97,7 +97,7 @@ def _exact_p(gained: int, lost: int, questions: int, difference: float) -> float
 def _chances(
     most_lost: NDArray[Any], questions: int, shares: NDArray[Any], difference: float
 ) -> NDArray[Any]:
-    """Return for each share of lost questions the chance of at most so many losses beside each gain."""
+    """Return for each share of lost questions the chance of at most `most_lost` losses beside each gain."""
     np = _numpy()
     from scipy.special import bdtr, gammaln, xlog1py, xlogy
 

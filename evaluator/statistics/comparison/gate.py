@@ -66,7 +66,7 @@ class BrokenGate(NamedTuple):
 class GateResult(NamedTuple):
     """The outcome of a gate, and why. `accepted` says what it accepts.
 
-    So many `questions`, at least and at most, would settle it if nothing changed, None if that is not known.
+    `questions`, at least and at most, would settle it if nothing changed, None if that is not known.
     """
 
     gate: str

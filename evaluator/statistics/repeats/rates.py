@@ -96,7 +96,7 @@ def _rates_of(k: int, questions: Sequence[Tries]) -> RatesOfK:
 
 
 def rate(shares: Sequence[float], sessions: int) -> Rate:
-    """Return the mean of the shares of questions, which have so many `sessions` together."""
+    """Return the mean of the shares of questions, which have this number of `sessions` together."""
     questions, mean = len(shares), fmean(shares)
     if questions < MIN_QUESTIONS:
         return Rate(mean, None, None)

@@ -54,7 +54,7 @@ class Repeats(NamedTuple):
 
 
 def repeats_of_run(store: Store, run_id: str) -> Repeats | None:
-    """Return what the repeated questions of a run come to; None if no question has several sessions."""
+    """Return the results of the repeated questions of a run; None if no question has several sessions."""
     run = {"run_id": run_id}
     rows = store.query(_statement("tries"), run)
     if not rows:

@@ -83,7 +83,7 @@ def test_nothing_is_written_and_no_file_or_network_is_reached(
                 "--timeout",
                 "0.1",
             ],
-            "SQL: stopped after 0.1 s: select less, or raise the limit (--timeout)",
+            "--timeout: stopped after 0.1 s: select less, or raise the limit",
         ),
         (
             ["SELECT repeat('x', 4_000_000_000)"],

@@ -1,4 +1,4 @@
-"""What tests that ran several times come to, in lines."""
+"""The results of tests that ran several times, in lines."""
 
 from __future__ import annotations
 
