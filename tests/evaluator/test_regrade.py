@@ -234,4 +234,6 @@ def test_a_run_of_an_earlier_version_says_what_it_does_not_record(folder: Path, 
         store.query("UPDATE runs SET require_match = NULL")
     value = regraded(spangrade)
     (note,) = value["notes"]
-    assert note.startswith("the run does not record its --where, --no-reference, --require-match")
+    assert note.startswith(
+        "the run does not record its condition on questions, references that are not gates"
+    )
