@@ -55,7 +55,9 @@ def convert(
                 Problem(f"{golden}: {case.eval_id}", "no question has its id or user inputs", dropped=False)
             )
         question_id = question.id if question else case.eval_id
-        spans = list(spans_of(case.session_id, case.turns, case.state, question_id, case.durations))
+        spans = list(
+            spans_of(case.session_id, case.turns, case.state, question_id, case.durations, case.app_name)
+        )
         rows.append((case, spans, question))
     if not rows:
         report("nothing converted", [*problems, Problem(str(agent_dir), "no session in its eval history")])

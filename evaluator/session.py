@@ -284,6 +284,12 @@ class Session:
             "whole session is known, and totals are unknown"
         ),
     ] = 0
+    app_name: Annotated[
+        str | None, Column("name of the app of Google ADK, where a record of the session has it")
+    ] = None
+    service_name: Annotated[
+        str | None, Column("name of the service of the first span that has one: `service.name`")
+    ] = None
     requested_calls: Annotated[
         tuple[RequestedCall, ...],
         Column("number of tool calls that were requested and perhaps not executed"),

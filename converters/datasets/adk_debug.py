@@ -16,7 +16,7 @@ from spangrade.tracer.otlp.common import (
     log_warnings,
     span_warnings,
 )
-from spangrade.tracer.semconv import CONVERSATION_ID, STATE
+from spangrade.tracer.semconv import APP_NAME, CONVERSATION_ID, STATE
 from spangrade.tracer.span import LogRecord, Problem, Span
 
 _SCOPE = "gcp.vertex.agent"
@@ -39,8 +39,8 @@ def read_trace(document: Any) -> Iterator[Span | Problem] | None:
 def read_session(document: Any) -> Iterator[LogRecord | Problem] | None:
     """Return a session of ADK's session service as one log record, or None if it is something else.
 
-    The record carries the session's state: `state`, or else the sum of the events' state deltas. Keys may be
-    in camelCase or snake_case.
+    The record carries the name of its app and the session's state: `state`, or else the sum of the events'
+    state deltas. Keys may be in camelCase or snake_case.
     """
     match document:
         case {"id": _, "events": _} if not _APP_KEYS.isdisjoint(document):
@@ -80,9 +80,15 @@ def _session(document: Mapping[str, Any]) -> Iterator[LogRecord | Problem]:
 
 def _session_log(document: Mapping[str, Any]) -> LogRecord:
     session_id, user_id, state = document["id"], either(document, "user_id"), _state(document)
+    app_name = either(document, "app_name")
     if not isinstance(session_id, str) or not session_id:
         raise MalformedError("the session's id is not text")
-    attributes = {CONVERSATION_ID: session_id, "user.id": user_id, STATE: state}
+    attributes = {
+        CONVERSATION_ID: session_id,
+        "user.id": user_id,
+        APP_NAME: app_name if isinstance(app_name, str) and app_name else None,
+        STATE: state,
+    }
     return LogRecord(
         trace_id=None,
         span_id=None,

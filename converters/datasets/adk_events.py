@@ -184,6 +184,7 @@ def spans_of(
     state: Mapping[str, Any] | None,
     question_id: str | None = None,
     durations: Mapping[str, float] | None = None,
+    app_name: str | None = None,
 ) -> Iterator[Span]:
     """Yield a session's spans by the GenAI conventions: one trace per turn, with the events' own times.
 
@@ -195,6 +196,7 @@ def spans_of(
             semconv.TURN: True,
             semconv.CONVERSATION_ID: session_id,
             semconv.QUESTION_ID: question_id,
+            semconv.APP_NAME: app_name,
             semconv.TURN_INPUT: turn.user_input,
             semconv.TURN_OUTPUT: turn.response,
             semconv.STATE: dumps(state) if state is not None and number == len(turns) else None,

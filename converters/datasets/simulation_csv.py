@@ -15,6 +15,7 @@ from spangrade.converters.datasets.adk_events import Invocation, invocations, ob
 from spangrade.converters.datasets.adk_history import EvalCase
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.datasets.problems import separate
+from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
@@ -52,6 +53,12 @@ class Row(NamedTuple):
     def question_id(self) -> Any:
         """The id of the question that the session answers; None if the row has none."""
         return self.values.get("question_id") or self.values.get("eval_id")
+
+    @property
+    def app_name(self) -> str | None:
+        """The name of the app of Google ADK, of the row or of its session record; None if there is none."""
+        name = self.values.get("app_name") or either(self.session_record, "app_name")
+        return name if isinstance(name, str) and name else None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -297,6 +304,7 @@ def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
     row_attributes = {
         semconv.CONVERSATION_ID: row.values.get("session_id"),
         semconv.QUESTION_ID: row.question_id,
+        semconv.APP_NAME: row.app_name,
     }
     ids = {span.span_id for span in spans}
     tops = [span for span in spans if span.parent_span_id not in ids]
@@ -319,7 +327,13 @@ def _spans_of_record(row: Row, record: Mapping[str, Any]) -> Iterator[Span | Pro
     if not turns or not isinstance(session_id, str):
         yield Problem(f"{row.where}: session_state", "no id or no events, which record what the agent did")
         return
-    yield from spans_of(session_id, list(_with_arguments(turns, row)), state_of(record), row.question_id)
+    yield from spans_of(
+        session_id,
+        list(_with_arguments(turns, row)),
+        state_of(record),
+        row.question_id,
+        app_name=row.app_name,
+    )
 
 
 def _with_arguments(turns: Sequence[Invocation], row: Row) -> Iterator[Invocation]:

@@ -106,6 +106,8 @@ class _Fields(NamedTuple):
     tool_declarations: str | None = None
     system_instructions: str | None = None
     environment: str | None = None
+    app_name: str | None = None
+    service_name: str | None = None
     evaluations: tuple[Evaluation, ...] = ()
     sums_up: str | None = None
     of_user: bool = False
@@ -150,7 +152,7 @@ class Observation(_Fields):
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
-    - `user_id`, `tags`, `environment`: of the session.
+    - `user_id`, `tags`, `environment`, `app_name`: of the session; `service_name`: of the resource.
     - `evaluations`: scores that the span records, whoever gave them.
     - `sampled`: whether other traces of the conversation may have been dropped; `sample_ratio`: the share of
       the conversations that are recorded, if its own is recorded whole.

@@ -40,7 +40,7 @@ ENVIRONMENTS = (
     "langfuse.environment",
     f"{_TRACELOOP}environment",
 )
-_NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS})
+_NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS, semconv.APP_NAME})
 
 
 def with_session_attributes(observation: Observation, span: Span) -> Observation:
@@ -56,11 +56,15 @@ def with_session_attributes(observation: Observation, span: Span) -> Observation
             changes.pop("tags", None)
         if observation.agent_version:
             changes.pop("agent_version", None)
-    # A web server around the agent has an environment too, and is not the session's.
-    if observation.kind != "other" and "environment" not in changes:
-        of_resource = first_text(map(span.resource.get, ENVIRONMENTS))
-        if of_resource is not None:
-            changes["environment"] = of_resource
+    # A web server around the agent has an environment and a name too, and is not the session's.
+    if observation.kind != "other":
+        if "environment" not in changes:
+            of_resource = first_text(map(span.resource.get, ENVIRONMENTS))
+            if of_resource is not None:
+                changes["environment"] = of_resource
+        service = text(span.resource.get(semconv.SERVICE_NAME))
+        if service is not None:
+            changes["service_name"] = service
     return observation._replace(**changes) if changes else observation
 
 
@@ -81,6 +85,7 @@ def _of(attributes: Mapping[str, Any]) -> dict[str, Any]:
         "tags": next((tags for name in TAGS if (tags := _tags(attributes.get(name)))), None),
         "agent_version": first_text(map(attributes.get, VERSIONS)),
         "environment": first_text(map(attributes.get, ENVIRONMENTS)),
+        "app_name": text(attributes.get(semconv.APP_NAME)),
     }
     return {name: value for name, value in found.items() if value is not None}
 

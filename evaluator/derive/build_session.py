@@ -35,11 +35,13 @@ def build_session(
     logged_state: Iterable[tuple[int, Mapping[str, Any]]] = (),
     prices: Sequence[OwnPrice] = (),
     logged_scores: Iterable[Evaluation] = (),
+    logged_app: str | None = None,
 ) -> Session:
     """Return the session that observations record.
 
     `logged_state` are the state variables of session logs, each set of them with its time in nanoseconds.
-    `prices` come before those of `genai-prices`. `logged_scores` are the scores in session logs.
+    `prices` come before those of `genai-prices`. `logged_scores` are the scores in session
+    logs, `logged_app` the app that they name.
     """
     observations = list(observations)
     tree = prepared(observations)
@@ -92,6 +94,8 @@ def build_session(
         user_id=next((o.user_id for o in tree.ordered if o.user_id), None),
         tags=tuple(dict.fromkeys(tag for o in tree.ordered for tag in o.tags)) or None,
         environment=next((o.environment for o in tree.ordered if o.environment), None),
+        app_name=next((o.app_name for o in tree.ordered if o.app_name), logged_app),
+        service_name=next((o.service_name for o in tree.ordered if o.service_name), None),
         requested_calls=tuple(
             requested_call(position, turn, o) for position, (turn, o) in enumerate(requested, 1)
         ),
@@ -111,10 +115,13 @@ def session_of(
     logged_state: Iterable[tuple[int, Mapping[str, Any]]] = (),
     prices: Sequence[OwnPrice] = (),
     logged_scores: Iterable[Evaluation] = (),
+    logged_app: str | None = None,
 ) -> Session:
     """Return the session that observations record or, if that fails, one that records only why."""
     try:
-        return build_session(session_id, session_id_source, observations, logged_state, prices, logged_scores)
+        return build_session(
+            session_id, session_id_source, observations, logged_state, prices, logged_scores, logged_app
+        )
     except Exception as error:  # noqa: BLE001 (what third-party dialects read, and genai-prices)
         return Session(
             session_id=session_id,

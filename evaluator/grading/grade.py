@@ -14,6 +14,7 @@ from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, Candidates, QuestionIndex
 from spangrade.evaluator.grading.policy import CONVERSATION, RESPONSE, Decision, MetricPlan, Verdict
+from spangrade.evaluator.grading.root_agent import RootAgentName, renamed, root_agent, with_other_name
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, load_metrics
 from spangrade.evaluator.session import Session
@@ -29,6 +30,8 @@ class Grade(NamedTuple):
 
     `outcomes` holds the outcome of each metric by name; `reason` is what decided the verdict. `notes` say
     where the dataset's row of the session differs from its spans; `trajectory` is the names of its steps.
+    `root_agent` says which name of the question means the session's root agent, if one does, as a note
+    does, too.
     """
 
     session_id: str | None
@@ -38,6 +41,7 @@ class Grade(NamedTuple):
     outcomes: dict[str, Outcome]
     notes: tuple[str, ...] = ()
     trajectory: tuple[str, ...] | None = None
+    root_agent: str | None = None
 
 
 class Coverage(NamedTuple):
@@ -73,7 +77,13 @@ def may_ask_judge(dataset: GoldenDataset, requested: Iterable[Metric], without: 
 def start_metrics(
     plan: MetricPlan, session: Session, question: GoldenQuestion | None
 ) -> tuple[tuple[Metric, Started], ...]:
-    """Return the metrics of a plan that run on a session, each with its outcome or a future of it."""
+    """Return the metrics of a plan that run on a session, each with its outcome or a future of it.
+
+    Where the question has the name of the session's app, it means the root agent (`root_agent`).
+    """
+    session = with_other_name(session, plan.root_agent_name)
+    if question is not None:
+        question = renamed(session, question)
     incomplete = policy.why_incomplete(session)
     return tuple(
         (metric, start(metric, session, question, incomplete))
@@ -106,6 +116,7 @@ def grade(
     answers: Mapping[str, str] = NO_ANSWERS,
     selected: Collection[str] | None = None,
     reply_threshold: float | None = None,
+    root_agent_name: RootAgentName = RootAgentName.APP,
 ) -> Iterator[Grade]:
     """Yield a grade for each session, in order, then one for each golden question without a session.
 
@@ -113,7 +124,9 @@ def grade(
     if no session answers them.
     """
     coverage = Coverage.none()
-    yield from grade_sessions(sessions, dataset, requested, without, answers, reply_threshold, coverage)
+    yield from grade_sessions(
+        sessions, dataset, requested, without, answers, reply_threshold, coverage, root_agent_name
+    )
     yield from grade_unanswered(dataset, coverage, selected)
 
 
@@ -135,18 +148,19 @@ def grade_sessions(
     answers: Mapping[str, str],
     reply_threshold: float | None,
     coverage: Coverage,
+    root_agent_name: RootAgentName = RootAgentName.APP,
 ) -> Iterator[Grade]:
     """Yield a grade for each session, in order, and add the questions that they answer to `coverage`.
 
     `policy` says which metrics run beside the `requested` ones, which of them are gates, and what the
     verdicts mean. The references named in `without` are not gates. `answers` maps sessions to the questions
     that they answer (ids). `reply_threshold` is that of the gate of `reference_response`, if it is not the
-    default one.
+    default one. `root_agent_name` is what else names a session's root agent.
 
     Questions that expect the same share their sessions evenly: a session that may answer any of them is
     graded as an answer to the first of those that the fewest sessions answer.
     """
-    plan = MetricPlan.of(requested, load_metrics(), without, reply_threshold)
+    plan = MetricPlan.of(requested, load_metrics(), without, reply_threshold, root_agent_name)
     plan = replace(plan, without_dataset=not dataset.golden_questions)
     questions = QuestionIndex(dataset, answers)
     sessions_of = Counter(answers.values())
@@ -223,5 +237,9 @@ def _attempted(
     if question is None and candidates:
         outcomes = {CONVERSATION: Inconclusive(policy.ambiguous(candidates).reason), **outcomes}
     question_id = None if question is None else question.id
-    notes, trajectory = disagreements(session), tuple(step.name for step in session.trajectory)
-    return Grade(session.session_id, question_id, verdict, reason, outcomes, notes, trajectory)
+    trajectory = tuple(step.name for step in session.trajectory)
+    named = with_other_name(session, plan.root_agent_name)
+    is_renamed = question is not None and renamed(named, question) is not question
+    means = f"{named.app_name} means the root agent {root_agent(named)}" if is_renamed else None
+    notes = (*disagreements(session), *([means] if means else []))
+    return Grade(session.session_id, question_id, verdict, reason, outcomes, notes, trajectory, means)

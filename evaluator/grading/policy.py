@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple, Self
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError
@@ -95,6 +96,7 @@ class MetricPlan:
     requested: tuple[Metric, ...]
     reported: tuple[Metric, ...]
     without_dataset: bool = False
+    root_agent_name: RootAgentName = RootAgentName.APP
 
     @classmethod
     def of(
@@ -103,10 +105,12 @@ class MetricPlan:
         installed: Mapping[str, Metric],
         without: Collection[str] = (),
         reply_threshold: float | None = None,
+        root_agent_name: RootAgentName = RootAgentName.APP,
     ) -> Self:
         """Return the plan of a run in which the references named in `without` are not compared by default.
 
         `reply_threshold` takes the place of the default threshold of the gate of `reference_response`.
+        `root_agent_name` is what else names a session's root agent.
         """
         by_name = {metric.name: metric for metric in requested}
         defaults = [gate for reference, gate in REFERENCE_GATES.items() if reference not in without]
@@ -117,6 +121,7 @@ class MetricPlan:
             tuple(gates),
             tuple(by_name.values()),
             tuple(installed[name] for name in REPORTED if name not in by_name),
+            root_agent_name=root_agent_name,
         )
 
     @property
@@ -208,7 +213,7 @@ def excluded(
     if not metric.agents:
         return None
     expected = question.agents_evaluated if question is not None else ()
-    if not set(metric.agents).isdisjoint((*expected, *(session.agents or ()))):
+    if not set(metric.agents).isdisjoint((*expected, *(session.agents or ()), session.app_name)):
         return None
     names = ", ".join(metric.agents)
     if session.agents is None or why_incomplete(session):

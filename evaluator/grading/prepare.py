@@ -102,6 +102,7 @@ class Prepared:
             "agents": [metric.agents for metric in self.metrics],
             "files": [blake2b(path.read_bytes()).hexdigest() for path in files],
             "without": sorted(self.without),
+            "root_agent_name": self.spec.gates.root_agent_name,
             **({} if self.spec.questions is None else {"questions": self.spec.questions}),
             "judge": {name: judge[name] for name in ("model", "threshold")} | {"votes": judge["votes"] or 1},
         }
@@ -171,6 +172,7 @@ class Prepared:
             self.answers,
             self.spec.judge.threshold,
             coverage,
+            self.spec.gates.root_agent_name,
         )
 
 
@@ -219,7 +221,7 @@ def with_questions(
         where.chosen(golden.questions),
         metrics,
         without,
-        MetricPlan.of(metrics, load_metrics(), without, spec.judge.threshold),
+        MetricPlan.of(metrics, load_metrics(), without, spec.judge.threshold, spec.gates.root_agent_name),
         {**golden.answers, **spec.select.answers},
         None if spec.group_by is None else groups_of(spec.group_by, golden.questions),
         recordings,

@@ -157,6 +157,7 @@ def _spec(
             gates.no_reference if drops else sorted(by.without_references),
             gates.no_references,
             by.require_match or gates.require_match,
+            gates.root_agent_name,
         ),
         Selection(answers=answers),
         judge.filled(JudgeOptions(stored.judge, votes=by.judge_votes, threshold=by.reply_threshold)),

@@ -187,6 +187,7 @@ class Run:
         self.repeats: Repeats | None = None
         self.sessions: list[SessionVerdict] = []
         self._price_overrides: set[str] = set()
+        self._renamed: Counter[str] = Counter()
         self._gates = tuple(gates)
         self._metrics: defaultdict[str, MetricTotals] = defaultdict(MetricTotals)
         self._counts: Counter[Verdict] = Counter()
@@ -208,6 +209,8 @@ class Run:
             self._counts[grade.verdict] += 1
             for name, outcome in grade.outcomes.items():
                 self._metrics[name].add(outcome)
+        if grade.root_agent is not None:
+            self._renamed[grade.root_agent] += 1
         self._rows += score_rows(grade)
         if len(self._rows) >= CHUNK:
             self._pack()
@@ -223,6 +226,11 @@ class Run:
     def price_overrides(self) -> Sequence[str]:
         """The models that the project's settings priced in the sessions of the run."""
         return sorted(self._price_overrides)
+
+    @property
+    def root_agents(self) -> Mapping[str, int]:
+        """In how many sessions which name of a question means which root agent."""
+        return dict(sorted(self._renamed.items()))
 
     def _pack(self) -> None:
         if self._rows:
@@ -317,6 +325,7 @@ class Run:
             "exit_code": int(self.exit_code),
             **self.groups_json(),
             **({"price_overrides": self.price_overrides} if self.price_overrides else {}),
+            **({"root_agents": self.root_agents} if self._renamed else {}),
             "judge": self.judge_json,
             **({} if self.repeats is None else {"repeats": self.repeats.to_json()}),
             "metrics": {name: totals.to_json() for name, totals in self.metrics.items()},

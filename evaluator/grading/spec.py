@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.fields import FieldError, option
 from spangrade.tracer.quantities import parsed_time, share_of
@@ -65,6 +66,8 @@ class Gates:
     the settings fill them in. The metrics of `metrics_files` (.json, .sql, .py) come on top. The references
     of a question are gates too, each unless a requested gate reads it, or `no_reference` names it; with
     `no_references` none is. With `require_match` a session that no gate judges counts as inconclusive.
+    `root_agent_name` is what else names a session's root agent where the session has no agent of that name:
+    the app of Google ADK (`app`), that or the `service.name` (`service`), or `none`.
     """
 
     metrics: str | Metric | Iterable[str | Metric] | None = option(
@@ -84,6 +87,10 @@ class Gates:
     )
     no_references: bool = option(False, "No reference is a gate: only what --metric requests is.")
     require_match: bool = option(False, "A session that no gate judges counts as inconclusive.")
+    root_agent_name: RootAgentName = option(
+        RootAgentName.APP,
+        "What else names a session's root agent: its app in Google ADK, its service too, or none.",
+    )
 
     def __post_init__(self) -> None:
         if self.metrics is not None:
@@ -91,6 +98,11 @@ class Gates:
         if self.metrics_files is not None:
             object.__setattr__(self, "metrics_files", tuple(map(Path, several(self.metrics_files))))
         object.__setattr__(self, "no_reference", several(self.no_reference))
+        try:
+            object.__setattr__(self, "root_agent_name", RootAgentName(self.root_agent_name))
+        except ValueError:
+            expected = f"expected one of {', '.join(RootAgentName)}, found {self.root_agent_name!r}"
+            raise FieldError("gates.root_agent_name", expected) from None
 
     @property
     def requested(self) -> tuple[str | Metric, ...]:

@@ -14,6 +14,7 @@ from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.sync.observed import observations_of, packed, traces_of
 from spangrade.evaluator.derive.sync.recorded import (
     TraceRange,
+    logged_apps,
     logged_state,
     logs_of,
     spans_of,
@@ -139,6 +140,7 @@ def _derive(store: Store, job: DeriveJob, session_by_trace: Mapping[str, str]) -
         session_by_trace,
         logged_state(store, sessions),
         session_evaluations(store, sessions),
+        logged_apps(store, sessions),
         job.update.settings,
     )
     traces = traces_of(by_trace, logs_by_trace)

@@ -31,6 +31,8 @@ _JUDGE = (
     f"or do not compare it (--no-reference {RESPONSE})"
 )
 
+_ROOT_AGENT = "name the agent in the question; or grade without it: --root-agent-name none"
+
 
 def lint_grade(
     sessions: Iterable[Session],
@@ -60,6 +62,8 @@ def _findings(one: Grade, advice: Mapping[tuple[str | None, str], str]) -> Itera
     if one.verdict is Verdict.UNMATCHED:
         yield Finding("unmatched", one.session_id, one.reason, 1, (), _WHICH_QUESTION)
         return
+    if one.root_agent is not None:
+        yield Finding("root_agent", one.session_id, one.root_agent, 1, (), _ROOT_AGENT)
     for name, outcome in one.outcomes.items():
         if not isinstance(outcome, Inconclusive) or outcome.reason not in one.reason:
             continue

@@ -89,6 +89,8 @@ def run_tables(run: Run, *, every: bool = False) -> RenderableType:
         parts.append(cell(run.judge_line))
     if run.price_overrides:
         parts.append(cell(f"priced by the settings: {', '.join(run.price_overrides)}"))
+    for name, number in run.root_agents.items():
+        parts.append(cell(f"in {counted(number, 'session')}, {name}"))
     if run.unreviewed:
         parts.append(cell(f"{counted(run.unreviewed, 'golden question')} not reviewed yet"))
     return Group(*parts, cell(str(run)))

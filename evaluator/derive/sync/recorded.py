@@ -115,24 +115,32 @@ def _select(
 
 def sessions_with_logs(store: Store, after: int) -> set[str]:
     """Return the ids of the sessions that got session logs after an arrival."""
-    return {session_id for session_id, _, _ in store.query(_session_logs(), {"seq": after})}
+    return {session_id for session_id, *_ in store.query(_session_logs(), {"seq": after})}
 
 
 def logged_state(
     store: Store, session_ids: Iterable[str]
 ) -> Mapping[str, list[tuple[int, Mapping[str, Any]]]]:
     """Return the state variables in session logs as (time in ns, variables), by session."""
-    rows = store.query(
-        f"SELECT * FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id) ORDER BY ALL",  # noqa: S608 (our own text)
-        {"seq": 0},
-        wanted=arrow_column("session_id", list(session_ids)),
-    )
     by_session: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
-    for session_id, time_ns, text in rows:
+    for session_id, time_ns, text, _ in _logs_of_sessions(store, session_ids):
         value = None if text is None else orjson.loads(text)
         if isinstance(value, dict):
             by_session.setdefault(session_id, []).append((time_ns, value))
     return by_session
+
+
+def logged_apps(store: Store, session_ids: Iterable[str]) -> Mapping[str, str]:
+    """Return the names of apps in session logs, by session; the last one counts."""
+    return {session_id: app for session_id, *_, app in _logs_of_sessions(store, session_ids) if app}
+
+
+def _logs_of_sessions(store: Store, session_ids: Iterable[str]) -> list[Row]:
+    return store.query(
+        f"SELECT * FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id) ORDER BY ALL",  # noqa: S608 (our own text)
+        {"seq": 0},
+        wanted=arrow_column("session_id", list(session_ids)),
+    )
 
 
 def _session_logs() -> str:

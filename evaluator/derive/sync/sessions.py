@@ -24,13 +24,15 @@ from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 class Recorded(NamedTuple):
     """All that sessions are built from: packed observations by trace, and what their session logs say.
 
-    `state` are the writes of state variables as (time in ns, variables), by session; so are `scores`.
+    `state` are the writes of state variables as (time in ns, variables), by session; so are `scores`, and
+    `apps` the names of apps.
     """
 
     observations: Mapping[str, bytes]
     session_by_trace: Mapping[str, str]
     state: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
     scores: Mapping[str, Sequence[Evaluation]]
+    apps: Mapping[str, str]
     settings: Settings
 
 
@@ -59,6 +61,7 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
                     recorded.state.get(session_id, ()),
                     recorded.settings.prices,
                     recorded.scores.get(session_id, ()),
+                    recorded.apps.get(session_id),
                 )
             )
     rows = {

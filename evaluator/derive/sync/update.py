@@ -34,6 +34,7 @@ from spangrade.evaluator.derive.sync.recorded import (
     StoredRows,
     TraceRange,
     arrived_rows,
+    logged_apps,
     logged_state,
     logs_of,
     sessions_with_logs,
@@ -403,6 +404,7 @@ def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[s
                     {trace.range.trace_id: one for one in session_ids for trace in traces[one]},
                     logged_state(store, session_ids),
                     session_evaluations(store, session_ids),
+                    logged_apps(store, session_ids),
                     settings,
                 ),
             )

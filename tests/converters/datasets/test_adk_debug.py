@@ -48,6 +48,9 @@ def spans_of(*records: Any) -> list[Span | Problem]:
     return list(found)
 
 
+NAMED = {"gen_ai.conversation.id": "s1", "spangrade.app_name": "shop"}
+
+
 def log_of(**session: Any) -> LogRecord:
     found = read_session({"id": "s1", "appName": "shop", "events": [], "lastUpdateTime": 1.5} | session)
     assert found is not None
@@ -112,6 +115,7 @@ def test_a_session_becomes_one_log_record_with_its_state() -> None:
         attributes={
             "gen_ai.conversation.id": "s1",
             "user.id": "u1",
+            "spangrade.app_name": "shop",
             "spangrade.state": {"cart": [1], "user:name": None},
         },
         scope_name="gcp.vertex.agent",
@@ -133,14 +137,14 @@ def delta(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_the_state_is_the_last_that_was_recorded(session: dict[str, Any], state: dict[str, Any]) -> None:
-    assert log_of(**session).attributes == {"gen_ai.conversation.id": "s1", "spangrade.state": state}
+    assert log_of(**session).attributes == {**NAMED, "spangrade.state": state}
 
 
 @pytest.mark.parametrize(
     "session", [{}, {"events": [delta()]}, {"events": [{"actions": {}}]}, {"state": None}]
 )
 def test_a_session_without_state_has_no_state_attribute(session: dict[str, Any]) -> None:
-    assert log_of(**session).attributes == {"gen_ai.conversation.id": "s1"}
+    assert log_of(**session).attributes == NAMED
 
 
 def test_snake_case_keys_make_the_same_session() -> None:
@@ -228,5 +232,6 @@ def test_captured_sessions_bring_their_state() -> None:
         assert log.attributes == {
             "gen_ai.conversation.id": recorded["id"],
             "user.id": "eval_user",
+            "spangrade.app_name": recorded["appName"],
             "spangrade.state": recorded["state"],
         }

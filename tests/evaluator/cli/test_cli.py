@@ -127,6 +127,8 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "environment",
         "unreadable_spans",
         "not_understood",
+        "app_name",
+        "service_name",
         "requested_calls",
         "cost_estimated",
         "cost_configured",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Spangrade
@@ -18,20 +19,39 @@ def test_questions_that_share_their_inputs_and_references_leave_no_session_undec
     spangrade: Spangrade, tmp_path: Path
 ) -> None:
     folder = CAPTURED / "customer_service"
-    spans = [part for file in sorted(folder.glob("trace_*.json")) for part in ("--spans", file)]
-    golden = folder / "customer_service_golden.json"
-    done = spangrade("grade", golden, *spans, "--db", tmp_path / "s.duckdb", "--format", "json")
+    files = [*folder.glob("trace_*.json"), *folder.glob("session_*.json")]
+    spans = [part for file in sorted(files) for part in ("--spans", file)]
+    golden, db = folder / "customer_service_golden.json", tmp_path / "s.duckdb"
+    out = tmp_path / "out"
+    done = spangrade("grade", golden, *spans, "--db", db, "--out", out, "--format", "json")
     run = json.loads("\n".join(done.out))
-    assert (run["verdicts"]["failed"], run["sessions"], run["unanswered_questions"]) == (4, 4, [])
-    # The dataset names the app where the recordings name the agent.
+    assert (run["sessions"], run["unanswered_questions"]) == (4, [])
+    # The dataset names the app where the recordings name the agent. Of the calls that the two long questions
+    # expect, one session made the first (1 of 6), the other that and the last; none has the plant's name.
+    lines = [json.loads(line) for line in (out / "sessions.jsonl").read_text().splitlines()]
+    assert sorted((line["verdict"], shares(line)) for line in lines) == [
+        ("failed", (1, 1, pytest.approx(1 / 6))),
+        ("failed", (1, 1, pytest.approx(2 / 6))),
+        ("passed", (1, 1, 1)),
+        ("passed", (1, 1, 1)),
+    ]
+    assert run["root_agents"] == {"customer_service means the root agent customer_service_agent": 4}
+    # Without the sessions' own records nothing says so.
+    bare = [part for file in sorted(folder.glob("trace_*.json")) for part in ("--spans", file)]
+    done = spangrade("grade", golden, *bare, "--db", tmp_path / "bare.duckdb", "--format", "json")
     agent = "agent_routing: did not take part: customer_service; took part: customer_service_agent"
-    assert all(grade["reason"].endswith(agent) for grade in run["grades"])
+    assert [one["reason"].endswith(agent) for one in json.loads("\n".join(done.out))["grades"]] == [True] * 4
     assert {grade["question_id"] for grade in run["grades"]} == {
         "cs_full_657f2ed9",
         "cs_full_eb4390d8",
         "cs_simple_17a89ba6",
         "cs_simple_2f260f51",
     }
+
+
+def shares(grade: dict[str, Any]) -> tuple[float, ...]:
+    names = ("agent_routing", "trajectory_accuracy", "tool_usage_accuracy")
+    return tuple(grade["metrics"][name]["value"] for name in names)
 
 
 @pytest.mark.parametrize(
