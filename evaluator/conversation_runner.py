@@ -14,12 +14,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from spangrade import tracer
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity, is_pattern
 from spangrade.evaluator.testing.agents import Answer, converse
-from spangrade.evaluator.testing.capture import captured_turn, keep, record_calls
+from spangrade.evaluator.testing.capture import keep, take_turn
 from spangrade.evaluator.testing.current_test import Run, current_test
-from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn, observed_turn
+from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn
 from spangrade.evaluator.testing.turn_similarity import is_similar_turn
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
 from spangrade.tracer.canonical_json import dumps
@@ -190,14 +191,14 @@ class ConversationRunner:
     async def _take_turn(
         self, answer: Answer, turn: UserTurn, history: Sequence[Turn], session: _Session
     ) -> ObservedTurn:
-        with captured_turn(session.id, turn.text, session.spans) as captured:
-            reply = await answer(turn.text, history)
-            actual = observed_turn(captured.spans(), reply)
-            if actual.text is not None:
-                captured.root.respond(actual.text)
-            if session.store is not None and not actual.recorded:
-                record_calls(actual.calls or ())
-        return actual
+        return await take_turn(
+            answer,
+            turn.text,
+            history,
+            tracer.session(session.id),
+            session.spans,
+            is_stored=session.store is not None,
+        )
 
     def _message(
         self, number: int, last_turns: Sequence[Turn], similarity: Similarity, session: _Session

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.grading.run import Run
     from spangrade.evaluator.lake.reading import LakeReader
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
+    from spangrade.evaluator.running.options import RunOptions
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
     from spangrade.evaluator.statistics.comparison.gate import Compared
     from spangrade.evaluator.statistics.trends.trend import Trend
@@ -415,9 +416,59 @@ class Database:
 
         spec = filled(GradeSpec.of(dataset, gates, select, judge, name, tags), self._settings)
         recordings = [Path(path) for path in several(spans)]
-        graded = partial(
-            grade_stored, spec, self._file, self._callbacks, recordings=recordings, after_save=note_repeats
+        return self._reported(
+            partial(
+                grade_stored,
+                spec,
+                self._file,
+                self._callbacks,
+                recordings=recordings,
+                after_save=note_repeats,
+            ),
+            out,
         )
+
+    def run(
+        self,
+        agent: object,
+        dataset: Questions | GradeSpec,
+        *,
+        name: str | None = None,
+        gates: Metrics | None = None,
+        select: Selection | str | None = None,
+        judge: JudgeOptions | str | None = None,
+        tags: Mapping[str, str] | None = None,
+        options: RunOptions | None = None,
+        out: StrPath | None = None,
+    ) -> Run:
+        """Run an agent over the questions of a dataset, each in a session of its own, and grade the sessions.
+
+        `agent` is what `ConversationRunner` takes (a function, a coroutine, a generator, an object of a
+        framework), a class of such objects, of which each session gets one, or a text that names one:
+        `"package.module:name"`, `"file.py:name"`. The texts of `user_inputs` are its turns, and an exception
+        of the agent is the failure of its session. `select` chooses questions (`"metadata.topic = refund"`),
+        `options` say how often each is asked, how much at once and what it may take.
+
+        Each turn is stored when it ends. After an interruption, or when the limit of the cost is spent, the
+        same `name` with `RunOptions(resume=True)` asks what is missing; a session that was interrupted stays
+        and is not graded. Without a `name` it is that of the branch and the commit. Only the sessions of this
+        run are graded, as `grade` grades them with the same arguments.
+
+        Raises InputError for what cannot be used, before the agent runs.
+        """
+        from spangrade.evaluator.running.options import RunOptions
+        from spangrade.evaluator.running.run import run_agent
+        from spangrade.evaluator.statistics.repeats.repeats import note_repeats
+
+        spec = filled(GradeSpec.of(dataset, gates, select, judge, name, tags), self._settings)
+        options = options or RunOptions()
+        return self._reported(
+            partial(run_agent, agent, spec, options, self._file, self._callbacks, after_save=note_repeats),
+            out,
+        )
+
+    def _reported(self, graded: Callable[..., Run], out: StrPath | None) -> Run:
+        """Return the run that a function grades, with its reports in the folder `out`, if there is one."""
         if out is None:
             return graded()
         from spangrade.evaluator.reports.files import Reports  # JUnit's XML takes 10 ms to import

@@ -20,6 +20,7 @@ from spangrade.tracer.file_modes import set_umask
 COMMANDS: Mapping[str, str] = {
     "import": "import_:import_",
     "grade": "grade:grade",
+    "run": "run:run",
     "sessions": "sessions:sessions",
     "show": "show:show",
     "runs": "runs:runs",

@@ -24,6 +24,7 @@ INSTEAD = {
     "lint": _FILE,
     "regrade": _FILE,
     "review": _FILE,
+    "run": _FILE,
     "score": _FILE,
     "watch": f"{_UPDATE}: run it at intervals",
 }

@@ -102,7 +102,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 def in_words_of_options(error: FieldError) -> str:
     """Return what is wrong with a value in the words of the command line: `--judge-votes: expected …`."""
-    from spangrade import Gates, GradeSpec, JudgeOptions, Selection
+    from spangrade import Gates, GradeSpec, JudgeOptions, RunOptions, Selection
     from spangrade.evaluator.audit.options import Mutants
     from spangrade.evaluator.watch.options import WatchOptions
 
@@ -115,6 +115,7 @@ def in_words_of_options(error: FieldError) -> str:
         "mutants.": Mutants,
         "options.": WatchOptions,
     }
+    flags |= {f"options.{one.field.name}": one.flag for one in option_fields(RunOptions)}
     for prefix, group in groups.items():
         flags |= {f"{prefix}{one.field.name}": one.flag for one in option_fields(group)}
     flags.setdefault(error.name, f"--{error.name.rpartition('.')[2].replace('_', '-')}")

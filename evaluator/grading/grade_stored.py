@@ -40,7 +40,6 @@ class Output(Protocol):
         ...
 
 
-@few_collections()
 def grade_stored(
     spec: GradeSpec,
     db: Path,
@@ -56,7 +55,18 @@ def grade_stored(
     graded; with a dataset that brings its own sessions, those; else the stored sessions. The database is
     created only if the dataset brings its sessions, or spans are imported.
     """
-    prepared = prepare(spec, db, callbacks, recordings)
+    return grade_prepared(prepare(spec, db, callbacks, recordings), db, callbacks, output, after_save)
+
+
+@few_collections()
+def grade_prepared(
+    prepared: Prepared,
+    db: Path,
+    callbacks: Callbacks = DEFAULT,
+    output: Output | None = None,
+    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+) -> Run:
+    """Grade what is prepared as `grade_stored` does."""
     judge = prepared.judge()
     spent_before = judge.spent
     sessions, complete = sessions_to_grade(prepared, db, callbacks)

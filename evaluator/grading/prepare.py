@@ -58,6 +58,7 @@ class Prepared:
     `golden` is the content of the `dataset`, `recordings` are the files of spans to import first. `questions`
     are those that `where` chooses: the others are answered, but not missed. `metrics` are the requested ones,
     `without` the references that are not gates, `answers` the questions that sessions are known to answer.
+    `only` are the ids of the sessions to choose from, None is all; `not_run` are missing among them.
     """
 
     spec: GradeSpec
@@ -69,6 +70,8 @@ class Prepared:
     answers: Mapping[str, str]
     groups: Groups | None
     recordings: Sequence[Path] = ()
+    only: frozenset[str] | None = None
+    not_run: int = 0
 
     @property
     def dataset(self) -> str:
@@ -147,6 +150,7 @@ class Prepared:
             thresholds=self.plan.thresholds,
             groups=self.groups,
             unreviewed=sum(question.reviewed is False for question in self.questions.golden_questions),
+            not_run=self.not_run,
         )
 
     def with_columns(
@@ -248,7 +252,7 @@ def sessions_to_grade(
         raise StoreError(f"{db}: no such database: import spans first, or name another")
     by_question = select.latest_per_question or select.of_questions is not None
     with up_to_date(db, callbacks, confined=select.of_sessions is not None) as store:
-        only: Collection[str] | None = None
+        only: Collection[str] | None = prepared.only
         if prepared.recordings:
             only = _sessions_of(store, intake.traces)
         elif prepared.golden.spans is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,15 @@ def revision(folder: Path) -> Revision:
     changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
     branch = _git(folder, "symbolic-ref", "--short", "--quiet", "HEAD")
     return Revision(commit, None if changes is None else bool(changes), branch)
+
+
+def run_name(folder: Path) -> str:
+    """Return the name of a run that has none of its own: the branch and the commit, as in `main@1f2e3d4c`."""
+    found = revision(folder)
+    if found.commit is None:
+        return "run"
+    branch = re.sub(r"[^\w.+:/-]", "-", found.branch or "commit").lstrip(".+:/-")
+    return f"{branch[:80]}@{found.commit[:8]}{'+' if found.dirty else ''}"
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

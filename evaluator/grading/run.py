@@ -160,7 +160,8 @@ class Run:
     name. `incomplete` says that some of the dataset or of the recorded spans could not be read. `gates` are
     the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
     `groups` the results are also counted by group.
-    `unreviewed` is the number of golden questions with `reviewed: false`.
+    `unreviewed` is the number of golden questions with `reviewed: false`, `not_run` that of the sessions that
+    an agent was to hold and did not: the run is inconclusive for them.
     `judge` is set at the end of the run, and `repeats` after it is saved, if questions have several sessions.
     `thresholds` are those of the gates, as `>= 0.9`, as far as they are known.
     """
@@ -176,6 +177,7 @@ class Run:
         thresholds: Mapping[str, str] = MappingProxyType({}),
         groups: Groups | None = None,
         unreviewed: int = 0,
+        not_run: int = 0,
     ) -> None:
         self.run_id = run_id
         self.dataset = dataset
@@ -183,6 +185,7 @@ class Run:
         self.require_match = require_match
         self.thresholds = thresholds
         self.unreviewed = unreviewed
+        self.not_run = not_run
         self.judge: JudgeUsage | None = None
         self.repeats: Repeats | None = None
         self.sessions: list[SessionVerdict] = []
@@ -294,7 +297,7 @@ class Run:
         """What `spangrade grade` exits with; 2 if some of the input could not be read."""
         if self.incomplete:
             return ExitCode.BAD_INPUT
-        untested = [Verdict.INCONCLUSIVE] if self._unanswered or self.unapplied_gates else []
+        untested = [Verdict.INCONCLUSIVE] if self._unanswered or self.unapplied_gates or self.not_run else []
         return exit_code([*self._counts, *untested], require_match=self.require_match)
 
     @property
@@ -320,6 +323,7 @@ class Run:
             "sessions": self._counts.total(),
             "verdicts": {verdict.value: number for verdict, number in self.verdicts.items()},
             "unanswered_questions": self._unanswered,
+            **({"sessions_not_run": self.not_run} if self.not_run else {}),
             **({"unreviewed_questions": self.unreviewed} if self.unreviewed else {}),
             "unapplied_gates": list(self.unapplied_gates),
             "exit_code": int(self.exit_code),
@@ -355,6 +359,8 @@ class Run:
         text = f"{counted(self._counts.total(), 'session')}{': ' if counts else ''}{counts}"
         if self._unanswered:
             text += f"; {counted(len(self._unanswered), 'golden question')} unanswered"
+        if self.not_run:
+            text += f"; {counted(self.not_run, 'session')} not run"
         if unapplied := self.unapplied_gates:
             gates = "gate applies" if len(unapplied) == 1 else "gates apply"
             text += f"; {len(unapplied)} {gates} to no session: {', '.join(unapplied)}"

@@ -1,8 +1,8 @@
-"""Capture the spans that an agent emits in one turn of a test, apart from those of any other turn."""
+"""Take one turn with an agent and capture the spans that it emits, apart from those of any other turn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -13,7 +13,10 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from spangrade import tracer
-from spangrade.evaluator.testing.observed import ObservedCall
+from spangrade.evaluator.testing.agents import Answer, Reply
+from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn, observed_turn
+from spangrade.evaluator.turn import Turn as ConversationTurn
+from spangrade.tracer._operation import Session
 from spangrade.tracer.exporter import stored_spans
 from spangrade.tracer.instrument import Turn
 from spangrade.tracer.span import Span
@@ -38,8 +41,38 @@ class CapturedTurn:
         return stored_spans(self._ended)
 
 
+async def take_turn(
+    answer: Answer,
+    text: str,
+    history: Sequence[ConversationTurn],
+    session: Session,
+    spans: list[Span],
+    *,
+    is_stored: bool,
+    agent: str | None = None,
+    at_end: Callable[[Turn], None] = lambda _: None,
+) -> ObservedTurn:
+    """Pass the user's text to an agent, and return what it answered and did; add its spans to `spans`.
+
+    If they are stored, what it reported without spans is recorded in spans too, and `agent` is the name of an
+    agent whose spans have none. `at_end` is called with the turn's own span just before it ends, also by an
+    error.
+    """
+    with captured_turn(session, text, spans) as captured:
+        try:
+            reply = await answer(text, history)
+            actual = observed_turn(captured.spans(), reply)
+            if actual.text is not None:
+                captured.root.respond(actual.text)
+            if is_stored:
+                _record_reported(actual, reply, agent)
+        finally:
+            at_end(captured.root)
+    return actual
+
+
 @contextmanager
-def captured_turn(conversation_id: str, text: str, spans: list[Span]) -> Iterator[CapturedTurn]:
+def captured_turn(session: Session, text: str, spans: list[Span]) -> Iterator[CapturedTurn]:
     """Open a turn that is a trace of its own, and add the spans of that trace to `spans` when it is over.
 
     Spans belong to it wherever OpenTelemetry's context goes, into tasks and `asyncio.to_thread`; turns of
@@ -50,7 +83,7 @@ def captured_turn(conversation_id: str, text: str, spans: list[Span]) -> Iterato
     trace_id = 0
     token = otel.attach(otel.Context())  # a span around the test is not part of the conversation
     try:
-        with tracer.session(conversation_id), turn.root:
+        with session, turn.root:
             trace_id = turn.root.span.get_span_context().trace_id
             turns[trace_id] = turn
             yield turn
@@ -91,11 +124,20 @@ def _captured_turns() -> dict[int, CapturedTurn]:
     return _processors[provider].turns
 
 
-def record_calls(calls: Iterable[ObservedCall]) -> None:
-    """Record calls that an agent reported without spans, as far as they are known, in the turn in progress.
+def _record_reported(actual: ObservedTurn, reply: Reply, agent: str | None) -> None:
+    """Record what an agent reported without spans in the turn in progress; its times are not the agent's."""
+    calls = () if actual.recorded else actual.calls or ()
+    if agent is not None and not actual.agents:
+        with tracer.agent(agent):
+            _record_calls(calls)
+    else:
+        _record_calls(calls)
+    if reply.state:
+        tracer.set_state(reply.state)
 
-    The times of the spans are not those of the tools.
-    """
+
+def _record_calls(calls: Iterable[ObservedCall]) -> None:
+    """Record calls as far as they are known."""
     for call in calls:
         with tracer.tool(call.name) as tool:
             if call.arguments_known:

@@ -28,12 +28,15 @@ class ObservedCall(NamedTuple):
 class ObservedTurn(NamedTuple):
     """The agent's text, and the tools that it called, in order; None if not known.
 
-    `recorded` says whether spans contain the calls, so that the stored session has them.
+    `recorded` says whether spans contain the calls, so that the stored session has them; `agents` are named
+    by the spans. `cost_usd` is the price of the model calls in them, None if one's is unknown.
     """
 
     text: str | None
     calls: tuple[ObservedCall, ...] | None
     recorded: bool = False
+    agents: tuple[str, ...] = ()
+    cost_usd: float | None = None
 
     def as_agent_turn(self) -> AgentTurn:
         """Return the turn in the form of an expected one."""
@@ -64,12 +67,18 @@ def observed_turn(spans: Sequence[Span], reply: Reply) -> ObservedTurn:
         text = responses[-1] if responses else None
     calls_from_reply = None if reply.tool_calls is None else tuple(map(_from_reply, reply.tool_calls))
     calls_from_spans = tuple(map(_from_spans, session.tool_interactions))
+    calls = calls_from_reply
     if calls_from_spans:
-        return ObservedTurn(text, _completed(calls_from_spans, calls_from_reply or ()), recorded=True)
-    if calls_from_reply is not None:
-        return ObservedTurn(text, calls_from_reply)
-    is_instrumented = any(one.kind in {"agent", "llm", "workflow"} for one in observations)
-    return ObservedTurn(text, () if is_instrumented else None)
+        calls = _completed(calls_from_spans, calls_from_reply or ())
+    elif calls is None and any(one.kind in {"agent", "llm", "workflow"} for one in observations):
+        calls = ()
+    return ObservedTurn(
+        text,
+        calls,
+        recorded=bool(calls_from_spans),
+        agents=session.agents or (),
+        cost_usd=session.cost_usd,
+    )
 
 
 def _from_reply(call: ToolCall) -> ObservedCall:

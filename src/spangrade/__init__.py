@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Score,
         metric,
     )
+    from spangrade.evaluator.running.options import RunOptions
     from spangrade.evaluator.session import Session
     from spangrade.evaluator.watch.options import WatchOptions
     from spangrade.tracer.configure import configure
@@ -69,6 +70,7 @@ _HOMES = {
     ),
     "tracer.store.query_rows": ("Rows",),
     "evaluator.grading.run": ("Run",),
+    "evaluator.running.options": ("RunOptions",),
     "evaluator.session": ("Session",),
     "evaluator.watch.options": ("WatchOptions",),
     "tracer.configure": ("configure",),
@@ -105,6 +107,7 @@ __all__ = [
     "Outcome",
     "Rows",
     "Run",
+    "RunOptions",
     "Score",
     "Selection",
     "Session",

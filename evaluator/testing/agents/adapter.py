@@ -23,6 +23,7 @@ class Reply(NamedTuple):
 
     text: str | None = None
     tool_calls: list[ToolCall] | None = None
+    state: Mapping[str, Any] | None = None
 
 
 Answer = Callable[[str, Sequence[Turn]], Awaitable[Reply]]

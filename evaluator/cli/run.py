@@ -1,0 +1,89 @@
+"""`spangrade run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spangrade import ExitCode, Gates, GradeSpec, JudgeOptions, RunOptions, Selection
+from spangrade.evaluator.cli.options import Db, Format, Only, OutputFormat, option_of
+from spangrade.evaluator.cli.output import database, print_json, show
+
+
+def run(
+    gates: Gates,
+    select: Annotated[Selection, Only("where")],
+    judge: JudgeOptions,
+    options: RunOptions,
+    agent: Annotated[str, typer.Argument(help="The agent: package.module:name or file.py:name.")],
+    dataset: Annotated[Path, typer.Argument(help="Golden JSON, or another file with questions.")],
+    db: Db = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A name for the run.", show_default="the branch and the commit"),
+    ] = None,
+    tag: Annotated[list[str] | None, option_of(GradeSpec, "tags")] = None,
+    group_by: Annotated[str | None, option_of(GradeSpec, "group_by")] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(metavar="BASELINE", help="Compare with this run: its name, or as `compare` takes it."),
+    ] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'METRIC worse by MARGIN'",
+            help="A gate of the comparison, which then decides in place of failed sessions; repeatable.",
+        ),
+    ] = None,
+    all: Annotated[bool, typer.Option("--all", help="List all sessions that did not pass.")] = False,  # noqa: A002
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
+    ] = None,
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Run an agent over golden questions, each in a session of its own, and grade the sessions.
+
+    Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive, 130
+    interrupted; with --fail-if, 1 if a gate of the comparison failed, 4 if the data do not settle one.
+    """
+    if fail_if and compare is None:
+        raise typer.BadParameter("it needs --compare BASELINE", param_hint="--fail-if")
+    spec = GradeSpec.of(dataset, gates, select, judge, name, tag, group_by)
+    with database(db) as opened:
+        if compare is not None:
+            opened.compare(compare, compare)  # a baseline that is not there is known before the agent runs
+        graded = opened.run(agent, spec, options=options, out=out)
+        compared = None
+        if compare is not None:
+            compared = opened.compare(compare, graded.run_id, fail_if=fail_if or ())
+    if compared is not None and out is not None:
+        from spangrade.evaluator.reports.comparison_files import write_comparison
+
+        write_comparison(compared, out)
+    if format is Format.JSON:
+        from spangrade.evaluator.reports.comparison import comparison_json
+        from spangrade.evaluator.reports.json import run_json
+
+        comparison = {} if compared is None else {"comparison": comparison_json(*compared)}
+        print_json({**run_json(graded), **comparison})
+    else:
+        from spangrade.evaluator.reports.comparison import comparison_tables
+        from spangrade.evaluator.reports.flips import flip_lines
+        from spangrade.evaluator.reports.tables import run_tables
+
+        show(run_tables(graded, every=all))
+        if compared is not None:
+            show(flip_lines(compared.comparison), comparison_tables(*compared, every=all))
+    code = graded.exit_code
+    if compared is not None and fail_if:
+        code = _with_gates(code, compared.exit_code())
+    raise typer.Exit(code)
+
+
+def _with_gates(graded: ExitCode, compared: ExitCode) -> ExitCode:
+    """Return the exit code of a run whose failed sessions are for the gates of a comparison to judge."""
+    if graded in (ExitCode.PASSED, ExitCode.FAILED):
+        return compared
+    return compared if (graded, compared) == (ExitCode.INCONCLUSIVE, ExitCode.FAILED) else graded

@@ -1,0 +1,1 @@
+"""Running an agent over golden questions, to be graded."""

@@ -1,0 +1,65 @@
+"""The agent that a text such as `package.module:name` or `file.py:name` names."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from spangrade.tracer.errors import InputError
+
+_FORM = "expected package.module:name or file.py:name"
+
+
+def find_agent(text: str) -> Any:
+    """Return the agent that a text names; its module is imported from the folder of the file, or from here.
+
+    Raises InputError if there is no such module or name, and if the module needs a package that is not
+    installed.
+    """
+    module_name, colon, name = text.rpartition(":")
+    if not colon or not module_name or not name:
+        raise InputError(f"{text}: {_FORM}")
+    try:
+        module = _of_file(Path(module_name)) if module_name.endswith(".py") else _of_name(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            raise InputError(f"{text}: there is no module {error.name!r} here; {_FORM}") from error
+        raise InputError(f"{text}: it needs the package {error.name!r}, which is not installed") from error
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InputError(f"{text}: {module_name} has no {part!r}; {_FORM}")
+        found = getattr(found, part)
+    return found
+
+
+def _of_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; {_FORM}")
+    _import_from(path.parent)
+    name = path.stem
+    loaded = sys.modules.get(name)
+    if loaded is not None and loaded.__file__ and Path(loaded.__file__).resolve() == path.resolve():
+        return loaded
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path}: expected a file of Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _of_name(name: str) -> ModuleType:
+    _import_from(Path.cwd())
+    return importlib.import_module(name)
+
+
+def _import_from(folder: Path) -> None:
+    """Let modules be imported from a folder, as Python does for a script in it."""
+    if (path := str(folder.resolve())) not in sys.path:
+        sys.path.insert(0, path)

@@ -1,0 +1,228 @@
+"""Hold conversations with an agent: each asks one golden question once, several at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from math import fsum
+from threading import Thread
+from typing import Any, NamedTuple
+
+from spangrade import tracer
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.running.options import RunOptions
+from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, tags_of
+from spangrade.evaluator.testing.agents import Answer, converse
+from spangrade.evaluator.testing.capture import take_turn
+from spangrade.evaluator.turn import Turn as ConversationTurn
+from spangrade.evaluator.turn import UserTurn
+from spangrade.tracer import semconv
+from spangrade.tracer.instrument import Turn
+from spangrade.tracer.span import Span
+
+
+class Task(NamedTuple):
+    """A question to ask; `repeat` counts from 1."""
+
+    question: GoldenQuestion
+    repeat: int
+
+
+class Held(NamedTuple):
+    """A conversation that came to its end; `error` is what the agent raised.
+
+    `cost_usd` is the price of the model calls in its spans; None without any, or if one's is unknown.
+    """
+
+    task: Task
+    session_id: str
+    spans: tuple[Span, ...]
+    error: str | None
+    cost_usd: float | None
+
+
+class AgentTimeoutError(Exception):
+    """The agent took longer for a turn than it may."""
+
+
+class _Rate:
+    """The times at which turns may start."""
+
+    def __init__(self, pause_s: float) -> None:
+        self._pause_s = pause_s
+        self._next_s = 0.0
+
+    async def wait(self) -> None:
+        """Wait until the next turn may start."""
+        now_s = time.monotonic()
+        start_s = max(self._next_s, now_s)
+        self._next_s = start_s + self._pause_s
+        if start_s > now_s:
+            await asyncio.sleep(start_s - now_s)
+
+
+class Conversations:
+    """The conversations of a run; what they record is stored turn by turn.
+
+    `spent_usd` is the price of all model calls in their spans as far as it is known, `not_begun` are the
+    questions that were not asked because it was more than the options allow.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        mark: str,
+        options: RunOptions,
+        recorder: Recorder,
+        on_end: Callable[[Held], None] = lambda _: None,
+    ) -> None:
+        self._agent = agent
+        self._mark = mark
+        self._options = options
+        self._recorder = recorder
+        self._on_end = on_end
+        self._rate = _Rate(options.pause_s)
+        self._costs: list[float] = []
+        self.not_begun: list[Task] = []
+
+    @property
+    def spent_usd(self) -> float:
+        """The price of the model calls so far, as far as it is known."""
+        return fsum(self._costs)
+
+    async def hold(self, tasks: Iterable[Task]) -> None:
+        """Hold a conversation for each task, in their order; if this is cancelled, all end."""
+        asyncio.get_running_loop().set_default_executor(_ThreadPerCall())
+        self._open("")  # an agent that cannot be run is known before the first session
+        rest = iter(tasks)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._options.concurrency):
+                group.create_task(self._hold_each(rest))
+
+    async def _hold_each(self, tasks: Iterator[Task]) -> None:
+        for task in tasks:
+            if self._options.max_cost is not None and self.spent_usd > self._options.max_cost:
+                self.not_begun += [task, *tasks]
+                return
+            self._on_end(await self._hold_one(task))
+
+    async def _hold_one(self, task: Task) -> Held:
+        session_id = f"{task.question.id}-{uuid.uuid4().hex[:8]}"
+        answer = self._open(session_id)
+        tags = tags_of(self._mark, task.repeat)
+        spans: list[Span] = []
+        history: list[ConversationTurn] = []
+        costs: list[float | None] = []
+        error: str | None = None
+        inputs = task.question.user_inputs
+        for number, text in enumerate(inputs, 1):
+            await self._rate.wait()
+            of_turn: list[Span] = []
+            end = _End(tags, is_last=number == len(inputs))
+            session = tracer.session(session_id, question_id=task.question.id, tags=tags)
+            try:
+                actual = await take_turn(
+                    end.noting(self._in_time(answer)),
+                    text,
+                    history,
+                    session,
+                    of_turn,
+                    is_stored=True,
+                    agent=self._options.agent_name,
+                    at_end=end.mark,
+                )
+            except Exception as raised:  # noqa: BLE001 (what an agent raises is its session's failure)
+                error = f"{type(raised).__name__}: {raised}"
+                break
+            finally:
+                spans += of_turn
+                self._recorder.add(of_turn)
+            costs.append(actual.cost_usd)
+            self._costs.append(actual.cost_usd or 0.0)
+            history += [UserTurn(text), actual.as_agent_turn()]
+        known = [cost for cost in costs if cost is not None]
+        return Held(task, session_id, tuple(spans), error, fsum(known) if known else None)
+
+    def _open(self, session_id: str) -> Answer:
+        """Open a conversation with the agent; of a class, with an instance of its own."""
+        agent = self._agent() if inspect.isclass(self._agent) else self._agent
+        return converse(agent, session_id)
+
+    def _in_time(self, answer: Answer) -> Answer:
+        async def answer_in_time(text: str, history: Any) -> Any:
+            try:
+                async with asyncio.timeout(self._options.timeout_s) as limit:
+                    return await answer(text, history)
+            except TimeoutError as error:
+                if not limit.expired():
+                    raise
+                raise AgentTimeoutError(f"no answer within {self._options.timeout_s:g} s") from error
+
+        return answer_in_time
+
+
+class _End:
+    """How a turn ends: whether the session is complete then, which its tags say."""
+
+    def __init__(self, tags: tuple[str, ...], *, is_last: bool) -> None:
+        self._tags = tags
+        self._is_complete = is_last
+        self._is_interrupted = False
+
+    def noting(self, answer: Answer) -> Answer:
+        """Return the same answer, which notes how it ends."""
+
+        async def noted(text: str, history: Any) -> Any:
+            try:
+                return await answer(text, history)
+            except Exception:
+                self._is_complete = True  # the session ends with the error
+                raise
+            except SystemExit as error:
+                self._is_complete = True
+                raise RuntimeError(f"the agent ended the process, with {error.code!r}") from error
+            except BaseException:
+                self._is_interrupted = True
+                raise
+
+        return noted
+
+    def mark(self, turn: Turn) -> None:
+        """Mark the turn's own span."""
+        more = (INTERRUPTED,) if self._is_interrupted else (COMPLETE,) if self._is_complete else ()
+        turn.span.set_attribute(semconv.TAGS, (*self._tags, *more))
+
+
+class _ThreadPerCall(ThreadPoolExecutor):
+    """Calls each function in a thread of its own, for which the process does not wait at its end.
+
+    A pool would be full of functions that do not answer in time, and asyncio takes no other kind.
+    """
+
+    _numbers = itertools.count()
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """Call a function in a thread."""
+        future: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                result = function(*arguments, **named)
+            except BaseException as error:  # noqa: BLE001 (the future has it)
+                with suppress(Exception):  # nobody waits for it any more
+                    future.set_exception(error)
+            else:
+                with suppress(Exception):
+                    future.set_result(result)
+
+        Thread(target=call, name=f"agent-{next(self._numbers)}", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for no thread."""

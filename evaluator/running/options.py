@@ -1,0 +1,61 @@
+"""`RunOptions`: how an agent is run over golden questions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from spangrade.tracer.fields import FieldError, option
+from spangrade.tracer.quantities import seconds_of
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|m|h)")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How an agent is run: how often, how much at once, and what it may take.
+
+    `timeout` is a number of seconds, or a text such as `2m`. Raises InputError for a value that cannot be
+    used.
+    """
+
+    repeat: int = option(1, "Ask each question so many times.", metavar="N", least=1)
+    concurrency: int = option(1, "Hold so many conversations at once.", metavar="N", least=1)
+    timeout: float | str = option(
+        "2m", "How long a turn may take: the session fails after that.", metavar="2m"
+    )
+    rate: str | None = option(None, "At most so many turns in a time, as in 60/m or 2/s.", metavar="60/m")
+    max_cost: float | None = option(
+        None, "Begin no session once the recorded ones cost more.", metavar="USD", least=0
+    )
+    agent_name: str | None = option(
+        None, "The agent's name, where its spans do not name one.", name="--agent", metavar="NAME"
+    )
+    resume: bool = option(False, "Complete the run of this name: ask what it has not finished.")
+
+    def __post_init__(self) -> None:
+        for name in ("repeat", "concurrency"):
+            if getattr(self, name) < 1:
+                raise FieldError(f"options.{name}", f"expected 1 or more, found {getattr(self, name)}")
+        if self.max_cost is not None and not self.max_cost >= 0:
+            raise FieldError("options.max_cost", f"expected 0 or more, found {self.max_cost}")
+        try:
+            seconds = seconds_of(self.timeout)
+        except ValueError as error:
+            raise FieldError("options.timeout", str(error)) from None
+        if not seconds > 0:
+            raise FieldError("options.timeout", f"expected more than 0 seconds, found {self.timeout}")
+        if self.rate is not None and (not (found := _RATE.fullmatch(self.rate)) or not float(found[1])):
+            raise FieldError("options.rate", f"expected a rate such as 60/m or 2/s, found {self.rate!r}")
+
+    @property
+    def timeout_s(self) -> float:
+        """How long a turn may take, in seconds."""
+        return seconds_of(self.timeout)
+
+    @property
+    def pause_s(self) -> float:
+        """The time between the starts of two turns, in seconds; 0 without a rate."""
+        found = None if self.rate is None else _RATE.fullmatch(self.rate)
+        return _SECONDS[found[2]] / float(found[1]) if found else 0.0

@@ -1,0 +1,116 @@
+"""The sessions of a run of an agent: how they are marked in their spans, stored, and found again.
+
+A run of an agent is named by a mark, `NAME@` and 8 digits: a name may be used again. Each of its sessions has
+tags for the mark and for the number of the repeat; one that came to its end has a tag for that, too, so that
+one that was interrupted, however it was, lacks it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from spangrade.evaluator.derive.schema import SESSIONS
+from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store, spool
+from spangrade.tracer.store.arrow import rows_of
+from spangrade.tracer.store.frames import to_frames
+from spangrade.tracer.store.sql import statement
+
+COMPLETE = "spangrade.complete"
+INTERRUPTED = "spangrade.interrupted"
+_MARK = "spangrade.run="
+_REPEAT = "spangrade.repeat="
+_SEGMENT_S = 5.0  # after which other processes see what is stored
+
+
+def new_mark(name: str) -> str:
+    """Return the mark of a new run of an agent."""
+    return f"{name}@{uuid.uuid4().hex[:8]}"
+
+
+def tags_of(mark: str, repeat: int) -> tuple[str, ...]:
+    """Return the tags of a session of a run; repeats are counted from 1."""
+    return f"{_MARK}{mark}", f"{_REPEAT}{repeat}"
+
+
+class RecordedSession(NamedTuple):
+    """A stored session of a run: the question and the repeat, and whether it came to its end."""
+
+    session_id: str
+    question_id: str | None
+    repeat: int
+    complete: bool
+
+
+def newest_mark(store: Store, name: str) -> str | None:
+    """Return the mark of the newest run of a name, None if there is none."""
+    rows = store.query(_statement("newest_mark"), {"prefix": f"{_MARK}{name}@"})
+    return None if not rows else str(rows[0][0]).removeprefix(_MARK)
+
+
+def sessions_of(store: Store, mark: str) -> list[RecordedSession]:
+    """Return the stored sessions of a run."""
+    rows = store.query(_statement("sessions_of_run"), {"mark": f"{_MARK}{mark}"})
+    return [
+        RecordedSession(
+            session_id,
+            question_id,
+            next((int(tag.removeprefix(_REPEAT)) for tag in tags if tag.startswith(_REPEAT)), 0),
+            COMPLETE in tags,
+        )
+        for session_id, question_id, tags in rows
+    ]
+
+
+def missing(
+    questions: Sequence[str], repeat: int, sessions: Collection[RecordedSession]
+) -> list[tuple[str, int]]:
+    """Return the questions to ask, each with the number of the repeat, so that all have as many as asked for.
+
+    A first time for all questions comes before a second time for one.
+    """
+    done = {(one.question_id, one.repeat) for one in sessions if one.complete}
+    return [
+        (question, number)
+        for number in range(1, repeat + 1)
+        for question in questions
+        if (question, number) not in done
+    ]
+
+
+class Recorder:
+    """Stores spans beside a database, each when `add` returns; the database itself stays free for others.
+
+    They are in a segment of the spool (`tracer/store/spool.py`), which the next reader of the database loads
+    once it is sealed, by `close`, or because this process died.
+    """
+
+    def __init__(self, db: Path) -> None:
+        Store.open(db, wait_s=60.0).close()  # the file exists from now on, and can be written
+        self._folder = spool.folder_of(db)
+        self._segment: spool.Segment | None = None
+        self._since_s = 0.0
+
+    def add(self, spans: Sequence[Span]) -> None:
+        """Store spans. Raises OSError if they cannot be written."""
+        if not spans:
+            return
+        if self._segment is not None and time.monotonic() - self._since_s > _SEGMENT_S:
+            self.close()
+        if self._segment is None:
+            self._segment, self._since_s = spool.Segment(self._folder, ".part"), time.monotonic()
+        self._segment.append([to_frames(rows_of(spans))])
+
+    def close(self) -> None:
+        """Let the next reader of the database see all that is stored."""
+        if self._segment is not None:
+            self._segment.close()
+            self._segment = None
+
+
+def _statement(name: str) -> str:
+    return statement(name, "spangrade.evaluator.running").format(sessions=SESSIONS.select)

@@ -1,0 +1,173 @@
+"""Run an agent over golden questions, each in a session of its own, and grade the sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, up_to_date
+from spangrade.evaluator.grading.grade_stored import Output, grade_prepared
+from spangrade.evaluator.grading.prepare import Prepared, prepare
+from spangrade.evaluator.grading.revision import run_name
+from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.save import AfterSave
+from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.running.find_agent import find_agent
+from spangrade.evaluator.running.hold import Conversations, Held, Task
+from spangrade.evaluator.running.options import RunOptions
+from spangrade.evaluator.running.recorded import Recorder, missing, new_mark, newest_mark, sessions_of
+from spangrade.tracer.fields import FieldError
+from spangrade.tracer.span import Problem
+from spangrade.tracer.terminal import counted
+
+
+def run_agent(
+    agent: Any,
+    spec: GradeSpec,
+    options: RunOptions,
+    db: Path,
+    callbacks: Callbacks = DEFAULT,
+    *,
+    output: Output | None = None,
+    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+) -> Run:
+    """Ask an agent the questions of a specification, store its sessions, grade them, and return the run.
+
+    `agent` is one, or a text that names it. What was stored before an interruption stays, and the same name
+    with `resume` asks only what is missing. Raises InputError for what cannot be used, before the agent runs.
+    """
+    if spec.select.of_sessions is not None:
+        raise FieldError("select.where", "it chooses questions here: expected metadata.KEY = VALUE")
+    spec = replace(spec, name=spec.name or run_name(Path.cwd()))
+    name = str(spec.name)
+    prepared = _questions_alone(prepare(spec, db, callbacks))
+    prepared.judge()  # one that cannot be used is known before the agent runs
+    questions = prepared.questions.golden_questions
+    _check_texts(questions)
+    if isinstance(agent, str):
+        agent = find_agent(agent)
+    mark, tasks = _to_ask(name, questions, options, db, callbacks)
+    if tasks:
+        _hold(agent, mark, tasks, options, db, callbacks)
+    with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
+        sessions = sessions_of(store, mark)
+    complete = frozenset(one.session_id for one in sessions if one.complete)
+    not_run = missing([question.id for question in questions], options.repeat, sessions)
+    prepared = replace(prepared, only=complete, not_run=len(not_run))
+    return grade_prepared(prepared, db, callbacks, output, after_save)
+
+
+def _questions_alone(prepared: Prepared) -> Prepared:
+    """Return what a grade needs without the sessions that the dataset, or its folder, brings."""
+    golden = prepared.golden._replace(spans=None, rows={})
+    return replace(prepared, golden=golden, recordings=(), answers={})
+
+
+def _check_texts(questions: Sequence[GoldenQuestion]) -> None:
+    for question in questions:
+        if question.user_values:
+            names = ", ".join(question.user_values)
+            raise FieldError(
+                "dataset", f"its user_inputs stand for any {names}: expected texts to ask", question.id
+            )
+
+
+def _to_ask(
+    name: str, questions: Sequence[GoldenQuestion], options: RunOptions, db: Path, callbacks: Callbacks
+) -> tuple[str, list[Task]]:
+    """Return the mark of the run, and what is to be asked: of a run to complete, what is missing."""
+    mark, sessions = new_mark(name), []
+    if options.resume:
+        found = None
+        if db.exists():
+            with up_to_date(db, callbacks) as store:
+                found = newest_mark(store, name)
+                sessions = sessions_of(store, found) if found else []
+        if found is None:
+            raise FieldError("options.resume", f"there is no run {name!r} of an agent in {db}")
+        mark = found
+    by_id = {question.id: question for question in questions}
+    return mark, [Task(by_id[one], number) for one, number in missing(list(by_id), options.repeat, sessions)]
+
+
+def _hold(
+    agent: Any, mark: str, tasks: Sequence[Task], options: RunOptions, db: Path, callbacks: Callbacks
+) -> None:
+    """Hold the conversations; report those that were not begun, and how an interrupted run goes on."""
+    progress = _Progress(len(tasks), callbacks)
+    recorder = Recorder(db)
+    conversations = Conversations(agent, mark, options, recorder, progress.ended)
+    progress.show()
+    try:
+        _to_the_end(conversations, tasks)
+    except KeyboardInterrupt:
+        text = f"{progress.done} of {counted(len(tasks), 'session')} stored; --resume asks the others"
+        callbacks.on_problem(Problem(f"run {mark.rpartition('@')[0]}", text, dropped=False))
+        raise
+    finally:
+        recorder.close()
+    if conversations.not_begun:
+        ids = dict.fromkeys(task.question.id for task in conversations.not_begun)
+        text = (
+            f"${conversations.spent_usd:.4g} spent: {counted(len(conversations.not_begun), 'session')} not "
+            f"run: {', '.join(ids)}; --resume with a higher limit runs them"
+        )
+        callbacks.on_problem(Problem("max_cost", text, dropped=False))
+    elif options.max_cost is not None and progress.unpriced:
+        text = f"the cost of {counted(progress.unpriced, 'session')} is not known, and was not counted"
+        callbacks.on_problem(Problem("max_cost", text, dropped=False))
+
+
+def _to_the_end(conversations: Conversations, tasks: Sequence[Task]) -> None:
+    """Hold the conversations in an event loop of their own, in another thread if one is running here."""
+    try:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(conversations.hold(tasks))
+        else:
+            with ThreadPoolExecutor(1) as thread:
+                context = contextvars.copy_context()
+                thread.submit(context.run, asyncio.run, conversations.hold(tasks)).result()
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+
+
+class _Progress:
+    """How far a run is, as its step and its share."""
+
+    def __init__(self, sessions: int, callbacks: Callbacks) -> None:
+        self.done = 0
+        self.unpriced = 0
+        self._sessions = sessions
+        self._callbacks = callbacks
+        self._errors = 0
+        self._cost_usd = 0.0
+        self._start_s = time.monotonic()
+
+    def ended(self, held: Held) -> None:
+        """Count a conversation."""
+        self.done += 1
+        self._errors += held.error is not None
+        self.unpriced += held.cost_usd is None
+        self._cost_usd += held.cost_usd or 0.0
+        self.show()
+
+    def show(self) -> None:
+        """Show the numbers."""
+        text = f"running the agent: {self.done} of {counted(self._sessions, 'session')}"
+        text += f", {counted(self._errors, 'error')}" if self._errors else ""
+        text += f", ${self._cost_usd:.4f}" if self._cost_usd else ""
+        if self.done:
+            left_s = (time.monotonic() - self._start_s) / self.done * (self._sessions - self.done)
+            text += f", {left_s / 60:.0f} min left" if left_s >= 90 else f", {left_s:.0f} s left"
+        self._callbacks.on_progress(text)
+        self._callbacks.on_share(self.done / self._sessions)
