@@ -35,7 +35,7 @@ class Task(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A conversation that came to its end; `error` is what the agent raised.
+    """A conversation that is over; `error` is what the agent raised.
 
     `cost_usd` is the price of the model calls in its spans; None without any, or if one's is unknown.
     """

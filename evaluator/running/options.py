@@ -20,12 +20,12 @@ class RunOptions:
     used.
     """
 
-    repeat: int = option(1, "Ask each question so many times.", metavar="N", least=1)
-    concurrency: int = option(1, "Hold so many conversations at once.", metavar="N", least=1)
+    repeat: int = option(1, "How often each question is asked.", metavar="N", least=1)
+    concurrency: int = option(1, "How many conversations are held at once.", metavar="N", least=1)
     timeout: float | str = option(
         "2m", "How long a turn may take: the session fails after that.", metavar="2m"
     )
-    rate: str | None = option(None, "At most so many turns in a time, as in 60/m or 2/s.", metavar="60/m")
+    rate: str | None = option(None, "The most turns that start in a time: 60/m, 2/s.", metavar="60/m")
     max_cost: float | None = option(
         None, "Begin no session once the recorded ones cost more.", metavar="USD", least=0
     )

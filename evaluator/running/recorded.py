@@ -1,7 +1,7 @@
 """The sessions of a run of an agent: how they are marked in their spans, stored, and found again.
 
 A run of an agent is named by a mark, `NAME@` and 8 digits: a name may be used again. Each of its sessions has
-tags for the mark and for the number of the repeat; one that came to its end has a tag for that, too, so that
+tags for the mark and for the number of the repeat; one that is complete has a tag for that, too, so that
 one that was interrupted, however it was, lacks it.
 """
 
@@ -38,7 +38,7 @@ def tags_of(mark: str, repeat: int) -> tuple[str, ...]:
 
 
 class RecordedSession(NamedTuple):
-    """A stored session of a run: the question and the repeat, and whether it came to its end."""
+    """A stored session of a run: the question and the repeat, and whether it is complete."""
 
     session_id: str
     question_id: str | None
