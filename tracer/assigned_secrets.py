@@ -29,9 +29,20 @@ _STRING = re.compile(
 _BRACKET = re.compile(r"\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|[\[\]{}()]", re.DOTALL)
 _BARE = re.compile(r"[^\s,;&<>\"'`|)\]}\\\0]+")
 _HEADERS = {
-    "authorization": re.compile(r"(?:[A-Za-z][\w-]{0,31}+ )?+(?=[^\s\"']{8}|[^\s\"']*\d)[^\s\"'\\\0]+"),
+    "authorization": re.compile(
+        r"(?i:digest|aws4-hmac-sha256) (?:[\w-]+=(?:\"[^\"]*+\"|[^\s,\"'\\\0]++)(?:,\s{0,3})?+){1,32}+"
+        r"|(?:[A-Za-z][\w-]{0,31}+ )?+(?=[^\s\"']{8}|[^\s\"']*\d)[^\s\"'\\\0]+"
+    ),
     "cookie": re.compile(r"[\w.-]{1,128}+=[^\r\n\"'\\\0]+"),
 }
+# A block of YAML: what stands under its key, as far as it is indented.
+_BLOCK = re.compile(
+    r"[|>][+-]?\d?[ \t]*+\n(?P<indent>[ \t]++)(?P<lines>[^\s][^\n\0]*(?:\n(?P=indent)[^\n\0]*)*)"
+)
+# ENV API_TOKEN … in a Dockerfile, set PASSWORD … in a shell.
+_SET = re.compile(
+    r"(?<!\S)(?:ENV|ARG|SET|setx?)[ ]{1,3}(?P<key>[A-Za-z_]\w{1,127})[ ]{1,3}(?P<value>[^\s\"'=,;\\\0]{6,})"
+)
 _CODE = re.compile(
     r"[A-Za-z_][\w.]{0,99}+[(\[]|\$[({]|\$[A-Z_]{2}|[{<]|%[a-z]\b|\*{1,99}+(?![^\s\"',;)])"
     r"|(?:os|self|env|process|config|settings)\."
@@ -39,7 +50,7 @@ _CODE = re.compile(
 _TYPE = re.compile(r"(?:[A-Z][a-z]+)+|[a-z]+(?:_[a-z]+)+")
 _PASSWORD = re.compile(r"(?i)pass|pwd")
 _END = re.compile(r"[ .,;]{0,3}(?:[\n\"']|\Z)")
-_COMMA = re.compile(r"\s{0,9},\s{0,9}")
+_COMMA = re.compile(r"\s{0,9},\s{0,9}|\s{1,9}")
 _NOTHING = frozenset(
     (
         *(
@@ -99,18 +110,25 @@ def assigned_secrets(text: str, secret_key: Callable[[str], bool]) -> Iterator[t
                 position = value.end if value else place[1]
         elif quoted and key in VALUE_KEYS:
             value_before = _quoted(text, position)
-        elif quoted and key.lower() in NAME_KEYS:
+        elif (quoted or pair["sign"] == "=") and key.lower().rpartition(" ")[2] in NAME_KEYS:
             name = _quoted(text, position)
             if name is None or not secret_key(text[slice(*name.inner)]):
                 continue
             if value_before and _COMMA.fullmatch(
-                text, value_before.end, pair.start("key") - len(pair["quote"])
+                text, value_before.end, pair.start("key") - len(pair["quote"] or "")
             ):
                 yield value_before.inner
             position = name.end
             if (comma := _COMMA.match(text, position)) and (value := _named_value(text, comma.end())):
                 yield value.inner
                 position = value.end
+
+
+def set_secrets(text: str, secret_key: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
+    """Yield where the values stand that a Dockerfile or a shell sets secret variables to, in order."""
+    for found in _SET.finditer(text):
+        if any(letter.isdigit() for letter in found["value"]) and secret_key(found["key"]):
+            yield found.span("value")
 
 
 def _is_item_or_tag(text: str, pair: re.Match[str]) -> bool:
@@ -123,7 +141,7 @@ def _is_item_or_tag(text: str, pair: re.Match[str]) -> bool:
 
 def _named_value(text: str, position: int) -> _Value | None:
     pair = _PAIR.search(text, position, position + 40)
-    if pair is None or not pair["quote"] or pair["key"] not in VALUE_KEYS:
+    if pair is None or not (pair["quote"] or pair["sign"] == "=") or pair["key"] not in VALUE_KEYS:
         return None
     return _quoted(text, pair.end()) or _container(text, pair.end(), pair)
 
@@ -156,6 +174,8 @@ def _bare(text: str, position: int, pair: re.Match[str]) -> tuple[int, int] | No
         if name in key:
             found = pattern.match(text, position)
             return found.span() if found else None
+    if block := _BLOCK.match(text, position):
+        return block.span("lines")
     # Before the value is read: what is not taken is read again.
     if _CODE.match(text, position) or (found := _BARE.match(text, position)) is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from corpus import harmless_lines, secrets_lines, unclaimed_lines
 from measure import Count, measured, redact_text
+from published_shapes import published_harmless, published_secrets
 
 from spangrade.tracer.redaction import Redaction
 
@@ -31,6 +32,16 @@ def test_recall_and_precision_stay_above_their_floors(seed: int) -> None:
         if counted.recall < KINDS_WITH_GAPS.get(kind, RECALL_OF_A_KIND)
     }
     assert below == {}
+
+
+@pytest.mark.parametrize("seed", [2026, 1, 2])
+def test_secrets_in_the_shapes_that_vendors_publish_are_found(seed: int) -> None:
+    redact = redact_text(Redaction("mask"))
+    secrets = measured(published_secrets(seed), redact)
+    harmless = measured(published_harmless(seed), redact)["looks alike"]
+    assert sum(counted.secrets for counted in secrets.values()) >= 150
+    assert {kind: counted for kind, counted in secrets.items() if counted.recall < 0.95} == {}
+    assert (harmless.lines, harmless.wrong) == (130, 0)
 
 
 def test_what_is_documented_as_not_found_is_not_found() -> None:
