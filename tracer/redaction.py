@@ -4,9 +4,9 @@ A finding is masked (`[email]`), or replaced by a keyed digest (`[email:1f0c…]
 equal. Found are the values of keys that announce a secret, in attributes, in JSON and in text, and in all
 other text e-mail addresses, card numbers and IBANs (with valid check digits), API keys, bearer and JSON web
 tokens, private keys, credentials and signatures in URLs, social security numbers, and phone numbers written
-with `+` and a country code or in the groups of North America. Not found are names, postal addresses, bare digits, base64, letters of other
-alphabets that look like Latin ones, a password in a sentence, and a value that is split over two attributes.
-Where those matter, switch content capture off.
+with `+` and a country code or in the groups of North America. Not found are names, postal addresses, bare
+digits, base64, letters of other alphabets that look like Latin ones, a password in a sentence, and a value
+that is split over two attributes. Where those matter, switch content capture off.
 """
 
 from __future__ import annotations
