@@ -648,7 +648,7 @@ class Database:
         """
         with self._reading() as store:
             found = find_session_id(store, session_id)
-            given = external_scores(store, found).get(found, ())
+            given = external_scores(store, [found]).get(found, ())
             return GradedSession(next(load(store, found)), latest_grade(store, found), tuple(given))
 
     def runs(self) -> Sequence[Run]:
@@ -756,7 +756,7 @@ class Database:
         `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
         """
         with self._reading() as store:
-            chosen = None if session_id is None else find_session_id(store, session_id)
+            chosen = None if session_id is None else [find_session_id(store, session_id)]
             return [score for scores in external_scores(store, chosen).values() for score in scores]
 
     def score(

@@ -89,13 +89,13 @@ class ScopeSpans(NamedTuple):
     attributes: tuple[str, ...]
 
 
-def by_session(store: Store, session_id: str | None) -> list[ScopeSpans]:
-    """Return the spans of all sessions, or of one, that were not understood, by session and scope.
+def by_session(store: Store, session_ids: Sequence[str] | None) -> list[ScopeSpans]:
+    """Return the spans of all sessions, or of some, that were not understood, by session and scope.
 
     A trace that is not a session stands under its own id.
     """
     query = statement("spans_not_understood", "spangrade.evaluator.derive.sync.sql")
-    return _scope_spans(store.query(query, {"session": session_id, "most": _MOST_EXAMPLES}))
+    return _scope_spans(store.query(query, {"sessions": session_ids, "most": _MOST_EXAMPLES}))
 
 
 def without_session(store: Store) -> list[ScopeSpans]:

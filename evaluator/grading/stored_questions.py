@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
@@ -88,14 +88,20 @@ def _row(question: GoldenQuestion) -> tuple[str, str, str]:
 
 def stored_question(store: Store, run_id: str, question_id: str) -> GoldenQuestion | None:
     """Return a question as a run had it; None if the run did not store it."""
+    return stored_questions_of(store, run_id, [question_id]).get(question_id)
+
+
+def stored_questions_of(
+    store: Store, run_id: str, question_ids: Sequence[str]
+) -> Mapping[str, GoldenQuestion]:
+    """Return the questions of some ids as a run had them, by id, without those that it did not store."""
     rows = store.query(
-        "SELECT question FROM run_questions JOIN golden_questions USING (digest) "
-        "WHERE run_id = $run_id AND question_id = $question_id",
-        {"run_id": run_id, "question_id": question_id},
+        "SELECT question_id, question FROM run_questions JOIN golden_questions USING (digest) "
+        "WHERE run_id = $run_id AND question_id IN (SELECT unnest($questions::VARCHAR[]))",
+        {"run_id": run_id, "questions": question_ids},
     )
-    if not rows:
-        return None
-    try:
-        return GoldenQuestion.model_validate(orjson.loads(rows[0][0]))
-    except ValidationError:  # another version of spangrade wrote it
-        return None
+    found = {}
+    for question_id, text in rows:
+        with suppress(ValidationError):  # another version of spangrade wrote it
+            found[question_id] = GoldenQuestion.model_validate(orjson.loads(text))
+    return found

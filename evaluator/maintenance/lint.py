@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -58,36 +58,14 @@ class _SpanCounts(NamedTuple):
     with_losses: int = 0
 
 
-def lint(store: Store, session_id: str | None = None, session: Session | None = None) -> Iterator[Finding]:
-    """Yield what the recordings of all derived sessions, or of one, lack, session by session.
-
-    `session` is the one of that id if it has been loaded already.
-    """
-    sessions = load(store, session_id) if session is None else iter([session])
-    metrics, span_counts = load_metrics(), _span_counts(store, session_id)
+def lint(store: Store, session_id: str | None = None) -> Iterator[Finding]:
+    """Yield what the recordings of all derived sessions, or of one, lack, session by session."""
+    only = None if session_id is None else [session_id]
+    sessions, span_counts = load(store, session_id), _span_counts(store, only)
     while batch := list(islice(sessions, _BATCH)):
-        gaps = {
-            s.session_id: [
-                *_reading_gaps(s, metrics),
-                *(() if s.assembly_error else session_gaps(s)),
-                *_span_gaps(span_counts.get(s.session_id, _SpanCounts()), metrics, s),
-            ]
-            for s in batch
-        }
-        spans = _spans(store, {gap.at for of_session in gaps.values() for gap in of_session if gap.at})
-        for session in batch:
-            unmeasured = _unmeasured(session, metrics)
-            for gap in gaps[session.session_id]:
-                names = tuple(name for name in gap.metrics if name in unmeasured)
-                yield Finding(
-                    gap.code,
-                    session.session_id,
-                    gap.what,
-                    gap.number,
-                    names,
-                    advice(gap.code, spans.get(gap.at) if gap.at else None),
-                )
-    unread = not_understood.by_session(store, session_id)
+        yield from _session_findings(store, batch, span_counts)
+    metrics = load_metrics()
+    unread = not_understood.by_session(store, only)
     yield from (_unread("not_understood", "that no dialect understood", one, metrics) for one in unread)
     if session_id is None and not unread:
         for one in not_understood.without_session(store):
@@ -98,6 +76,39 @@ def lint(store: Store, session_id: str | None = None, session: Session | None = 
     for kind, number, error in given_up(store) if session_id is None else ():
         what = f"messages of `spangrade watch` ({kind}) that were given up (last: {error})"
         yield Finding("not_delivered", None, what, number, (), advice("not_delivered"))
+
+
+def findings_of(store: Store, sessions: Sequence[Session]) -> Mapping[str, Sequence[Finding]]:
+    """Return what the recordings of some sessions lack, by session."""
+    metrics, ids = load_metrics(), [session.session_id for session in sessions]
+    found: dict[str, list[Finding]] = {session_id: [] for session_id in ids}
+    for finding in _session_findings(store, sessions, _span_counts(store, ids)):
+        found[finding.session_id or ""].append(finding)
+    for one in not_understood.by_session(store, ids):
+        unread = _unread("not_understood", "that no dialect understood", one, metrics)
+        found[one.session_id or ""].append(unread)
+    return found
+
+
+def _session_findings(
+    store: Store, sessions: Sequence[Session], span_counts: Mapping[str, _SpanCounts]
+) -> Iterator[Finding]:
+    metrics = load_metrics()
+    gaps = {
+        s.session_id: [
+            *_reading_gaps(s, metrics),
+            *(() if s.assembly_error else session_gaps(s)),
+            *_span_gaps(span_counts.get(s.session_id, _SpanCounts()), metrics, s),
+        ]
+        for s in sessions
+    }
+    spans = _spans(store, {gap.at for of_session in gaps.values() for gap in of_session if gap.at})
+    for session in sessions:
+        unmeasured = _unmeasured(session, metrics)
+        for gap in gaps[session.session_id]:
+            names = tuple(name for name in gap.metrics if name in unmeasured)
+            help_ = advice(gap.code, spans.get(gap.at) if gap.at else None)
+            yield Finding(gap.code, session.session_id, gap.what, gap.number, names, help_)
 
 
 def _unread(code: str, fate: str, spans: ScopeSpans, metrics: Iterable[str]) -> Finding:
@@ -168,16 +179,16 @@ def _span_gaps(counts: _SpanCounts, metrics: Iterable[str], s: Session) -> Itera
 _REPORTED = frozenset({*OF_CALLS, "agent_handoffs", "tool_success_rate", "latency_metrics"})
 
 
-def _span_counts(store: Store, session_id: str | None) -> Mapping[str, _SpanCounts]:
-    """Return the faults among the spans of all sessions, or of one, by session."""
+def _span_counts(store: Store, session_ids: Sequence[str] | None) -> Mapping[str, _SpanCounts]:
+    """Return the faults among the spans of all sessions, or of some, by session."""
     ((first, last),) = store.query(
         "SELECT min(first_seq), max(last_seq) FROM derived.traces "
-        "WHERE $session IS NULL OR session_id = $session",
-        {"session": session_id},
+        "WHERE $sessions IS NULL OR session_id IN (SELECT unnest($sessions::VARCHAR[]))",
+        {"sessions": session_ids},
     )
     rows = store.query(
         statement("lint_spans", "spangrade.evaluator.maintenance"),
-        {"session": session_id, "tolerance_ns": CLOCK_TOLERANCE_NS, "first": first, "last": last},
+        {"sessions": session_ids, "tolerance_ns": CLOCK_TOLERANCE_NS, "first": first, "last": last},
     )
     return {session_id: _SpanCounts(*counts) for session_id, *counts in rows}
 

@@ -1,5 +1,5 @@
--- What is odd about the spans of sessions, counted by session, or by one; a parent is looked for in its own trace.
--- The bounds are those of the session's spans in the order of arrival: DuckDB skips row groups outside of them.
+-- What is odd about the spans of sessions, counted by session, of all or of some; a parent is looked for in its own trace.
+-- The bounds are those of the sessions' spans in the order of arrival: DuckDB skips row groups outside of them.
 SELECT
     traces.session_id,
     count(*) FILTER (spans.parent_span_id IS NOT NULL AND parents.span_id IS NULL) AS orphans,
@@ -27,6 +27,6 @@ FROM (FROM spans WHERE seq BETWEEN $first AND $last) AS spans
 JOIN derived.traces USING (trace_id)
 LEFT JOIN (FROM spans WHERE seq BETWEEN $first AND $last) AS parents
     ON parents.trace_id = spans.trace_id AND parents.span_id = spans.parent_span_id
-WHERE $session IS NULL OR traces.session_id = $session
+WHERE $sessions IS NULL OR traces.session_id IN (SELECT unnest($sessions::VARCHAR[]))
 GROUP BY traces.session_id
 HAVING orphans + without_root + unfinished + skewed + sampled + with_losses > 0

@@ -6,7 +6,7 @@ and span: a newer one replaces it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -79,12 +79,10 @@ def save_external_scores(store: Store, scores: Iterable[ExternalScore]) -> None:
     store.query(statement("insert_external", "spangrade.evaluator.metrics"), incoming=incoming)
 
 
-def external_scores(store: Store, session_id: str | None = None) -> dict[str, list[ExternalScore]]:
-    """Return the external scores by session, of all sessions or of one, each list in order of time."""
+def external_scores(store: Store, session_ids: Sequence[str] | None = None) -> dict[str, list[ExternalScore]]:
+    """Return the external scores by session, of all sessions or of some, each list in order of time."""
     by_session: dict[str, list[ExternalScore]] = {}
-    rows = store.query(
-        statement("external_scores", "spangrade.evaluator.metrics"), {"session_id": session_id}
-    )
+    rows = store.query(statement("external_scores", "spangrade.evaluator.metrics"), {"sessions": session_ids})
     for row in rows:
         score = ExternalScore._make((*row[:-1], tuple(orjson.loads(row[-1]))))
         by_session.setdefault(score.session_id, []).append(score._replace(source=Source(score.source)))

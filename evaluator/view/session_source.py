@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.registry import observe
-from spangrade.evaluator.derive import load
+from spangrade.evaluator.derive import load, load_sessions
 from spangrade.evaluator.derive.sync.recorded import (
+    Row,
     TraceRange,
     logged_state,
     logs_of,
     spans_of,
     stored_rows,
 )
-from spangrade.evaluator.grading.stored_questions import stored_question
-from spangrade.evaluator.maintenance.lint import Finding, lint
+from spangrade.evaluator.grading.stored_questions import stored_questions_of
+from spangrade.evaluator.maintenance.lint import Finding, findings_of
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
@@ -32,6 +34,7 @@ LARGE = 2_000
 MAX_RUNS = 20  # that graded a session: the latest are listed
 
 _PACKAGE = "spangrade.evaluator.view"
+_start = attrgetter("start_ns")
 
 
 class SpanRow(NamedTuple):
@@ -46,6 +49,9 @@ class SpanRow(NamedTuple):
     status: str = "UNSET"
     status_message: str | None = None
     scope_name: str | None = None
+
+
+_SPAN_ROW = tuple(map(Span._fields.index, SpanRow._fields))
 
 
 class StateChange(NamedTuple):
@@ -114,34 +120,77 @@ def session_source(store: Store, session_id: str, run_id: str | None = None) -> 
 
     Raises InputError if there is no such session.
     """
-    session = stored_session(store, session_id)
-    grade = grade_of(store, session_id, run_id)
-    question = None
-    if grade is not None and grade.question_id is not None:
-        question = stored_question(store, grade.run_id, grade.question_id)
-    ((count,),) = store.query(
-        "SELECT coalesce(sum(records), 0)::BIGINT FROM derived.traces WHERE session_id = $session_id",
-        {"session_id": session_id},
+    found = session_sources(store, [session_id], run_id, most=LARGE).get(session_id)
+    if found is None:
+        raise _no_session(store, session_id)
+    return found
+
+
+def session_sources(
+    store: Store,
+    session_ids: Sequence[str],
+    run_id: str | None = None,
+    *,
+    most: int | None = None,
+    on_span: Callable[[str, Row], None] = lambda session_id, row: None,  # noqa: ARG005
+) -> dict[str, SessionSource]:
+    """Return what the pages of sessions need, by id, of those that there are: some 30 statements for all.
+
+    They have the grade of a run, else of the latest one. A session with more than `most` spans and logs is
+    large. `on_span` is called with each stored span of the others, and the id of its session.
+    """
+    sessions = {session.session_id: session for session in load_sessions(store, session_ids)}
+    counts = record_counts(store, session_ids)
+    read = [one for one in sessions if most is None or counts.get(one, 0) <= most]
+    recorded = _recorded(store, read, on_span)
+    findings = findings_of(store, [sessions[one] for one in read])
+    grades = _grades(store, session_ids, run_id)
+    questions = _questions(store, grades.values())
+    given, verdicts = external_scores(store, session_ids), _verdicts(store, session_ids)
+    sources = {}
+    for one, session in sessions.items():
+        grade = grades.get(one)
+        source = SessionSource(
+            session,
+            (),
+            counts.get(one, 0),
+            None,
+            grade,
+            None if grade is None else questions.get((grade.run_id, grade.question_id)),
+            None,
+            tuple(given.get(one, ())),
+            tuple(verdicts.get(one, ())),
+        )
+        if one in recorded:
+            spans, changes = recorded[one]
+            source = source._replace(
+                spans=spans, span_count=len(spans), state_changes=changes, findings=tuple(findings[one])
+            )
+        sources[one] = source
+    return sources
+
+
+def record_counts(store: Store, session_ids: Sequence[str]) -> Mapping[str, int]:
+    """Return how many spans and logs sessions have, by id."""
+    return dict(
+        store.query(
+            "SELECT session_id, sum(records)::BIGINT FROM derived.traces "
+            "WHERE session_id IN (SELECT unnest($sessions::VARCHAR[])) GROUP BY session_id",
+            {"sessions": session_ids},
+        )
     )
-    given = tuple(external_scores(store, session_id).get(session_id, ()))
-    verdicts = store.query(
-        statement("session_verdicts", _PACKAGE), {"session_id": session_id, "limit": MAX_RUNS}
-    )
-    runs = tuple(VerdictOfRun(*row) for row in verdicts)
-    if count > LARGE:
-        return SessionSource(session, (), count, None, grade, question, None, given, runs)
-    spans = spans_of_session(store, session_id)
-    changes = state_changes(store, session_id)
-    findings = tuple(lint(store, session_id, session))
-    return SessionSource(session, spans, len(spans), changes, grade, question, findings, given, runs)
 
 
 def stored_session(store: Store, session_id: str) -> Session:
     """Return a session. Raises InputError if there is no such session."""
     session = next(load(store, session_id), None)
     if session is None:
-        raise InputError(f"{store.path}: no session {session_id!r}: it may have been deleted")
+        raise _no_session(store, session_id)
     return session
+
+
+def _no_session(store: Store, session_id: str) -> InputError:
+    return InputError(f"{store.path}: no session {session_id!r}: it may have been deleted")
 
 
 def spans_of_session(store: Store, session_id: str) -> tuple[SpanRow, ...]:
@@ -159,62 +208,108 @@ def span_record(store: Store, session_id: str, span_id: str) -> dict[str, Any] |
 
 def span_records(store: Store, session_id: str) -> Iterator[dict[str, Any]]:
     """Yield all that is stored of the spans of a session, as JSON values."""
-    for rows in stored_rows(store, _traces(store, session_id)).spans:
-        yield from map(_json_record, rows)
+    for rows in stored_rows(store, list(_traces(store, [session_id]))).spans:
+        yield from map(json_record, rows)
 
 
-def grade_of(store: Store, session_id: str, run_id: str | None = None) -> GradeOfRun | None:
-    """Return what a run found of a session, without one the latest; None if it was not graded."""
-    found = store.query(statement("session_grade", _PACKAGE), {"session_id": session_id, "run_id": run_id})
-    if not found:
-        return None
-    found_run, graded_at, dataset, question_id, verdict, reason, thresholds = found[0]
-    scores = store.query(
-        "SELECT metric, value, passed, outcome, reason, evidence FROM scores "
-        "WHERE run_id = $run_id AND session_id = $session_id ORDER BY rowid",
-        {"run_id": found_run, "session_id": session_id},
-    )
-    return GradeOfRun(
-        found_run,
-        graded_at,
-        dataset,
-        question_id,
-        verdict,
-        reason,
-        tuple(ScoreOfMetric._make((*score[:5], tuple(orjson.loads(score[5] or "[]")))) for score in scores),
-        None if thresholds is None else orjson.loads(thresholds),
-    )
+def _grades(store: Store, session_ids: Sequence[str], run_id: str | None) -> Mapping[str, GradeOfRun]:
+    """Return what a run found of sessions, without one the latest of each, by id."""
+    grades: dict[str, GradeOfRun] = {}
+    for session_id, *grade, thresholds in store.query(
+        statement("session_grades", _PACKAGE), {"sessions": session_ids, "run_id": run_id}
+    ):
+        known = None if thresholds is None else orjson.loads(thresholds)
+        grades[session_id] = GradeOfRun._make((*grade, (), known))
+    scores: dict[str, list[ScoreOfMetric]] = {session_id: [] for session_id in grades}
+    for found_run in {grade.run_id for grade in grades.values()}:
+        of_run = [session_id for session_id, grade in grades.items() if grade.run_id == found_run]
+        for session_id, *score, evidence in store.query(
+            statement("session_scores", _PACKAGE), {"run_id": found_run, "sessions": of_run}
+        ):
+            ids = tuple(orjson.loads(evidence or "[]"))
+            scores[session_id].append(ScoreOfMetric._make((*score, ids)))
+    return {one: grade._replace(scores=tuple(scores[one])) for one, grade in grades.items()}
 
 
-def _traces(store: Store, session_id: str) -> list[TraceRange]:
+def _questions(store: Store, grades: Iterable[GradeOfRun]) -> Mapping[tuple[str, str | None], GoldenQuestion]:
+    """Return the questions of grades, as their runs had them, by run and id."""
+    of_runs: dict[str, list[str]] = {}
+    for grade in grades:
+        if grade.question_id is not None:
+            of_runs.setdefault(grade.run_id, []).append(grade.question_id)
+    return {
+        (run_id, question_id): question
+        for run_id, ids in of_runs.items()
+        for question_id, question in stored_questions_of(store, run_id, ids).items()
+    }
+
+
+def _verdicts(store: Store, session_ids: Sequence[str]) -> Mapping[str, Sequence[VerdictOfRun]]:
+    """Return the verdicts of the latest runs on sessions, by id."""
+    verdicts: dict[str, list[VerdictOfRun]] = {}
+    for session_id, *verdict in store.query(
+        statement("session_verdicts", _PACKAGE), {"sessions": session_ids, "limit": MAX_RUNS}
+    ):
+        verdicts.setdefault(session_id, []).append(VerdictOfRun(*verdict))
+    return verdicts
+
+
+def _traces(store: Store, session_ids: Sequence[str]) -> Mapping[TraceRange, str]:
+    """Return where the traces of sessions are, each with its session."""
     rows = store.query(
-        "SELECT trace_id, first_seq, last_seq FROM derived.traces WHERE session_id = $session_id",
-        {"session_id": session_id},
+        "SELECT session_id, trace_id, first_seq, last_seq FROM derived.traces "
+        "WHERE session_id IN (SELECT unnest($sessions::VARCHAR[]))",
+        {"sessions": session_ids},
     )
-    return [TraceRange(*row) for row in rows]
+    return {TraceRange(*trace): session_id for session_id, *trace in rows}
 
 
 def state_changes(store: Store, session_id: str) -> tuple[StateChange, ...]:
     """Return the changes of a session's state in their order. It takes 70 µs per span."""
-    stored = stored_rows(store, _traces(store, session_id))
+    return _recorded(store, [session_id])[session_id][1]
+
+
+def _recorded(
+    store: Store,
+    session_ids: Sequence[str],
+    on_span: Callable[[str, Row], None] = lambda session_id, row: None,  # noqa: ARG005
+) -> dict[str, tuple[tuple[SpanRow, ...], tuple[StateChange, ...]]]:
+    """Return the spans of sessions, each once and in the order of their start, and the changes of state."""
+    traces = _traces(store, session_ids)
+    session_of = {trace.trace_id: session_id for trace, session_id in traces.items()}
+    stored = stored_rows(store, list(traces))
     logs: dict[tuple[str, str], list[Any]] = {}
     for record in logs_of(stored.logs):
         logs.setdefault((record.trace_id or "", record.span_id or ""), []).append(record)
-    changes = [
-        StateChange(time_ns, variables, o.trace_id, o.span_id or None)
-        for batch in spans_of(stored.spans)
-        for o in observe(batch, logs)
-        for time_ns, variables in o.state
-    ]
-    logged = logged_state(store, [session_id]).get(session_id, [])
-    changes += [StateChange(time_ns, variables) for time_ns, variables in logged]
-    return tuple(sorted(changes, key=lambda change: change.time_ns))
+    spans: dict[str, list[SpanRow]] = {one: [] for one in session_ids}
+    changes: dict[str, list[StateChange]] = {one: [] for one in session_ids}
+    for rows in stored.spans:
+        for row in rows:
+            session_id = session_of[row[0]]
+            spans[session_id].append(SpanRow._make(row[i] for i in _SPAN_ROW))
+            on_span(session_id, row)
+        for batch in spans_of([rows]):
+            for o in observe(batch, logs):
+                changes[session_of[o.trace_id]] += [
+                    StateChange(time_ns, variables, o.trace_id, o.span_id or None)
+                    for time_ns, variables in o.state
+                ]
+    for session_id, logged in logged_state(store, session_ids).items():
+        changes[session_id] += [StateChange(time_ns, variables) for time_ns, variables in logged]
+    return {
+        one: (
+            tuple({(s.trace_id, s.span_id): s for s in sorted(spans[one], key=_start)}.values()),
+            tuple(sorted(changes[one], key=attrgetter("time_ns"))),
+        )
+        for one in session_ids
+    }
 
 
 _JSON_COLUMNS = frozenset({"attributes", "events", "links", "resource"})
 
 
-def _json_record(row: Sequence[Any]) -> dict[str, Any]:
+def json_record(row: Row) -> dict[str, Any]:
+    """Return a stored span as JSON values."""
     return {
         name: orjson.loads(value) if name in _JSON_COLUMNS and value is not None else value
         for name, value in zip(Span._fields, row, strict=True)

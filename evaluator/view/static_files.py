@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from hashlib import sha256
-from itertools import islice
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from spangrade.evaluator.maintenance.lint import lint
+from spangrade.evaluator.derive.sync.recorded import Row
 from spangrade.evaluator.view.links import Links
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.session_page import SpanField, page_of, span_fields
 from spangrade.evaluator.view.session_source import (
     SessionSource,
-    session_source,
-    span_records,
-    spans_of_session,
-    state_changes,
+    json_record,
+    record_counts,
+    session_sources,
 )
 from spangrade.evaluator.view.texts import Limits
-from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
 _STYLES = ("style.css", "session.css", "report.css")
 _SCRIPTS = ("page.js", "session.js", "report.js")
 _RAW_SPANS = 200  # of a session whose spans' attributes are part of its file
 _RAW_LONGEST = 2_000  # characters of an attribute
-_AT_ONCE = 10  # sessions that are read in one window: to open the database takes half as long as to read one
+# What is read in one window: to open the database, and each statement, takes as long as a session.
+_AT_ONCE = 100  # sessions
+_SPANS_AT_ONCE = 5_000
 
 # Opens the database: for one window each, so that others can write in between.
 Opened = Callable[[], AbstractContextManager[Store]]
@@ -73,27 +73,33 @@ class ReadSession(NamedTuple):
 
 def read_sessions(opened: Opened, session_ids: Iterable[str], run_id: str) -> Iterator[ReadSession | None]:
     """Yield each session with the grade of a run; None for one that has been deleted."""
-    ids = iter(session_ids)
-    while window := list(islice(ids, _AT_ONCE)):
+    left = list(session_ids)
+    while left:
         with opened() as store:
-            read = [_read_session(store, session_id, run_id) for session_id in window]
+            read = _read_window(store, left[:_AT_ONCE], run_id)
+        del left[: len(read)]
         yield from read
 
 
-def _read_session(store: Store, session_id: str, run_id: str) -> ReadSession | None:
-    try:
-        source = session_source(store, session_id, run_id)
-    except InputError:
-        return None
-    if source.state_changes is None:  # nothing is loaded on demand
-        source = source._replace(
-            spans=spans_of_session(store, session_id),
-            state_changes=state_changes(store, session_id),
-            findings=tuple(lint(store, session_id, source.session)),
-        )
-    small = source.span_count <= _RAW_SPANS
-    records = span_records(store, session_id) if small else ()
-    return ReadSession(source, {record["span_id"]: span_fields(record, _RAW_LONGEST) for record in records})
+def _read_window(store: Store, session_ids: Sequence[str], run_id: str) -> list[ReadSession | None]:
+    """Read the first of some sessions in one window: as many as have few spans together, at least one."""
+    counts = record_counts(store, session_ids)
+    sums = accumulate(counts.get(one, 0) for one in session_ids)
+    window = session_ids[: max(1, sum(number <= _SPANS_AT_ONCE for number in sums))]
+    details: dict[str, dict[str, tuple[SpanField, ...]]] = {one: {} for one in window}
+
+    def read_details(session_id: str, row: Row) -> None:
+        if len(details[session_id]) <= _RAW_SPANS:
+            record = json_record(row)
+            details[session_id][record["span_id"]] = span_fields(record, _RAW_LONGEST)
+
+    sources = session_sources(store, window, run_id, on_span=read_details)
+    return [
+        ReadSession(source, details[one] if source.span_count <= _RAW_SPANS else {})
+        if (source := sources.get(one))
+        else None
+        for one in window
+    ]
 
 
 def session_html(read: ReadSession, links: Links, limits: Limits, prefix: str = "") -> str:

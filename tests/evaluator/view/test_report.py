@@ -16,6 +16,7 @@ from paths import SAMPLE
 
 import spangrade
 from spangrade.evaluator.view.report import report_html
+from spangrade.evaluator.view.session_source import session_source, session_sources
 from spangrade.tracer.store import Store
 
 
@@ -43,6 +44,19 @@ def test_a_grade_writes_a_report_that_needs_nothing_but_itself(sample: Path) -> 
         "passed",
         "passed",
     ]
+
+
+def test_sessions_that_are_read_together_are_what_each_is_alone(sample: Path) -> None:
+    run_id = run_of(sample / "sample.duckdb")
+    with opened(sample / "sample.duckdb")() as store:
+        ids = [session_id for (session_id,) in store.query("SELECT session_id FROM derived.sessions")]
+        together = session_sources(store, [*ids, "none"], run_id)
+        alone = {session_id: session_source(store, session_id, run_id) for session_id in ids}
+    assert together == alone
+    assert {one: len(source.spans) > 0 < len(source.verdicts) for one, source in together.items()} == (
+        dict.fromkeys(ids, True)
+    )
+    assert all(source.grade and source.grade.scores and source.question for source in together.values())
 
 
 def test_its_policy_has_the_hashes_of_its_own_style_and_script(sample: Path) -> None:

@@ -2,12 +2,12 @@
 WITH counted AS (
     SELECT session_id, scope, sum(spans)::BIGINT AS spans
     FROM derived.not_understood
-    WHERE $session IS NULL OR session_id = $session
+    WHERE $sessions IS NULL OR session_id IN (SELECT unnest($sessions::VARCHAR[]))
     GROUP BY ALL
 ), traces AS (
     SELECT session_id, scope, trace_id
     FROM derived.not_understood
-    WHERE $session IS NULL OR session_id = $session
+    WHERE $sessions IS NULL OR session_id IN (SELECT unnest($sessions::VARCHAR[]))
 ), examples AS (
     SELECT traces.session_id, traces.scope, arg_min(spans.attributes, spans.seq, $most) AS attributes
     FROM spans
