@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from spangrade import ExitCode, Gates, GradeSpec, JudgeOptions, RunOptions, Selection
+from spangrade import (
+    ChatAgent,
+    ExitCode,
+    Gates,
+    GradeSpec,
+    HttpAgent,
+    JudgeOptions,
+    RunOptions,
+    Selection,
+)
 from spangrade.evaluator.cli.options import Db, Format, Only, OutputFormat, option_of
 from spangrade.evaluator.cli.output import database, print_json, show
 
@@ -17,9 +26,29 @@ def run(
     select: Annotated[Selection, Only("where")],
     judge: JudgeOptions,
     options: RunOptions,
-    agent: Annotated[str, typer.Argument(help="The agent: package.module:name or file.py:name.")],
-    dataset: Annotated[Path, typer.Argument(help="Golden JSON, or another file with questions.")],
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="[AGENT]",
+            help="The agent, package.module:name or file.py:name; left out with --http and --openai.",
+        ),
+    ],
+    dataset: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATASET", help="Golden JSON, or another file with questions.", show_default=False
+        ),
+    ] = None,
     db: Db = None,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="An agent in another process, which gets each turn there."),
+    ] = None,
+    openai: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A server with OpenAI's chat completions API, such as …/v1."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="The model for --openai.")] = None,
     name: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="A name for the run.", show_default="the branch and the commit"),
@@ -50,11 +79,12 @@ def run(
     """
     if fail_if and compare is None:
         raise typer.BadParameter("it needs --compare BASELINE", param_hint="--fail-if")
-    spec = GradeSpec.of(dataset, gates, select, judge, name, tag, group_by)
+    asked, questions = _agent(agent, dataset, http, openai, model)
+    spec = GradeSpec.of(questions, gates, select, judge, name, tag, group_by)
     with database(db) as opened:
         if compare is not None:
             opened.compare(compare, compare)  # a baseline that is not there is known before the agent runs
-        graded = opened.run(agent, spec, options=options, out=out)
+        graded = opened.run(asked, spec, options=options, out=out)
         compared = None
         if compare is not None:
             compared = opened.compare(compare, graded.run_id, fail_if=fail_if or ())
@@ -80,6 +110,24 @@ def run(
     if compared is not None and fail_if:
         code = _with_gates(code, compared.exit_code())
     raise typer.Exit(code)
+
+
+def _agent(
+    first: str, second: str | None, http: str | None, openai: str | None, model: str | None
+) -> tuple[object, str]:
+    """Return the agent, and the dataset, which is the first argument if an option gives the agent."""
+    remote = [option for option, url in (("--http", http), ("--openai", openai)) if url]
+    if len(remote) > 1 or (remote and second is not None):
+        raise typer.BadParameter("expected one agent: AGENT, --http or --openai")
+    if (openai is None) is not (model is None):
+        raise typer.BadParameter("expected --openai URL and --model NAME together")
+    if http is not None:
+        return HttpAgent(http), first
+    if openai is not None and model is not None:
+        return ChatAgent(openai, model), first
+    if second is None:
+        raise typer.BadParameter("expected AGENT DATASET; without AGENT give --http or --openai")
+    return first, second
 
 
 def _with_gates(graded: ExitCode, compared: ExitCode) -> ExitCode:

@@ -32,6 +32,9 @@ class RunOptions:
     agent_name: str | None = option(
         None, "The agent's name, where its spans do not name one.", name="--agent", metavar="NAME"
     )
+    wait: float | str = option(
+        "0s", "How long to wait, before the grade, for spans that the agent sends by itself.", metavar="10s"
+    )
     resume: bool = option(False, "Complete the run of this name: ask what it has not finished.")
 
     def __post_init__(self) -> None:
@@ -40,11 +43,12 @@ class RunOptions:
                 raise FieldError(f"options.{name}", f"expected 1 or more, found {getattr(self, name)}")
         if self.max_cost is not None and not self.max_cost >= 0:
             raise FieldError("options.max_cost", f"expected 0 or more, found {self.max_cost}")
-        try:
-            seconds = seconds_of(self.timeout)
-        except ValueError as error:
-            raise FieldError("options.timeout", str(error)) from None
-        if not seconds > 0:
+        for name in ("timeout", "wait"):
+            try:
+                seconds_of(getattr(self, name))
+            except ValueError as error:
+                raise FieldError(f"options.{name}", str(error)) from None
+        if not self.timeout_s > 0:
             raise FieldError("options.timeout", f"expected more than 0 seconds, found {self.timeout}")
         if self.rate is not None and (not (found := _RATE.fullmatch(self.rate)) or not float(found[1])):
             raise FieldError("options.rate", f"expected a rate such as 60/m or 2/s, found {self.rate!r}")

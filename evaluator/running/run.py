@@ -25,6 +25,7 @@ from spangrade.evaluator.running.hold import Conversations, Held, Task
 from spangrade.evaluator.running.options import RunOptions
 from spangrade.evaluator.running.recorded import Recorder, missing, new_mark, newest_mark, sessions_of
 from spangrade.tracer.fields import FieldError
+from spangrade.tracer.quantities import seconds_of
 from spangrade.tracer.span import Problem
 from spangrade.tracer.terminal import counted
 
@@ -57,6 +58,7 @@ def run_agent(
     mark, tasks = _to_ask(name, questions, options, db, callbacks)
     if tasks:
         _hold(agent, mark, tasks, options, db, callbacks)
+        time.sleep(seconds_of(options.wait))
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = sessions_of(store, mark)
     complete = frozenset(one.session_id for one in sessions if one.complete)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from spangrade.evaluator.running.options import RunOptions
     from spangrade.evaluator.session import Session
+    from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent
     from spangrade.evaluator.watch.options import WatchOptions
     from spangrade.tracer.configure import configure
     from spangrade.tracer.errors import ExitCode, InputError, SpangradeError, StoreError, StoreLockedError
@@ -72,6 +73,7 @@ _HOMES = {
     "evaluator.grading.run": ("Run",),
     "evaluator.running.options": ("RunOptions",),
     "evaluator.session": ("Session",),
+    "evaluator.testing.agents.remote": ("ChatAgent", "HttpAgent"),
     "evaluator.watch.options": ("WatchOptions",),
     "tracer.configure": ("configure",),
     "tracer.errors": ("ExitCode", "InputError", "SpangradeError", "StoreError", "StoreLockedError"),
@@ -92,12 +94,14 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ChatAgent",
     "Database",
     "DuckDBSpanExporter",
     "ExitCode",
     "Failure",
     "Gates",
     "GradeSpec",
+    "HttpAgent",
     "Inconclusive",
     "InputError",
     "JudgeOptions",

@@ -130,6 +130,51 @@ def langgraph_with_checkpointer(seen):
     return langgraph_graph(seen, checkpointer=memory.InMemorySaver())
 
 
+def openai_agent(seen):
+    agents = pytest.importorskip(
+        "agents", reason="openai-agents is not installed: the group `frameworks` has it"
+    )
+    from openai.types import responses
+
+    agents.set_tracing_disabled(True)
+
+    class Scripted(agents.Model):
+        async def get_response(self, system_instructions, input, *others, **named):  # noqa: A002 (its name)
+            items = [item if isinstance(item, dict) else item.model_dump() for item in input]
+            texts = [_text_of(item) for item in items if item.get("role")]
+            last = items[-1].get("output")
+            if last is None:
+                seen.append(texts)
+            answer = script(_text_of([item for item in items if item.get("role") == "user"][-1]), last)
+            if isinstance(answer, str):
+                text = responses.ResponseOutputText(type="output_text", text=answer, annotations=[])
+                made = responses.ResponseOutputMessage(
+                    id="m", role="assistant", status="completed", type="message", content=[text]
+                )
+            else:
+                made = responses.ResponseFunctionToolCall(
+                    name=answer[0],
+                    arguments=json.dumps(answer[1]),
+                    call_id=f"call-{len(items)}",
+                    type="function_call",
+                )
+            return agents.ModelResponse(output=[made], usage=agents.Usage(), response_id=None)
+
+        def stream_response(self, *others, **named):
+            raise NotImplementedError
+
+    def looked_up(location: str, units: str = "celsius", forecast: str = "now") -> str:
+        return json.dumps(get_weather(location, units, forecast))
+
+    tool = agents.function_tool(looked_up, name_override="get_weather", strict_mode=False)
+    return agents.Agent(name="weather", model=Scripted(), tools=[tool])
+
+
+def _text_of(item):
+    content = item["content"]
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
 @pytest.fixture
 def instrumented_langchain():
     instrumentation = pytest.importorskip(
@@ -148,6 +193,7 @@ AGENTS = {
     "langgraph without spans": langgraph_graph,
     "langgraph with a checkpointer": langgraph_with_checkpointer,
     "langgraph": langgraph_graph,
+    "openai-agents": openai_agent,
 }
 
 

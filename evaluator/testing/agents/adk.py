@@ -13,7 +13,11 @@ _USER = "user"
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:
-    """Open a session with the agent of an ADK `Runner`; its id is the conversation's."""
+    """Open a session with an ADK agent, or that of a `Runner`; its id is the conversation's."""
+    if comes_from(agent, "google.adk") and hasattr(agent, "sub_agents"):
+        from google.adk.runners import InMemoryRunner
+
+        agent = InMemoryRunner(agent=agent, app_name=agent.name)
     if not (
         comes_from(agent, "google.adk") and hasattr(agent, "run_async") and hasattr(agent, "session_service")
     ):

@@ -36,14 +36,15 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
     return answer
 
 
-def _messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
+def messages_of(turns: Sequence[Turn]) -> list[dict[str, str]]:
+    """Return turns as messages of the roles user and assistant."""
     return [
         {"role": "user" if isinstance(turn, UserTurn) else "assistant", "content": str(turn.text)}
         for turn in turns
     ]
 
 
-_FORMS: dict[str, Callable[[Sequence[Turn]], Any]] = {"history": list, "messages": _messages}
+_FORMS: dict[str, Callable[[Sequence[Turn]], Any]] = {"history": list, "messages": messages_of}
 
 
 def _history_parameter(agent: Callable[..., Any]) -> str | None:

@@ -12,10 +12,12 @@ from spangrade.tracer.errors import InputError
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:
-    """Open a thread with a compiled graph; its id is the conversation's.
+    """Open a thread with a graph, which is compiled if it is not; its id is the conversation's.
 
     A graph without a checkpointer gets the whole conversation in each turn.
     """
+    if comes_from(agent, "langgraph") and hasattr(agent, "compile"):
+        agent = agent.compile()
     if not (comes_from(agent, "langgraph") and hasattr(agent, "ainvoke")):
         return None
     messages: list[Any] = []
