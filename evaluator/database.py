@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -28,7 +27,7 @@ from spangrade.evaluator.derive.sync.intake import (
     import_files,
     log_problem,
 )
-from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, derive, up_to_date
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, StoredFile, derive
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.grading.session_list import SessionSort, find_session_id, list_sessions
@@ -42,13 +41,14 @@ from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores, save_external_scores
 from spangrade.evaluator.review.scores.review import ToReview, review_order
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.errors import StoreError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.quantities import check_age, parsed_time
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.tracer.store.query_rows import Rows
+from spangrade.tracer.store.stored import Stored
 
 if TYPE_CHECKING:
     from spangrade.evaluator.audit.options import Mutants
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from spangrade.evaluator.derive.sync.why import SpanReading
     from spangrade.evaluator.grading.regraded import Regraded
     from spangrade.evaluator.grading.run import Run
-    from spangrade.evaluator.lake.reading import LakeReader
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
     from spangrade.evaluator.running.options import RunOptions
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
@@ -73,7 +72,6 @@ __all__ = [
     "GoldenAddition",
     "GradedSession",
     "Imported",
-    "LakeDatabase",
     "Metric",
     "Rows",
     "Session",
@@ -142,6 +140,17 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     the file, by default the nearest; with None neither a file nor a variable counts. Raises InputError if
     they cannot be used.
     """
+    project, callbacks = _of_project(settings, on_problem, on_progress, on_share)
+    return Database(Path(project.database if path is None else path), callbacks, project)
+
+
+def _of_project(
+    settings: StrPath | None,
+    on_problem: Callable[[Problem], None],
+    on_progress: Callable[[str], None] | None,
+    on_share: Callable[[float], None] | None,
+) -> tuple[ProjectSettings, Callbacks]:
+    """Return the settings, and the callbacks with what of them derives sessions."""
     if settings is None:
         project = NO_SETTINGS
     else:
@@ -151,7 +160,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
         callbacks = callbacks._replace(on_progress=on_progress)
     if on_share is not None:
         callbacks = callbacks._replace(on_share=on_share)
-    return Database(Path(project.database if path is None else path), callbacks, project)
+    return project, callbacks
 
 
 def grade(
@@ -186,15 +195,15 @@ class Database:
     """
 
     def __init__(
-        self, path: Path, callbacks: Callbacks = DEFAULT, settings: ProjectSettings = NO_SETTINGS
+        self, path: Path | Stored, callbacks: Callbacks = DEFAULT, settings: ProjectSettings = NO_SETTINGS
     ) -> None:
-        self.path = path
         self._callbacks = callbacks
         self._settings = settings
         self._folder: TemporaryDirectory[str] | None = None
         if str(path) == MEMORY:
             self._folder = TemporaryDirectory(prefix="spangrade-")
-            self.path = Path(self._folder.name) / "memory.duckdb"
+            path = Path(self._folder.name) / "memory.duckdb"
+        self.stored: Stored = StoredFile(path, callbacks) if isinstance(path, Path) else path
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -207,7 +216,7 @@ class Database:
 
     def __len__(self) -> int:
         """Return the number of sessions."""
-        with self._reading() as store:
+        with self.stored.reading() as store:
             return count_sessions(store)
 
     def __bool__(self) -> bool:
@@ -224,13 +233,14 @@ class Database:
             self._folder.cleanup()
 
     @property
-    def _file(self) -> Path:
-        """The database file, for what a lake does not do."""
-        return self.path
+    def path(self) -> Path:
+        """The path of the file, or the catalog of a lake."""
+        return self.stored.path
 
-    def _reading(self, *, confined: bool = False) -> AbstractContextManager[Store]:
-        """Give the store, brought up to date; with `confined` for a query of someone else."""
-        return up_to_date(self.path, self._callbacks, confined=confined)
+    @property
+    def _file(self) -> Path:
+        """The database file. Raises InputError for a lake, which does not do what needs a file."""
+        return self.stored.file
 
     # Sessions in, and out again
 
@@ -306,8 +316,8 @@ class Database:
         """
         from spangrade.evaluator.grading.session_reader import SessionReader
 
-        with up_to_date(self._file, self._callbacks) as store:
-            reader = SessionReader(store, failed_sessions(store) if failed else None)
+        with self.stored.reading() as store:
+            reader = SessionReader(self.stored, store, failed_sessions(store) if failed else None)
         yield from reader.read(self._callbacks, wait_s=WAIT_S)
 
     def session(self, session_id: str) -> Session:
@@ -315,7 +325,7 @@ class Database:
 
         Raises InputError if there is none, or more than one.
         """
-        with self._reading() as store:
+        with self.stored.reading() as store:
             return next(load(store, find_session_id(store, session_id)))
 
     def list_sessions(
@@ -327,12 +337,12 @@ class Database:
         number of sessions. With `failed` only those that missed a gate in the latest run that graded them.
         It is read from the derived table, whatever the database has under the name of the view.
         """
-        with self._reading() as store:
+        with self.stored.reading() as store:
             return list_sessions(store, failed=failed, sort=sort, limit=limit)
 
     def not_understood(self) -> dict[str, int]:
         """Return how many spans look like an agent's and were not understood by any dialect, by scope."""
-        with self._reading() as store:
+        with self.stored.reading() as store:
             return not_understood.by_scope(store)
 
     def sql(
@@ -352,7 +362,7 @@ class Database:
         DuckDB cannot interrupt a single call of a function over a huge value: `on_overrun` is called from
         another thread if the query still runs 5 s after its time.
         """
-        with self._reading(confined=True) as store:
+        with self.stored.reading(confined=True) as store:
             return select(
                 store,
                 query,
@@ -420,7 +430,7 @@ class Database:
             partial(
                 grade_stored,
                 spec,
-                self._file,
+                self.stored,
                 self._callbacks,
                 recordings=recordings,
                 after_save=note_repeats,
@@ -476,7 +486,7 @@ class Database:
 
         with Reports(Path(out)) as reports:
             run = graded(output=reports)
-        opened = partial(Store.open, self.path, read_only=True, wait_s=RUN_WAIT_S)
+        opened = partial(self.stored.reading, derived=False, wait_s=RUN_WAIT_S)
         write_report(opened, run.run_id, Path(out) / "report.html")
         return run
 
@@ -504,7 +514,7 @@ class Database:
         asked = GradeSpec.of(dataset, gates, None, judge)
         files = asked.gates.files if asked.gates.metrics_files is not None else self._settings.metrics_files
         return regrade(
-            self._file,
+            self.stored,
             run,
             asked.path,
             replace(asked.gates, metrics_files=tuple(files)),
@@ -546,7 +556,7 @@ class Database:
         spec = replace(spec, judge=replace(spec.judge, model=asked.judge.model))
         audit = run_audit(
             spec,
-            self._file,
+            self.stored,
             mutants if isinstance(mutants, Mutants) else Mutants(20 if mutants is None else mutants),
             recordings=[Path(path) for path in several(spans)],
             write=write,
@@ -595,7 +605,7 @@ class Database:
         """
         from spangrade.evaluator.derive.sync.why import readings
 
-        with up_to_date(self._file, self._callbacks) as store:
+        with self.stored.reading() as store:
             return list(readings(store, find_session_id(store, session_id)))
 
     def lint(
@@ -616,8 +626,8 @@ class Database:
 
         prepared = None
         if dataset is not None:
-            prepared = prepare(self._spec(dataset, gates, None, None), self._file, self._callbacks)
-        with up_to_date(self._file, self._callbacks) as store:
+            prepared = prepare(self._spec(dataset, gates, None, None), self.stored, self._callbacks)
+        with self.stored.reading() as store:
             chosen = None if session_id is None else find_session_id(store, session_id)
             findings = list(lint(store, chosen))
             if prepared is not None:
@@ -638,7 +648,7 @@ class Database:
 
         `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
         """
-        with self._reading() as store:
+        with self.stored.reading() as store:
             return latest_grade(store, find_session_id(store, session_id))
 
     def graded_session(self, session_id: str) -> GradedSession:
@@ -646,7 +656,7 @@ class Database:
 
         `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
         """
-        with self._reading() as store:
+        with self.stored.reading() as store:
             found = find_session_id(store, session_id)
             given = external_scores(store, [found]).get(found, ())
             return GradedSession(next(load(store, found)), latest_grade(store, found), tuple(given))
@@ -659,13 +669,13 @@ class Database:
         """
         from spangrade.evaluator.grading.stored_run import StoredRuns
 
-        with self._reading() as store:
+        with self.stored.reading() as store:
             run_ids = [str(run["run_id"]) for run in list_runs(store)]
-        return StoredRuns(run_ids[::-1], self._reading)
+        return StoredRuns(run_ids[::-1], self.stored.reading)
 
     def list_runs(self, *, limit: int | None = None) -> Rows:
         """Return a row per grading run, the newest first, with the number of its sessions of each verdict."""
-        with self._reading() as store:
+        with self.stored.reading() as store:
             return list_runs(store, limit=limit)
 
     def compare(
@@ -713,11 +723,11 @@ class Database:
             raise FieldError("min_compared", f"expected a share from 0 to 1, found {min_compared:g}")
         gates = [parse_gate(text) for text in several(fail_if)]
         names = (first, second) if by is None else (condition(by, first), condition(by, second))
-        if all(map(is_file_of_run, names)) and not self.path.exists():
+        if all(map(is_file_of_run, names)) and not self.stored.exists():
             samples = samples_of(None, *names)
         else:
             confined = any(map(selects_sessions, names))
-            with self._reading(confined=confined) as store:
+            with self.stored.reading(confined=confined) as store:
                 samples = samples_of(store, *names)
         comparison = compare(*samples, several(metrics), allow_changed=allow_changed_questions)
         results = [judge(gate, comparison) for gate in gates]
@@ -745,7 +755,7 @@ class Database:
         from spangrade.evaluator.statistics.trends.trend import trend
 
         since_ns, until_ns = parsed_time("since", since), parsed_time("until", until)
-        with self._reading() as store:
+        with self.stored.reading() as store:
             return trend(store, metric, by, since_ns=since_ns, until_ns=until_ns)
 
     # What people and programs say
@@ -755,7 +765,7 @@ class Database:
 
         `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
         """
-        with self._reading() as store:
+        with self.stored.reading() as store:
             chosen = None if session_id is None else [find_session_id(store, session_id)]
             return [score for scores in external_scores(store, chosen).values() for score in scores]
 
@@ -805,9 +815,9 @@ class Database:
     ) -> list[ExternalScore]:
         from spangrade.evaluator.review.scores.given import of_session
 
-        with up_to_date(self._file, self._callbacks) as store:
+        with self.stored.reading() as store:
             scores = of_session(store, session_id, given, at)
-        with Store.open(self._file, wait_s=RUN_WAIT_S) as store, store.transaction():
+        with self.stored.writing(wait_s=RUN_WAIT_S) as store, store.transaction():
             save_external_scores(store, scores)
         return scores
 
@@ -828,7 +838,7 @@ class Database:
         from spangrade.evaluator.review.scores.given import LABEL, score_name
 
         name = LABEL if metric is None else score_name(metric)
-        with self._reading() as store:
+        with self.stored.reading() as store:
             return review_order(store, name, seed, at_random=at_random)[:limit]
 
     def judge_agreement(self, metric: str, *, threshold: float | None = None) -> Agreement:
@@ -841,7 +851,7 @@ class Database:
         from spangrade.evaluator.statistics.agreement.agreement import agreement
         from spangrade.evaluator.statistics.agreement.stored import stored_labels, stored_verdicts
 
-        with self._reading() as store:
+        with self.stored.reading() as store:
             judged = stored_verdicts(store, metric, threshold)
             labels = stored_labels(store, metric)
         return agreement(metric, judged, labels)
@@ -887,35 +897,31 @@ class Database:
         from spangrade.evaluator.review.mining.questions import mine
 
         chosen = with_questions(GradeSpec.of(None, (), select), NO_DATASET)
-        reader, _ = sessions_to_grade(chosen, self._file, self._callbacks)
+        reader, _ = sessions_to_grade(chosen, self.stored, self._callbacks)
         questions, problems = mine(reader.read(self._callbacks), dedupe=dedupe, failed_calls=failed_calls)
         new, known = new_questions(Path(golden), questions)
         added, mistakes = append(Path(golden), new)
         return GoldenAddition(added, [*problems, *known, *mistakes], [])
 
 
-class LakeDatabase(Database):
-    """A lake of sessions and scores, to be read: `spangrade lake update` is what writes it."""
+def open_lake(
+    catalog: str,
+    *,
+    settings: StrPath | Literal["nearest"] | None = NEAREST,
+    on_problem: Callable[[Problem], None] = log_problem,
+    on_progress: Callable[[str], None] | None = None,
+    on_share: Callable[[float], None] | None = None,
+) -> Database:
+    """Return the lake of a catalog: sessions to read, to grade and to review, as `open` does those of a file.
 
-    def __init__(self, reader: LakeReader) -> None:
-        super().__init__(reader.path)
-        self.reader = reader
-
-    @property
-    def _file(self) -> Path:
-        """Raise InputError: what needs the file of a database does not work on a lake."""
-        raise InputError(f"{self.path}: a lake is read here; `spangrade lake update` derives and grades")
-
-    def _reading(self, *, confined: bool = False) -> AbstractContextManager[Store]:
-        return self.reader.reading(confined=confined)
-
-
-def open_lake(catalog: str) -> LakeDatabase:
-    """Return the lake of a catalog, to be read. Raises InputError for a catalog that cannot be one."""
+    What needs a file is done by `spangrade lake`: import, derive, delete. Raises InputError for a catalog
+    that cannot be one.
+    """
     from spangrade.evaluator.lake.catalog import lake_at
     from spangrade.evaluator.lake.reading import LakeReader
 
-    return LakeDatabase(LakeReader(lake_at(catalog)))
+    project, callbacks = _of_project(settings, on_problem, on_progress, on_share)
+    return Database(LakeReader(lake_at(catalog)), callbacks, project)
 
 
 def list_metrics(metrics_files: StrPath | Iterable[StrPath] = ()) -> list[Metric]:

@@ -26,13 +26,14 @@ from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.store.stored import Stored
 
 _NOT_ASKED = "the audit asks a judge only if its model is named"
 
 
 def run_audit(
     spec: GradeSpec,
-    db: Path,
+    db: Stored,
     mutants: Mutants = Mutants(),
     *,
     recordings: Sequence[Path] = (),

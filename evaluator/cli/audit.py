@@ -9,8 +9,8 @@ import typer
 
 from spangrade import Gates, JudgeOptions, Selection
 from spangrade.evaluator.audit.options import Mutants
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, print_lines, show
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, print_json, print_lines, show
 
 
 def audit(
@@ -22,6 +22,7 @@ def audit(
         Path, typer.Argument(help="Golden JSON, a folder of it and its spans, or what `grade` takes.")
     ],
     db: Db = None,
+    lake: LakeCatalog = None,
     spans: Annotated[
         list[Path] | None,
         typer.Option(help="Recorded spans to import and audit; without, all stored sessions are audited."),
@@ -40,7 +41,7 @@ def audit(
     No agent is run, and nothing is saved. A judge is asked only if --judge-model names it. Exit codes: 0
     audited, 2 bad input, 4 no session could be audited.
     """
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         audited = opened.audit(
             dataset,
             spans=spans or (),

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates, GradeSpec, JudgeOptions, Selection
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat, option_of
-from spangrade.evaluator.cli.output import database, print_json, show
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, option_of
+from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 
 
 def grade(
@@ -24,6 +24,7 @@ def grade(
         ),
     ] = None,
     db: Db = None,
+    lake: LakeCatalog = None,
     spans: Annotated[
         list[Path] | None,
         typer.Option(help="Recorded spans to import and grade; without, all stored sessions are graded."),
@@ -42,7 +43,7 @@ def grade(
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive.
     """
     spec = GradeSpec.of(dataset, gates, select, judge, run, tag, group_by)
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         graded = opened.grade(spec, spans=spans or (), out=out)
     if format is Format.JSON:
         from spangrade.evaluator.reports.json import run_json

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.not_on_a_lake import without_lake
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, show
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 from spangrade.evaluator.cli.settings import with_config
 
 app = typer.Typer(
@@ -30,6 +29,7 @@ def agreement(
         typer.Option(metavar="NAME", help="The metric that is compared with the labels of people for it."),
     ],
     db: Db = None,
+    lake: LakeCatalog = None,
     threshold: Annotated[
         float | None,
         typer.Option(metavar="VALUE", help="What a score needs to pass; else its run's own verdict counts."),
@@ -41,7 +41,7 @@ def agreement(
 
     Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions have a verdict and a label.
     """
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         compared = opened.judge_agreement(metric, threshold=threshold)
     from spangrade.evaluator.reports.agreement import agreement_json, agreement_tables
 
@@ -51,4 +51,4 @@ def agreement(
         show(agreement_tables(compared, every=all))
 
 
-app.command()(with_config(without_lake(agreement, "judge agreement")))
+app.command()(with_config(agreement))

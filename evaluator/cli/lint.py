@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spangrade import Gates
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, print_table
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import print_line
 
@@ -24,6 +24,7 @@ def lint(
     gates: Gates,
     session: Annotated[str | None, typer.Argument(help="A session's id, or the beginning of one.")] = None,
     db: Db = None,
+    lake: LakeCatalog = None,
     dataset: Annotated[
         Path | None,
         typer.Option(help="Golden questions: list what a grade by them would find inconclusive, too."),
@@ -35,7 +36,7 @@ def lint(
     Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive, or would be for a reference that
     needs it, for a reason that can be fixed.
     """
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         findings = opened.lint(session, dataset=dataset, gates=gates)
     if format is Format.JSON:
         print_json(findings)

@@ -12,20 +12,11 @@ import typer
 from spangrade.tracer.errors import InputError
 
 _UPDATE = "`spangrade lake update` derives and grades what has landed"
-_FILE = "it needs a database file (--db): `spangrade import` makes one of landing files"
 INSTEAD = {
-    "audit": _FILE,
     "delete": "`spangrade lake delete` deletes from one",
     "derive": "`spangrade lake derive` derives all of it again",
-    "grade": _UPDATE,
     "import": f"{_UPDATE}, `spangrade lake import` imports a database file",
-    "judge agreement": _FILE,
-    "label": _FILE,
-    "lint": _FILE,
-    "regrade": _FILE,
-    "review": _FILE,
-    "run": _FILE,
-    "score": _FILE,
+    "run": "it stores sessions in a database file (--db)",
     "watch": f"{_UPDATE}: run it at intervals",
 }
 

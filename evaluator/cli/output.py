@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from spangrade import Database
-    from spangrade.evaluator.database import LakeDatabase
     from spangrade.tracer.span import Problem
 
 MAX_LISTED = 20  # problems; the others are counted
@@ -90,6 +89,13 @@ def database(path: Path | None) -> Iterator[Database]:
     """Give a database whose problems are listed on standard error, and whose progress is shown there."""
     import spangrade
 
+    with _heard() as heard:
+        yield spangrade.open(path, **heard)
+
+
+@contextmanager
+def _heard() -> Iterator[dict[str, Any]]:
+    """Give the callbacks of a database: problems are listed on standard error, and progress is shown."""
     problems = 0
 
     def on_problem(problem: Problem) -> None:
@@ -99,13 +105,13 @@ def database(path: Path | None) -> Iterator[Database]:
             warn(f"{problem.where}: {problem.message}")
 
     with _progress() as (on_progress, on_share):
-        yield spangrade.open(path, on_problem=on_problem, on_progress=on_progress, on_share=on_share)
+        yield {"on_problem": on_problem, "on_progress": on_progress, "on_share": on_share}
     if problems > MAX_LISTED:
         warn(f"and {problems - MAX_LISTED} more that could not be read well")
 
 
 @contextmanager
-def database_or_lake(path: Path | None, lake: str | None) -> Iterator[Database | LakeDatabase]:
+def database_or_lake(path: Path | None, lake: str | None) -> Iterator[Database]:
     """Give the lake of a catalog or, without one, the database as `database` does."""
     if lake is None:
         with database(path) as opened:
@@ -113,7 +119,8 @@ def database_or_lake(path: Path | None, lake: str | None) -> Iterator[Database |
     else:
         from spangrade.evaluator.database import open_lake
 
-        yield open_lake(lake)
+        with _heard() as heard:
+            yield open_lake(lake, **heard)
 
 
 @contextmanager

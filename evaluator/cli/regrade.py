@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates, JudgeOptions
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, show
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 
 
 def regrade(
@@ -19,6 +19,7 @@ def regrade(
         str, typer.Argument(help="A run's name, the beginning of its id, `latest`, or `branch:NAME`.")
     ],
     db: Db = None,
+    lake: LakeCatalog = None,
     dataset: Annotated[
         Path | None, typer.Option(help="Golden questions in the place of those that the run had.")
     ] = None,
@@ -36,7 +37,7 @@ def regrade(
     Exit codes, of the new verdicts: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke,
     4 inconclusive.
     """
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         regraded = opened.regrade(run, dataset=dataset, gates=gates, judge=judge, without=without or ())
     if format is Format.JSON:
         print_json(regraded.to_json())

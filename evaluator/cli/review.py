@@ -14,8 +14,8 @@ import typer
 from rich.rule import Rule
 from rich.text import Text
 
-from spangrade.evaluator.cli.options import Db
-from spangrade.evaluator.cli.output import console, database
+from spangrade.evaluator.cli.options import Db, LakeCatalog
+from spangrade.evaluator.cli.output import console, database_or_lake
 
 if TYPE_CHECKING:
     from spangrade import Database
@@ -28,6 +28,7 @@ _KEYS = "p pass · f fail · s skip · b back · q quit"
 def review(
     by: Annotated[str, typer.Option(metavar="USER", help="The person who reviews.")],
     db: Db = None,
+    lake: LakeCatalog = None,
     metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="What is judged; else the session as a whole.")
     ] = None,
@@ -55,7 +56,7 @@ def review(
         with _keys() as next_key:
             _review_questions(golden, next_key, by, limit)
         return
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         sessions = opened.to_review(metric=metric, seed=seed, limit=limit, at_random=random)
         with _keys() as next_key:
             labelled = _walk(opened, sessions, next_key, by, metric)

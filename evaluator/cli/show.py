@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, SessionId
-from spangrade.evaluator.cli.output import console, database, database_or_lake, print_json, print_table
-from spangrade.tracer.errors import InputError
+from spangrade.evaluator.cli.output import console, database_or_lake, print_json, print_table
 
 
 def show(
@@ -23,9 +22,7 @@ def show(
 ) -> None:
     """Show what an agent did in one session, the verdict of the latest grade, and scores from elsewhere."""
     if why:
-        if lake is not None:
-            raise InputError("--why reads spans from a database file: not with --lake")
-        _show_why(session, db, format)
+        _show_why(session, db, lake, format)
         return
     with database_or_lake(db, lake) as opened:
         stored, grade, given = opened.graded_session(session)
@@ -42,10 +39,10 @@ def show(
         out.print(part)
 
 
-def _show_why(session: str, db: Path | None, format: Format) -> None:  # noqa: A002
+def _show_why(session: str, db: Path | None, lake: str | None, format: Format) -> None:  # noqa: A002
     from spangrade.evaluator.reports.why import why_json, why_rows
 
-    with database(db) as opened:
+    with database_or_lake(db, lake) as opened:
         readings = opened.why(session)
     if format is Format.JSON:
         print_json(why_json(readings))

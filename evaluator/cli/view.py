@@ -34,21 +34,17 @@ def view(
     The pages change nothing. Agents and `spangrade collect` can write meanwhile. With --export the pages of
     one run become files, which open from disk.
     """
-    from spangrade.evaluator.database import LakeDatabase
-
     if export is not None:
         from spangrade.evaluator.view.export import export_run
 
         with database_or_lake(db, lake) as opened:
-            sessions = export_run(
-                opened.reader if isinstance(opened, LakeDatabase) else opened.path, export, run
-            )
+            sessions = export_run(opened.stored, export, run)
         print_line(f"{export / 'index.html'}: {sessions} session{'' if sessions == 1 else 's'}")
         return
     if run is not None:
         raise InputError("--run names the run to --export: expected both")
     try:
-        from spangrade.evaluator.view.database import ViewedDatabase, ViewedLake
+        from spangrade.evaluator.view.database import viewed
         from spangrade.evaluator.view.server import serve
     except ModuleNotFoundError as error:
         raise InputError(f"view needs {error.name}: pip install 'spangrade[view]'") from None
@@ -56,7 +52,7 @@ def view(
     log_to_terminal("%(asctime)s %(levelname)s %(message)s")
     with database_or_lake(db, lake) as opened:
         serve(
-            ViewedLake(opened.reader) if isinstance(opened, LakeDatabase) else ViewedDatabase(opened.path),
+            viewed(opened.stored),
             port,
             ready=lambda url: print_line(f"{opened.path} at {url} (Ctrl+C stops)", sys.stderr),
         )

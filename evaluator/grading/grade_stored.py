@@ -22,6 +22,7 @@ from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.run import spent_since
 from spangrade.evaluator.session import Session
+from spangrade.tracer.store.stored import Stored
 
 
 class Output(Protocol):
@@ -42,7 +43,7 @@ class Output(Protocol):
 
 def grade_stored(
     spec: GradeSpec,
-    db: Path,
+    db: Stored,
     callbacks: Callbacks = DEFAULT,
     *,
     recordings: Sequence[Path] = (),
@@ -61,7 +62,7 @@ def grade_stored(
 @few_collections()
 def grade_prepared(
     prepared: Prepared,
-    db: Path,
+    db: Stored,
     callbacks: Callbacks = DEFAULT,
     output: Output | None = None,
     after_save: AfterSave = lambda store, run: None,  # noqa: ARG005

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
 from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, golden_of
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks, import_batches, start_import
-from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, up_to_date
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.grade import (
     Coverage,
@@ -44,6 +44,7 @@ from spangrade.tracer.fields import FieldError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
+from spangrade.tracer.store.stored import Stored
 from spangrade.tracer.terminal import counted
 
 _IN_MEMORY = "questions in memory"
@@ -181,7 +182,7 @@ class Prepared:
 
 
 def prepare(
-    spec: GradeSpec, db: Path | None, callbacks: Callbacks = DEFAULT, recordings: Sequence[Path] = ()
+    spec: GradeSpec, db: Stored | None, callbacks: Callbacks = DEFAULT, recordings: Sequence[Path] = ()
 ) -> Prepared:
     """Return what a grade needs: its dataset and metrics are read, and everything is known to fit.
 
@@ -233,7 +234,7 @@ def with_questions(
 
 
 def sessions_to_grade(
-    prepared: Prepared, db: Path, callbacks: Callbacks = DEFAULT
+    prepared: Prepared, db: Stored, callbacks: Callbacks = DEFAULT
 ) -> tuple[SessionReader, bool]:
     """Return the sessions that a grade is about, and whether all recordings could be read.
 
@@ -242,16 +243,16 @@ def sessions_to_grade(
     """
     select, complete = prepared.spec.select, True
     if prepared.recordings:
-        intake, parts = start_import(db, prepared.recordings, callbacks)
-        import_batches(partial(Store.open, db, wait_s=WAIT_S), intake, parts, callbacks)
+        intake, parts = start_import(db.file, prepared.recordings, callbacks)
+        import_batches(partial(Store.open, db.file, wait_s=WAIT_S), intake, parts, callbacks)
         complete = not intake.incomplete
     elif prepared.golden.spans is not None:
-        with Store.open(db, wait_s=WAIT_S) as store:
+        with Store.open(db.file, wait_s=WAIT_S) as store:
             store.add(prepared.golden.spans)
     elif not db.exists():
-        raise StoreError(f"{db}: no such database: import spans first, or name another")
+        raise StoreError(f"{db.path}: no such database: import spans first, or name another")
     by_question = select.latest_per_question or select.of_questions is not None
-    with up_to_date(db, callbacks, confined=select.of_sessions is not None) as store:
+    with db.reading(confined=not select.is_all) as store:
         only: Collection[str] | None = prepared.only
         if prepared.recordings:
             only = _sessions_of(store, intake.traces)
@@ -263,7 +264,7 @@ def sessions_to_grade(
             check_present(store, "select.answers", select.answers, only)
         if not select.is_all:
             only = select_sessions(store, select, only)
-        reader = SessionReader(store, only)
+        reader = SessionReader(db, store, only)
     if by_question:
         chosen = {question.id for question in prepared.questions.golden_questions}
         only = sessions_of_questions(
@@ -278,20 +279,20 @@ def sessions_to_grade(
             if select.of_questions is not None:
                 text += ", or which answer other questions"
             callbacks.on_problem(Problem("latest_per_question", text, dropped=False))
-        with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
-            reader = SessionReader(store, only)
+        with db.reading(wait_s=RUN_WAIT_S) as store:
+            reader = SessionReader(db, store, only)
             check_present(store, "select.sessions", select.sessions, only)
     try_queries(db, prepared.metrics)
     return reader, complete
 
 
-def try_queries(db: Path, metrics: Iterable[Metric], *, read_only: bool = False) -> None:
+def try_queries(db: Stored, metrics: Iterable[Metric]) -> None:
     """Run the queries among metrics on a database; one that fails breaks its metric alone.
 
     Raises InputError for one that names what the database does not have: it would fail for any session.
     """
     if queries := [metric.function for metric in metrics if isinstance(metric.function, Query)]:
-        with Store.open(db, read_only=read_only, confined=True, wait_s=RUN_WAIT_S) as store:
+        with db.reading(derived=False, confined=True, wait_s=RUN_WAIT_S) as store:
             for query in queries:
                 query.try_run(store)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
 from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, GoldenQuestion
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.up_to_date import WAIT_S, up_to_date
+from spangrade.evaluator.derive.sync.up_to_date import WAIT_S
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.prepare import try_queries, with_questions
@@ -30,13 +30,14 @@ from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
+from spangrade.tracer.store.stored import Stored
 from spangrade.tracer.terminal import counted
 
 NO_GATES = Gates()
 
 
 def regrade(
-    db: Path,
+    db: Stored,
     text: str,
     dataset: Path | None = None,
     gates: Gates = NO_GATES,
@@ -53,10 +54,10 @@ def regrade(
     Raises InputError if there is no such run, for a metric or dataset that cannot be used, and for a metric
     of the run that is gone unless `without` names it: what it would say is unknown.
     """
-    with up_to_date(db, callbacks) as store:
+    with db.reading() as store:
         stored = read_run(store, text)
         questions_then = tuple(stored_questions(store, stored.run_id))
-        sessions = SessionReader(store, {one.session_id for one in stored.verdicts if one.session_id})
+        sessions = SessionReader(db, store, {one.session_id for one in stored.verdicts if one.session_id})
     notes = list(stored.notes)
     golden = _golden(stored, dataset, questions_then, notes)
     for problem in golden.problems:
@@ -68,7 +69,7 @@ def regrade(
     prepared = with_questions(spec, golden, external)
     if not prepared.metrics and not known:
         raise InputError(f"{stored.label}: the run has neither gates nor questions that can be applied again")
-    try_queries(db, prepared.metrics, read_only=True)
+    try_queries(db, prepared.metrics)
     notes += _gone(stored, sessions.ids)
     notes += _other_versions(stored, prepared.plan)
     asked = prepared.judge()
@@ -170,7 +171,7 @@ def _name(metric: str | Metric) -> str:
 
 
 def _applicable(
-    db: Path, stored: StoredRun, spec: GradeSpec, given: Gates, golden: Dataset, without: Collection[str]
+    db: Stored, stored: StoredRun, spec: GradeSpec, given: Gates, golden: Dataset, without: Collection[str]
 ) -> tuple[GradeSpec, Mapping[str, Metric]]:
     """Return the specification without the metrics that are left out, and the external scores.
 

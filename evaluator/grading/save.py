@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import duckdb
 
@@ -17,12 +16,13 @@ from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import error_line, statement
+from spangrade.tracer.store.stored import Stored
 
 AfterSave = Callable[[Store, Run], None]
 
 
 def save(
-    db: Path,
+    db: Stored,
     run: Run,
     metrics: Sequence[str],
     questions: Sequence[GoldenQuestion] = (),
@@ -36,13 +36,13 @@ def save(
     It waits up to `wait_s` seconds for the database, and calls `after_save` before it closes it. Raises
     StoreError if they cannot be written.
     """
-    with Store.open(db, wait_s=wait_s) as store:
+    with db.writing(wait_s=wait_s) as store:
         try:
             with store.transaction():
                 insert_run(store, run, metrics, questions, details)
             after_save(store, run)
         except duckdb.Error as error:
-            raise StoreError(f"{db}: cannot save the scores: {error_line(error)}") from error
+            raise StoreError(f"{db.path}: cannot save the scores: {error_line(error)}") from error
 
 
 def insert_run(
@@ -55,12 +55,7 @@ def insert_run(
     """Write the scores, verdicts and questions of a run, within the caller's transaction."""
     judge, spent = run.judge or (None, Spent())
     dataset_digest = save_questions(store, run.run_id, questions)
-    for table, rows in (("scores", run.score_table), ("verdicts", run.verdict_table)):
-        store.query(
-            f"INSERT INTO {table} BY NAME SELECT $run_id AS run_id, * FROM incoming",  # noqa: S608 (our names)
-            {"run_id": run.run_id},
-            incoming=rows,
-        )
+    insert_grades(store, run)
     store.query(
         statement("insert_run", "spangrade.evaluator.grading"),
         {
@@ -76,3 +71,17 @@ def insert_run(
         },
     )
     save_metrics(store, run.run_id, details.metrics)
+
+
+def insert_grades(store: Store, run: Run) -> None:
+    """Write the scores and verdicts of a run."""
+    store.query(
+        "INSERT INTO scores BY NAME SELECT $run_id AS run_id, 'run' AS source, * FROM incoming",
+        {"run_id": run.run_id},
+        incoming=run.score_table,
+    )
+    store.query(
+        "INSERT INTO verdicts BY NAME SELECT $run_id AS run_id, * FROM incoming",
+        {"run_id": run.run_id},
+        incoming=run.verdict_table,
+    )

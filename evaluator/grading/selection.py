@@ -25,8 +25,8 @@ def select_sessions(
 ) -> set[str]:
     """Return the ids of the sessions that a selection chooses, of those `among` which it is to choose.
 
-    What it says of questions, and of the last import, is not looked at. With a condition the store must be
-    open with `confined`; `label` says in errors where the condition is from.
+    What it says of questions, and of the last import, is not looked at. The store must be open
+    with `confined`; `label` says in errors where the condition is from.
 
     Raises InputError for a condition that is not one expression or that DuckDB refuses, and for a session id
     that is not chosen.

@@ -6,23 +6,25 @@ from collections.abc import Collection, Iterable, Iterator
 
 from spangrade.evaluator.derive import load_batches, load_sessions
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, up_to_date
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.stored import Stored
 
 SESSIONS_AT_ONCE = 2_000
 
 
 class SessionReader:
-    """The sessions that a store holds when the reader is made, each once, read in batches.
+    """The sessions that a database holds when the reader is made, each once, read in batches.
 
-    The first batch is read at once; the database is open for each other one only while it is read. A session
-    that is derived again in between moves out of its batch: it is read by its id at the end.
+    The first batch is read at once, from its open `store`; the database is open for each other one only while
+    it is read. A session that is derived again in between moves out of its batch: it is read by its id at the
+    end.
     """
 
-    def __init__(self, store: Store, only: Collection[str] | None = None) -> None:
-        self._db = store.path
+    def __init__(self, db: Stored, store: Store, only: Collection[str] | None = None) -> None:
+        self._db = db
         self._unread: set[str] = set()
         self._ranges: list[tuple[int, int]] = []
         low, size = None, 0
@@ -53,13 +55,13 @@ class SessionReader:
         """
         yield from self._taken(self._first)
         while self._ranges:
-            with Store.open(self._db, read_only=True, wait_s=wait_s) as store:
+            with self._db.reading(derived=False, wait_s=wait_s) as store:
                 batch = self._next_batch(store)
             yield from self._taken(batch)
         moved_ids = sorted(self._unread)
         for start in range(0, len(moved_ids), SESSIONS_AT_ONCE):
             ids = moved_ids[start : start + SESSIONS_AT_ONCE]
-            with up_to_date(self._db, callbacks, wait_s=wait_s) as store:
+            with self._db.reading(wait_s=wait_s) as store:
                 moved = load_sessions(store, ids)
             yield from self._taken(moved)
         for session_id in sorted(self._unread):

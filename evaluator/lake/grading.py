@@ -13,7 +13,7 @@ from spangrade.evaluator.grading.grade import Coverage, grade_unanswered
 from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.grading.prepare import Prepared, prepare, with_questions
 from spangrade.evaluator.grading.run import Run
-from spangrade.evaluator.grading.save import insert_run
+from spangrade.evaluator.grading.save import insert_grades, insert_run
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.store import Store
@@ -74,7 +74,7 @@ def grade_slice(store: Store, grading: Grading) -> Graded:
     run, coverage = Run(grading.run_id), Coverage.none()
     for grade in grading.prepared().grades_of(run.noted(load(store)), coverage):
         run.add(grade)
-    _save(store, run)
+    insert_grades(store, run)
     return Graded(
         {verdict: count for verdict, count in run.verdicts.items() if count},
         frozenset(coverage.answered),
@@ -106,12 +106,3 @@ def finish_run(store: Store, grading: Grading, graded: Iterable[Graded], answere
         unanswered=tuple(run.unanswered_questions),
         unapplied=tuple(name for name in prepared.gates if name not in applied),
     )
-
-
-def _save(store: Store, run: Run) -> None:
-    for table, rows in (("scores", run.score_table), ("verdicts", run.verdict_table)):
-        store.query(
-            f"INSERT INTO {table} BY NAME SELECT $run_id AS run_id, * FROM incoming",  # noqa: S608 (our own names)
-            {"run_id": run.run_id},
-            incoming=rows,
-        )

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
-from spangrade.tracer.store import Store
+from spangrade.tracer.store.stored import Stored
 
 
 class _Stored:
     """The external scores of a database by session and name, read when the first is needed."""
 
-    def __init__(self, db: Path, wait_s: float) -> None:
+    def __init__(self, db: Stored, wait_s: float) -> None:
         self._db = db
         self._wait_s = wait_s
         self._scores: dict[str, list[ExternalScore]] | None = None
@@ -24,7 +23,7 @@ class _Stored:
     def outcome(self, name: str, session: Session) -> Outcome:
         """Return the mean of a session's scores of a name; inconclusive if it was given none."""
         if self._scores is None:
-            with Store.open(self._db, read_only=True, wait_s=self._wait_s) as store:
+            with self._db.reading(derived=False, wait_s=self._wait_s) as store:
                 self._scores = external_scores(store)
         given = [
             score
@@ -39,7 +38,7 @@ class _Stored:
         return Score(math.fsum(values) / len(values), None, reason, tuple(evidence))
 
 
-def external_metrics(db: Path, requested: Iterable[str | Metric], wait_s: float) -> dict[str, Metric]:
+def external_metrics(db: Stored, requested: Iterable[str | Metric], wait_s: float) -> dict[str, Metric]:
     """Return a metric for each name of external scores that a database holds.
 
     The database is opened only if a text requests a metric that is not installed.
@@ -47,7 +46,7 @@ def external_metrics(db: Path, requested: Iterable[str | Metric], wait_s: float)
     installed = load_metrics()
     if not db.exists() or all(isinstance(one, Metric) or name_of(one) in installed for one in requested):
         return {}
-    with Store.open(db, wait_s=wait_s) as store:  # for writing: an earlier version's schema is upgraded
+    with db.reading(derived=False, wait_s=wait_s) as store:
         rows = store.query("SELECT DISTINCT metric FROM scores WHERE run_id IS NULL AND value IS NOT NULL")
     stored = _Stored(db, wait_s)
     return {

@@ -13,7 +13,7 @@ from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, up_to_date
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, StoredFile, up_to_date
 from spangrade.evaluator.grading.grade_stored import Output, grade_prepared
 from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.revision import run_name
@@ -49,7 +49,8 @@ def run_agent(
         raise FieldError("select.where", "it chooses questions here: expected metadata.KEY = VALUE")
     spec = replace(spec, name=spec.name or run_name(Path.cwd()))
     name = str(spec.name)
-    prepared = _questions_alone(prepare(spec, db, callbacks))
+    stored = StoredFile(db, callbacks)
+    prepared = _questions_alone(prepare(spec, stored, callbacks))
     prepared.judge()  # one that cannot be used is known before the agent runs
     questions = prepared.questions.golden_questions
     _check_texts(questions)
@@ -64,7 +65,7 @@ def run_agent(
     complete = frozenset(one.session_id for one in sessions if one.complete)
     not_run = missing([question.id for question in questions], options.repeat, sessions)
     prepared = replace(prepared, only=complete, not_run=len(not_run))
-    return grade_prepared(prepared, db, callbacks, output, after_save)
+    return grade_prepared(prepared, stored, callbacks, output, after_save)
 
 
 def _questions_alone(prepared: Prepared) -> Prepared:

@@ -15,6 +15,7 @@ from spangrade.evaluator.lake.reading import LakeReader
 from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, waiting
+from spangrade.tracer.store.stored import Stored
 
 WAIT_S = 5.0  # for another process, which has the database open for a second at most
 
@@ -161,6 +162,11 @@ class ViewedDatabase:
             raise _StoppedError
         with self._one_at_a_time, Store.open(self.path, wait_s=WAIT_S, stop=self._stopping) as store:
             yield store
+
+
+def viewed(stored: Stored) -> Viewed:
+    """Return what the pages of a database are made of."""
+    return ViewedLake(stored) if isinstance(stored, LakeReader) else ViewedDatabase(stored.path)
 
 
 def _has_sessions(store: Store) -> bool:

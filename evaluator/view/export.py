@@ -9,8 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, up_to_date
-from spangrade.evaluator.lake.reading import LakeReader
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.view.links import element_id, url_part
 from spangrade.evaluator.view.run_summary import SessionRow, run_summary
 from spangrade.evaluator.view.static_files import (
@@ -22,7 +21,7 @@ from spangrade.evaluator.view.static_files import (
 )
 from spangrade.evaluator.view.texts import Limits
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.store import Store
+from spangrade.tracer.store.stored import Stored
 
 MAX_SESSIONS = 20_000  # that have a page, and a row in the index
 
@@ -88,7 +87,7 @@ def file_name(session_id: str) -> str:
 
 
 def export_run(
-    exported: Path | LakeReader,
+    exported: Stored,
     folder: Path,
     run_id: str | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
@@ -103,15 +102,9 @@ def export_run(
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError(f"{folder}: it is not empty: name a new folder")
-        opened: Opened
-        if isinstance(exported, LakeReader):
-            opened = exported.reading
-        else:
-            with up_to_date(exported):
-                pass
-            opened = partial(Store.open, exported, read_only=True, wait_s=RUN_WAIT_S)
-        on_progress("writing pages")
-        return _write(opened, folder, run_id)
+        with exported.reading():
+            on_progress("writing pages")
+        return _write(partial(exported.reading, derived=False, wait_s=RUN_WAIT_S), folder, run_id)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 

@@ -21,7 +21,7 @@ import duckdb
 
 from spangrade.evaluator.derive import load_sessions, stale
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, StoredFile
 from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
@@ -213,7 +213,7 @@ class Watch:
             spent = spent_since_day_began(store, now_ns)
         digests = {name: content_of(session) for name, session in sessions.items()}
         changed = [session for name, session in sessions.items() if known.get(name) != digests[name]]
-        try_queries(self._db, prepared.metrics)
+        try_queries(StoredFile(self._db), prepared.metrics)
         grades, judge = self._grades(changed, spent)
         deferred = {name for name, one in grades.items() if _lacks_budget(one)}
         graded = [
@@ -330,7 +330,7 @@ def watch(
     select = spec.select
     if select != replace(_WATCHED, since=select.since, sample=select.sample):
         raise FieldError("select", "of the sessions to watch only since and sample can be chosen")
-    prepared = prepare(spec, db, callbacks)
+    prepared = prepare(spec, StoredFile(db, callbacks), callbacks)
     if not prepared.dataset and not prepared.gates:
         raise FieldError("gates", "nothing to grade by: expected a dataset, or a gate (NAME>=T)")
     prepared.judge()

@@ -71,7 +71,7 @@ def both(catalogs: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Both:
 @pytest.fixture(scope="module")
 def served(both: Both) -> Iterator[tuple[Served, Served]]:
     """The pages of both."""
-    with serving(ViewedLake(open_lake(both.catalog).reader)) as of_lake, serving(both.db) as of_file:
+    with serving(ViewedLake(open_lake(both.catalog).stored)) as of_lake, serving(both.db) as of_file:
         yield of_lake, of_file
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from spangrade.evaluator.derive.settings import apply, differs
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
@@ -21,6 +22,34 @@ from spangrade.tracer.store.spool import drain, waiting
 WAIT_S = 5.0
 # The same in the middle of a run, whose judge calls are paid for.
 RUN_WAIT_S = 60.0
+
+
+class StoredFile(NamedTuple):
+    """A DuckDB file."""
+
+    path: Path
+    callbacks: Callbacks = DEFAULT
+
+    @property
+    def file(self) -> Path:
+        """The file."""
+        return self.path
+
+    def exists(self) -> bool:
+        """Return whether the file is there."""
+        return self.path.exists()
+
+    def reading(
+        self, *, wait_s: float = WAIT_S, confined: bool = False, derived: bool = True
+    ) -> AbstractContextManager[Store]:
+        """Give the store to be read; see `Stored`."""
+        if derived:
+            return up_to_date(self.path, self.callbacks, wait_s=wait_s, confined=confined)
+        return _open_to_read(self.path, confined, wait_s)
+
+    def writing(self, *, wait_s: float = WAIT_S) -> AbstractContextManager[Store]:
+        """Give the store to be written; the file is created if it is not there."""
+        return Store.open(self.path, wait_s=wait_s)
 
 
 @contextmanager

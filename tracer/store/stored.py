@@ -1,0 +1,46 @@
+"""A database that is opened for each piece of work: a DuckDB file, or a lake.
+
+All that reads and writes derived tables, runs, scores, labels and messages is given one, opens it, and works
+on the `Store` that it gives. A lake has the same tables without keys, sequences, indexes and defaults, so
+that no statement relies on any.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from spangrade.tracer.store.store import Store
+
+
+class Stored(Protocol):
+    """A database, by the ways in which it is opened."""
+
+    @property
+    def path(self) -> Path:
+        """What messages call it."""
+        ...
+
+    @property
+    def file(self) -> Path:
+        """The file, for what needs one. Raises InputError for a lake."""
+        ...
+
+    def exists(self) -> bool:
+        """Return whether there is such a database."""
+        ...
+
+    def reading(
+        self, *, wait_s: float = ..., confined: bool = False, derived: bool = True
+    ) -> AbstractContextManager[Store]:
+        """Give the store to be read, with `derived` once its sessions are up to date.
+
+        With `confined` it is for a query of someone else. Raises StoreLockedError if another process has it
+        open for longer than `wait_s`, StoreError if it cannot be read.
+        """
+        ...
+
+    def writing(self, *, wait_s: float = ...) -> AbstractContextManager[Store]:
+        """Give the store to be written. Raises StoreLockedError and StoreError as `reading` does."""
+        ...
