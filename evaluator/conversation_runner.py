@@ -15,6 +15,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from spangrade import tracer
+from spangrade.converters.spans.vendor import Vendor
+from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity, is_pattern
 from spangrade.evaluator.testing.agents import Answer, converse
@@ -25,6 +27,7 @@ from spangrade.evaluator.testing.turn_similarity import is_similar_turn
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.settings import load_settings
 from spangrade.tracer.span import Span
 
 _DEFAULT_NAME = "conversation"
@@ -46,12 +49,13 @@ class ConversationMismatch(AssertionError):  # noqa: N818 (a failed assertion, n
 
 
 class _Session(NamedTuple):
-    """One run of a conversation: its id, where its spans are kept, and the spans."""
+    """One run of a conversation: its id, where its spans are kept, the spans, and the settings' dialects."""
 
     name: str
     id: str
     store: str | Path | None
     spans: list[Span]
+    dialects: Sequence[Vendor]
 
 
 class ConversationRunner:
@@ -143,8 +147,9 @@ class ConversationRunner:
         test = current_test()
         name = self._name or (test.name if test else _DEFAULT_NAME)
         store = self._store or (test.store if test else None)
+        dialects = Configured.of(load_settings().settings).dialects or ()
         run = Run(f"{caller.f_code.co_filename}:{caller.f_lineno}")
-        run.coroutine = self._run(_Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, []), run)
+        run.coroutine = self._run(_Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, [], dialects), run)
         if test:
             test.runs.append(run)
         return run.coroutine
@@ -198,6 +203,7 @@ class ConversationRunner:
             tracer.session(session.id),
             session.spans,
             is_stored=session.store is not None,
+            dialects=session.dialects,
         )
 
     def _message(

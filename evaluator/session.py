@@ -309,6 +309,13 @@ class Session:
     recorded_scores: Annotated[
         tuple[RecordedScore, ...], Column("number of scores in its traces: of users, of other evaluators")
     ] = ()
+    identity_doubt: Annotated[
+        str | None,
+        Column(
+            "`continues` if it has no id and its first request repeats what no trace records: it may go on "
+            "another session; `reused` if its id came again a day later and more, with nothing repeated"
+        ),
+    ] = None
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None

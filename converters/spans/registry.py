@@ -29,6 +29,8 @@ FALLBACK = "genai"
 _OURS = "spangrade."  # the package of our own
 _NO_CALLS = frozenset({"other", "workflow"})
 _OF_CALLS = frozenset({semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.INPUT_TOKENS})
+_COUNTS_TOKENS = frozenset({"llm", "agent", "workflow", "turn"})
+_TOKENS = "token"  # in the name of an attribute that counts tokens
 _MAX_SIGNS = 1024  # combinations of signs whose candidates are remembered
 
 # https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
@@ -159,6 +161,8 @@ def observe(
                     elif observation.kind in _NO_CALLS and is_ours and not dialect.repeats_calls:
                         observation = _not_lowered(observation, span)
                     break
+            if observation.kind in _COUNTS_TOKENS and (wrong := _negative_count(span.attributes)):
+                observation = observation._replace(unreadable=(name, wrong))
             observation = with_session_attributes(observation, span)
             if observation.conversation_id is None and (
                 candidates_of := session_candidates(span.attributes, observation.kind)
@@ -174,6 +178,14 @@ def observe(
         )
     forget_messages()
     return observations
+
+
+def _negative_count(attributes: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with a span's counts of tokens: that one is negative."""
+    for name, value in attributes.items():
+        if isinstance(value, int | float) and value < 0 and _TOKENS in name.lower():
+            return f"ValueError: {name} is {value}"
+    return None
 
 
 def _not_lowered(observation: Observation, span: Span) -> Observation:

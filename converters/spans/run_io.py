@@ -14,6 +14,10 @@ from spangrade.converters.spans.values import json_text, literal, text
 from spangrade.tracer.canonical_json import canonical
 
 _INPUT_KEYS = ("input", "question", "query", "user_msg", "user_message", "message", "task", "prompt")
+# What a framework gives an agent besides the user's message.
+_OF_FRAMEWORK = re.compile(
+    r"instruction|expected|system|analysis|backstory|(?:^|_)goal$|_prompt$", re.IGNORECASE
+)
 _OUTPUT_KEYS = ("raw", "output", "answer", "response", "result", "content")
 _CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 _OBJECT = re.compile(r"[A-Z]\w*\(\w+=")  # Python's repr of an object, which is not a message
@@ -118,7 +122,10 @@ def _text_in(value: Any, keys: Sequence[str]) -> str | None:
     """Return a text: the value itself, the value of a known key, or the only value."""
     if isinstance(value, dict):
         known = next((value[key] for key in keys if isinstance(value.get(key), str | int | float)), None)
-        value = next(iter(value.values())) if known is None and len(value) == 1 else known
+        if known is None and len(value) == 1:
+            ((name, only),) = value.items()
+            known = only if _OF_FRAMEWORK.search(str(name)) is None else None
+        value = known
     if isinstance(value, bool | int | float) or (isinstance(value, list) and value and not _holds(value)):
         return canonical(value)  # a number, true or a list that stands for a text
     return None if isinstance(value, str) and _OBJECT.match(value) else text(value)

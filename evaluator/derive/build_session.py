@@ -15,6 +15,7 @@ from spangrade.evaluator.derive.declared import system_instruction, tool_declara
 from spangrade.evaluator.derive.errors import errors
 from spangrade.evaluator.derive.evaluations import recorded_scores
 from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
+from spangrade.evaluator.derive.identity import identity_doubt
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
 from spangrade.evaluator.derive.passes import prepared
 from spangrade.evaluator.derive.price_overrides import OwnPrice
@@ -104,6 +105,7 @@ def build_session(
         ),
         not_understood=len(spans_not_understood(tree)),
         recorded_scores=recorded_scores(observations, turns, logged_scores),
+        identity_doubt=identity_doubt(session_id_source, tree, groups),
     )
     return with_unknowns(session)
 

@@ -28,6 +28,8 @@ _FIXES = {
     "sampled": "sample whole conversations, by configure(sample=RATIO), instead of traces",
     "unknown_price": _NAME_MODEL,
     "unknown_context_window": _NAME_MODEL,
+    "may_continue": "record a conversation id on every run, or import the runs before this one",
+    "id_reused": "give each conversation an id of its own",
     "no_duration": "record the end of the span that stands for a turn",
 }
 # What a stack's setting records, by the code of a finding.

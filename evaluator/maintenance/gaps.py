@@ -93,6 +93,18 @@ _CHECKS = (
         lambda s: _if(s.session_id_source == "trace"),
     ),
     _Check(
+        "may_continue",
+        "its first request repeats messages of which no trace is known: it may continue another session",
+        (),
+        lambda s: _if(s.identity_doubt == "continues"),
+    ),
+    _Check(
+        "id_reused",
+        "its id came again more than a day later, with nothing repeated: it may be two conversations",
+        (),
+        lambda s: _if(s.identity_doubt == "reused"),
+    ),
+    _Check(
         "no_user_input",
         "turns without the user's message: only spangrade.question_id can name their golden question",
         (),

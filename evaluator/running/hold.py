@@ -7,7 +7,7 @@ import inspect
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from math import fsum
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from spangrade import tracer
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.running.options import RunOptions
 from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, tags_of
 from spangrade.evaluator.testing.agents import Answer, converse
@@ -71,7 +72,7 @@ class Conversations:
     """The conversations of a run; what they record is stored turn by turn.
 
     `spent_usd` is the price of all model calls in their spans as far as it is known, `not_begun` are the
-    questions that were not asked because it was more than the options allow.
+    questions that were not asked because it was more than the options allow. `dialects` are the settings'.
     """
 
     def __init__(
@@ -81,12 +82,14 @@ class Conversations:
         options: RunOptions,
         recorder: Recorder,
         on_end: Callable[[Held], None] = lambda _: None,
+        dialects: Sequence[Vendor] = (),
     ) -> None:
         self._agent = agent
         self._mark = mark
         self._options = options
         self._recorder = recorder
         self._on_end = on_end
+        self._dialects = dialects
         self._rate = _Rate(options.pause_s)
         self._costs: list[float] = []
         self.not_begun: list[Task] = []
@@ -136,6 +139,7 @@ class Conversations:
                     is_stored=True,
                     agent=self._options.agent_name,
                     at_end=end.mark,
+                    dialects=self._dialects,
                 )
             except Exception as raised:  # noqa: BLE001 (what an agent raises is its session's failure)
                 error = f"{type(raised).__name__}: {raised}"

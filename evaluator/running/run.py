@@ -107,7 +107,9 @@ def _hold(
     """Hold the conversations; report those that were not begun, and how an interrupted run goes on."""
     progress = _Progress(len(tasks), callbacks)
     recorder = Recorder(db)
-    conversations = Conversations(agent, mark, options, recorder, progress.ended)
+    conversations = Conversations(
+        agent, mark, options, recorder, progress.ended, callbacks.configured.dialects or ()
+    )
     progress.show()
     try:
         _to_the_end(conversations, tasks)

@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from spangrade import tracer
+from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.testing.agents import Answer, Reply
 from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn, observed_turn
 from spangrade.evaluator.turn import Turn as ConversationTurn
@@ -51,17 +52,18 @@ async def take_turn(
     is_stored: bool,
     agent: str | None = None,
     at_end: Callable[[Turn], None] = lambda _: None,
+    dialects: Sequence[Vendor] = (),
 ) -> ObservedTurn:
     """Pass the user's text to an agent, and return what it answered and did; add its spans to `spans`.
 
     If they are stored, what it reported without spans is recorded in spans too, and `agent` is the name of an
     agent whose spans have none. `at_end` is called with the turn's own span just before it ends, also by an
-    error.
+    error. `dialects` are those of the project's settings.
     """
     with captured_turn(session, text, spans) as captured:
         try:
             reply = await answer(text, history)
-            actual = observed_turn(captured.spans(), reply)
+            actual = observed_turn(captured.spans(), reply, dialects)
             if actual.text is not None:
                 captured.root.respond(actual.text)
             if is_stored:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.registry import observe
+from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.session import ToolInteraction
@@ -53,13 +54,13 @@ class ObservedTurn(NamedTuple):
         return AgentTurn(self.text or "", calls)
 
 
-def observed_turn(spans: Sequence[Span], reply: Reply) -> ObservedTurn:
+def observed_turn(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = ()) -> ObservedTurn:
     """Return the turn that the spans describe, read as stored sessions are, completed by the agent's reply.
 
     The reply's text is what the user saw; without one, the text is that of the spans. Tool calls are those
-    of the spans if there are any, else the reply's.
+    of the spans if there are any, else the reply's. `dialects` are those of the project's settings.
     """
-    observations = observe(spans, {})
+    observations = observe(spans, {}, dialects)
     session = build_session("turn", "conversation", observations)
     text = reply.text
     if text is None:

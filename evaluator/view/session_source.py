@@ -12,6 +12,7 @@ import orjson
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, load_sessions
+from spangrade.evaluator.derive.own_dialects import own_dialects
 from spangrade.evaluator.derive.sync.recorded import (
     Row,
     TraceRange,
@@ -281,6 +282,7 @@ def _recorded(
     logs: dict[tuple[str, str], list[Any]] = {}
     for record in logs_of(stored.logs):
         logs.setdefault((record.trace_id or "", record.span_id or ""), []).append(record)
+    vendors = own_dialects(store)
     spans: dict[str, list[SpanRow]] = {one: [] for one in session_ids}
     changes: dict[str, list[StateChange]] = {one: [] for one in session_ids}
     for rows in stored.spans:
@@ -289,7 +291,7 @@ def _recorded(
             spans[session_id].append(SpanRow._make(row[i] for i in _SPAN_ROW))
             on_span(session_id, row)
         for batch in spans_of([rows]):
-            for o in observe(batch, logs):
+            for o in observe(batch, logs, vendors):
                 changes[session_of[o.trace_id]] += [
                     StateChange(time_ns, variables, o.trace_id, o.span_id or None)
                     for time_ns, variables in o.state

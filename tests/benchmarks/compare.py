@@ -23,8 +23,8 @@ from pathlib import Path
 import duckdb
 
 HERE = Path(__file__).parents[2]
-# What differs between any two runs: the run of derivation, its rules' fingerprint, the time of arrival.
-IGNORED = {"batch", "fingerprint", "time_ns of arrivals", "records"}
+# What differs between any two runs: the run and steps of derivation, its rules' fingerprint, arrival times.
+IGNORED = {"batch", "fingerprint", "time_ns of arrivals", "records", "number of steps"}
 IMPORT_EACH = """
 import sys, spangrade
 for number, path in enumerate(sys.argv[2:]):

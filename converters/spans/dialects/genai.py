@@ -142,8 +142,6 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         fields |= _exchange(span, attributes, kind, conversation_id, previous)
     if kind != "tool":
         fields |= {field: count(attributes[name]) for field, name in _TOKEN_NAMES if name in attributes}
-        if None in fields.values() and (unreadable := _negative_count(attributes)):
-            fields["unreadable"] = ("genai", unreadable)
     for field, name in _JSON_TEXTS:
         if name in attributes:
             fields[field] = json_text(run_io.python_value(attributes[name]))
@@ -174,15 +172,6 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
         **fields,
     )
-
-
-def _negative_count(attributes: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with a span's counts: that one is negative."""
-    for _, name in _TOKEN_NAMES:
-        value = attributes.get(name)
-        if isinstance(value, int | float) and value < 0:
-            return f"ValueError: {name} is {value}"
-    return None
 
 
 def _exchange(

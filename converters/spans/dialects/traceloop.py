@@ -67,8 +67,10 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
         case "workflow" | "other" if agent and agent == entity:
             changes = _run(span, observation, attributes)
             return observation._replace(**changes, kind="agent", name=agent)
-        case "agent" if observation.name is None:
-            return observation._replace(name=text(entity))
+        case "agent":
+            run = _run(span, observation, attributes)
+            given = {key: run[key] for key in ("run_input", "run_output")}
+            return observation._replace(**given, name=observation.name or text(entity))
         case "workflow":
             named = "gen_ai.workflow.nodes" in attributes and observation.agent not in _UNNAMED
             run = _run(span, observation, attributes)

@@ -249,11 +249,27 @@ def test_a_message_that_is_recorded_as_empty_is_an_empty_reply(
     assert turn.final_response == reply
 
 
-def test_a_count_that_is_negative_is_unreadable_and_the_session_says_so(tmp_path: Path) -> None:
-    call = {**CHAT, "gen_ai__usage__input_tokens": -3}
-    session = session_of(tmp_path, span(1, None, **AGENT), span(2, 1, **call))
-    assert [one.error for one in session.unreadable_spans] == ["ValueError: gen_ai.usage.input_tokens is -3"]
-    assert (session.usage.input_tokens, session.usage.complete) == (None, False)
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (CHAT, "gen_ai__usage__input_tokens"),
+        (CHAT, "gen_ai__usage__cache_read__input_tokens"),
+        (
+            {"openinference__span__kind": "LLM", "llm__model_name": "gpt-4o"},
+            "llm__token_count__prompt",
+        ),
+        ({"llm__request__type": "chat", "gen_ai__request__model": "gpt-4o"}, "llm__usage__prompt_tokens"),
+        ({"acme__span__type": "llm", "acme__model": "gpt-4o"}, "acme__promptTokens"),
+    ],
+)
+def test_a_count_that_is_negative_is_unreadable_and_the_session_says_so(
+    call: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    session = session_of(tmp_path, span(1, None, **AGENT), span(2, 1, **{**call, name: -3}))
+    attribute = name.replace("__", ".")
+    assert [one.error for one in session.unreadable_spans] == [f"ValueError: {attribute} is -3"]
+    known = 10 if "cache" in name else None
+    assert (session.usage.input_tokens, session.usage.cached_input_tokens) == (known, None)
 
 
 TEMPLATE = "Current state: {}\nCurrent message: Any soil?"
@@ -279,3 +295,134 @@ def test_the_outermost_run_that_an_agent_is_declared_on_is_its_run(tmp_path: Pat
     named = [span(1, None, **chain)._replace(name="turn 1"), span(2, 1, **chain)._replace(name="shop")]
     session = session_of(tmp_path / "named", *named, span(3, 2, **CHAT))
     assert [(step.name, step.span_id) for step in session.trajectory] == [("shop", f"{2:016x}")]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"openinference__span__kind": "CHAIN", "graph__node__id": "planner"},
+        {"openinference__span__kind": "CHAIN", "metadata": '{"langgraph_node": "planner"}'},
+        {"traceloop__span__kind": "task", "traceloop__entity__name": "planner"},
+        {"langsmith__span__kind": "chain", "langsmith__metadata__langgraph_node": "planner"},
+        {"acme__span__type": "chain", "acme__input": "plan", "acme__output": "1. search"},
+        {"gen_ai__operation__name": "plan", "gen_ai__agent__name": "shop"},
+    ],
+)
+def test_a_node_or_a_planner_that_nothing_declares_an_agent_is_not_one(
+    node: dict[str, Any], tmp_path: Path
+) -> None:
+    inner = span(2, 1, **node)._replace(name="planner")
+    session = session_of(tmp_path, span(1, None, **AGENT), inner, span(3, 2, **CHAT))
+    assert (session.agents, [step.name for step in session.trajectory]) == (("shop",), ["shop"])
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"openinference__span__kind": "AGENT", "input__value": "Any soil?", "output__value": "Timeout: slow"},
+        {
+            "traceloop__span__kind": "agent",
+            "traceloop__entity__input": '{"inputs": {"messages": [["user", "Any soil?"]]}}',
+            "traceloop__entity__output": '{"outputs": {"output": "Timeout: slow"}}',
+        },
+        {
+            "langsmith__span__kind": "chain",
+            "gen_ai__prompt": '{"messages": [{"role": "user", "content": "Any soil?"}]}',
+        },
+        {"acme__span__type": "agent", "acme__input": "Any soil?", "acme__output": "Timeout: slow"},
+    ],
+)
+def test_a_failed_run_keeps_its_users_text_and_its_error_is_not_a_reply(
+    attributes: dict[str, Any], tmp_path: Path
+) -> None:
+    error = {"exception.type": "Timeout", "exception.message": "slow"}
+    failed = span(1, None, **attributes, gen_ai__agent__name="shop")._replace(
+        status="ERROR",
+        status_message="Timeout: slow",
+        events=[{"name": "exception", "time_ns": 20, "attributes": error}],
+    )
+    broken = span(2, 1, **{k: v for k, v in CHAT.items() if "usage" not in k})._replace(status="ERROR")
+    (turn,) = session_of(tmp_path, failed, broken).turns
+    assert (turn.user_input, turn.final_response, turn.failed) == ("Any soil?", None, True)
+
+
+@pytest.mark.parametrize("name", ["instructions", "expected_output", "analysis_prompt"])
+def test_what_a_framework_calls_instructions_is_not_the_users_text(name: str, tmp_path: Path) -> None:
+    run = {"openinference__span__kind": "AGENT", "agent__name": "shop"}
+    given = json.dumps({name: "Answer in French."})
+    session = session_of(tmp_path, span(1, None, **run, input__value=given), span(2, 1, **CHAT))
+    assert session.turns[0].user_input is None
+
+
+DAY_NS = 24 * 3600 * 10**9
+
+
+def messages(*texts: str) -> str:
+    roles = ("user", "assistant")
+    said = [{"role": roles[n % 2], "parts": [{"type": "text", "content": t}]} for n, t in enumerate(texts)]
+    return json.dumps(said)
+
+
+def turn_at(number: int, time_ns: int, *texts: str, **attributes: Any) -> Span:
+    call = {**CHAT, "gen_ai__input__messages": messages(*texts), **attributes}
+    return span(1, None, **call)._replace(
+        trace_id=f"{number:032x}", start_ns=time_ns, end_ns=time_ns + 1_000, parent_span_id=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "texts", "doubt"),
+    [
+        (2 * DAY_NS, ("Any soil?",), "reused"),
+        (2 * DAY_NS, ("Hi", "Hello", "Any soil?"), None),
+        (DAY_NS // 2, ("Any soil?",), None),
+    ],
+)
+def test_an_id_that_is_used_again_long_after_without_common_history_is_named(
+    later: int, texts: tuple[str, ...], doubt: str | None, tmp_path: Path
+) -> None:
+    named = {"gen_ai__conversation__id": "room-1"}
+    session = session_of(tmp_path, turn_at(1, 10, "Hi", **named), turn_at(2, later, *texts, **named))
+    assert (session.session_id, session.identity_doubt) == ("room-1", doubt)
+    kept_by_a_server = [
+        turn_at(n, time_ns, text, **named)
+        for n, (time_ns, text) in enumerate(((10, "Hi"), (DAY_NS // 9, "And?"), (3 * DAY_NS, "Any soil?")), 1)
+    ]
+    (tmp_path / "kept").mkdir()
+    assert session_of(tmp_path / "kept", *kept_by_a_server).identity_doubt is None
+
+
+CALLED = {
+    "role": "assistant",
+    "parts": [{"type": "tool_call", "id": "call_9f2", "name": "refund", "arguments": {"order": "A1"}}],
+}
+ANSWERED = {
+    "role": "tool",
+    "parts": [{"type": "tool_call_response", "id": "call_9f2", "response": {"status": "done"}}],
+}
+
+
+def test_a_run_that_is_resumed_without_an_id_is_linked_by_what_it_repeats(
+    tmp_path: Path, spangrade: Spangrade
+) -> None:
+    asked = json.loads(messages("Refund A1."))
+    begun = turn_at(1, 10, "Refund A1.", gen_ai__output__messages=json.dumps([CALLED]))
+    ran = span(2, None, **TOOL, gen_ai__tool__call__id="call_9f2", gen_ai__tool__call__result='"done"')
+    resumed = turn_at(2, 5_000, gen_ai__output__messages=messages("", "Done."))
+    resumed = resumed._replace(
+        attributes={
+            **resumed.attributes,
+            "gen_ai.input.messages": json.dumps([*asked, CALLED, ANSWERED]),
+        }
+    )
+    ran = ran._replace(trace_id=resumed.trace_id, start_ns=4_000, end_ns=4_500)
+    session = session_of(tmp_path, begun, ran, resumed)
+    assert [(c.tool_name, c.call_id, c.output) for c in session.tool_interactions] == [
+        ("refund", "call_9f2", "done")
+    ]
+    assert (session.session_id, session.identity_doubt) == (begun.trace_id, None)
+    (tmp_path / "lost").mkdir()
+    alone = session_of(tmp_path / "lost", ran, resumed)
+    assert (alone.session_id, alone.identity_doubt) == (resumed.trace_id, "continues")
+    linted = spangrade("lint", "--db", tmp_path / "lost" / "s.duckdb")
+    assert any("it may continue another session" in line for line in linted.out)

@@ -705,3 +705,20 @@ async def test_a_database_that_cannot_be_used_is_an_error(no_judge, tmp_path):
     (tmp_path / "runs.duckdb").write_text("no database")
     with pytest.raises(StoreError, match="runs"):
         await ConversationRunner(sync_function, expecting(), store=tmp_path / "runs.duckdb").run()
+
+
+def test_the_dialects_of_the_settings_read_the_spans_of_a_turn(tmp_path, monkeypatch):
+    (tmp_path / "spangrade.toml").write_text(
+        '[[dialects]]\nname = "acme"\nattributes = ["acme.step"]\nkind = "acme.step"\n'
+        'kinds = { use = "tool" }\narguments = "acme.args"\nresult = "acme.given"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+
+    def agent(text):
+        attributes = {"acme.step": "use", "acme.args": '{"q": "soil"}', "acme.given": '"3 sacks"'}
+        with trace.get_tracer("acme").start_as_current_span("find", attributes=attributes):
+            return "Yes, 3."
+
+    called = [ToolCall("find", {"q": "soil"}, "3 sacks")]
+    expected = Conversation([UserTurn("Any soil?"), AgentTurn("Yes, 3.", called)])
+    assert ConversationRunner(agent, expected).run_sync()[-1] == AgentTurn("Yes, 3.", called)
