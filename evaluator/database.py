@@ -39,6 +39,7 @@ from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores, save_external_scores
+from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report, reports_named
 from spangrade.evaluator.review.scores.review import ToReview, review_order
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import StoreError
@@ -397,6 +398,7 @@ class Database:
         name: str | None = None,
         tags: Mapping[str, str] | None = None,
         out: StrPath | None = None,
+        reports: str | Iterable[str] = ALL_REPORTS,
     ) -> Run:
         """Grade sessions against a dataset or by gates alone, save the scores, and return the run.
 
@@ -416,7 +418,8 @@ class Database:
         is not installed, and for a model that its provider does not have.
 
         What is not given is that of the settings. `name` and `tags` are those of the run: `spangrade runs`
-        and `compare` find it by them. The reports are written in the folder `out` (docs/reports.md).
+        and `compare` find it by them. The `reports` (`"junit,markdown"`, or a list; all without it) are
+        written in the folder `out` (docs/reports.md).
 
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none. Raises InputError for what cannot be used.
@@ -436,6 +439,7 @@ class Database:
                 after_save=note_repeats,
             ),
             out,
+            reports_named(reports),
         )
 
     def run(
@@ -477,17 +481,24 @@ class Database:
             out,
         )
 
-    def _reported(self, graded: Callable[..., Run], out: StrPath | None) -> Run:
-        """Return the run that a function grades, with its reports in the folder `out`, if there is one."""
+    def _reported(
+        self,
+        graded: Callable[..., Run],
+        out: StrPath | None,
+        wanted: frozenset[Report] = ALL_REPORTS,
+    ) -> Run:
+        """Return the run that a function grades, with the wanted reports in the folder `out`, if any."""
         if out is None:
             return graded()
         from spangrade.evaluator.reports.files import Reports  # JUnit's XML takes 10 ms to import
-        from spangrade.evaluator.view.report import write_report  # jinja2 takes 50 ms to import
 
-        with Reports(Path(out)) as reports:
+        with Reports(Path(out), wanted) as reports:
             run = graded(output=reports)
-        opened = partial(self.stored.reading, derived=False, wait_s=RUN_WAIT_S)
-        write_report(opened, run.run_id, Path(out) / "report.html")
+        if Report.HTML in wanted:
+            from spangrade.evaluator.view.report import write_report  # jinja2 takes 50 ms to import
+
+            opened = partial(self.stored.reading, derived=False, wait_s=RUN_WAIT_S)
+            write_report(opened, run.run_id, Path(out) / "report.html")
         return run
 
     def regrade(

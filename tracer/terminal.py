@@ -37,7 +37,8 @@ def printable(text: str, *, newline: str = "\n") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() else _shown(letter, newline) for letter in text)
+    shown = {ord(letter): _shown(letter, newline) for letter in set(text) if not letter.isprintable()}
+    return text.translate(shown)
 
 
 def _shown(letter: str, newline: str) -> str:

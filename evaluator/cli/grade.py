@@ -10,6 +10,7 @@ import typer
 from spangrade import Gates, GradeSpec, JudgeOptions, Selection
 from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, option_of
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
+from spangrade.evaluator.reports.kinds import Report
 
 
 def grade(
@@ -36,6 +37,14 @@ def grade(
     out: Annotated[
         Path | None, typer.Option(help="A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
     ] = None,
+    reports: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND,…",
+            help=f"Which reports: {', '.join(Report)}; json is written with any.",
+            show_default="all",
+        ),
+    ] = ",".join(Report),
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Grade stored sessions against a golden dataset or, without one, by gates alone.
@@ -44,7 +53,7 @@ def grade(
     """
     spec = GradeSpec.of(dataset, gates, select, judge, run, tag, group_by)
     with database_or_lake(db, lake) as opened:
-        graded = opened.grade(spec, spans=spans or (), out=out)
+        graded = opened.grade(spec, spans=spans or (), out=out, reports=reports)
     if format is Format.JSON:
         from spangrade.evaluator.reports.json import run_json
 

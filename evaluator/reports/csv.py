@@ -56,24 +56,23 @@ def write_csv(run: Run, rows: Iterable[tuple[Mapping[str, Any], Mapping[str, Any
         for graded, columns in rows:
             row = {
                 **columns,
-                **_scores(graded),
                 "eval_id": graded["question_id"],
                 "eval_set_result_id": run.run_id,
                 "question_id": graded["question_id"],
                 "verdict": graded["verdict"],
                 "reason": graded["reason"],
             }
-            table.writerow(_cell(row.get(column)) for column in (*_COLUMNS, *measured))
+            cells = [_cell(row.get(column)) for column in _COLUMNS]
+            for name in run.metrics:
+                cells += _score(graded["metrics"].get(name))
+            table.writerow(cells)
 
 
-def _scores(graded: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        f"{kind}.{name}": outcome[key]
-        for name, outcome in graded["metrics"].items()
-        if outcome["outcome"] in ("score", "bound")
-        for kind, key in (("score", "value"), ("passed", "passed"))
-        if kind == "passed" or outcome["outcome"] == "score"
-    }
+def _score(outcome: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """Return the value of an outcome, and whether it passed."""
+    if outcome is None or outcome["outcome"] not in ("score", "bound"):
+        return None, None
+    return (outcome["value"] if outcome["outcome"] == "score" else None), outcome["passed"]
 
 
 def _cell(value: Any) -> Any:

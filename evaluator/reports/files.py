@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +20,7 @@ from spangrade.evaluator.reports.csv import write_csv
 from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.json import write_results, written
 from spangrade.evaluator.reports.junit import write_junit
+from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report
 from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.reports.summary import (
     Graded,
@@ -32,17 +33,20 @@ from spangrade.evaluator.reports.summary import (
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 
+_OF_FACTS = frozenset({Report.CSV, Report.SUMMARY})
+
 
 class Reports(SessionFacts):
-    """Writes the reports of a grade in a folder, as it goes on and when it is done."""
+    """Writes the wanted reports of a grade in a folder, as it goes on and when it is done."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, wanted: Collection[Report] = ALL_REPORTS) -> None:
         super().__init__()
         self._folder = folder
+        self._wanted = wanted
 
     def sessions(self, sessions: Iterable[Session]) -> Iterator[Session]:
-        """Yield the sessions that are graded, and write down the facts of each."""
-        return self.noted(sessions)
+        """Yield the sessions that are graded, and write down the facts of each that reports need."""
+        return self.noted(sessions) if _OF_FACTS.intersection(self._wanted) else iter(sessions)
 
     def grades(self, grades: Iterable[Grade]) -> Iterator[Grade]:
         """Yield their grades, each also written to `sessions.jsonl`."""
@@ -53,7 +57,7 @@ class Reports(SessionFacts):
         questions = prepared.questions
         expected = expectations(questions.golden_questions)
         write_results(run, self._folder, details_json(details, expected))
-        write_reports(run, self._folder, questions, self, datetime.now(UTC), prepared.metrics)
+        write_reports(run, self._folder, questions, self, datetime.now(UTC), prepared.metrics, self._wanted)
 
 
 def write_reports(
@@ -63,8 +67,9 @@ def write_reports(
     facts: SessionFacts,
     at: datetime,
     metrics: Iterable[Metric] = (),
+    wanted: Collection[Report] = ALL_REPORTS,
 ) -> None:
-    """Write the reports of a run to a folder that has its sessions.jsonl.
+    """Write the wanted reports of a run, but report.html, to a folder that has its sessions.jsonl.
 
     `facts` are those of the sessions, in the order of their grades, `metrics` the requested ones, `at` is the
     run's time. The sessions are read one by one, so that a large run is never held whole. Raises InputError
@@ -72,10 +77,14 @@ def write_reports(
     """
     file = folder / "sessions.jsonl"
     try:
-        write_junit(run, _lines(file), folder / "junit.xml", at)
-        (folder / "summary.md").write_text(markdown(run), encoding="utf-8")
-        write_csv(run, _with_columns(file, dataset, facts), folder / "evaluation_results.csv")
-        _write_summary(run, file, dataset, facts, at, metrics)
+        if Report.JUNIT in wanted:
+            write_junit(run, _lines(file), folder / "junit.xml", at)
+        if Report.MARKDOWN in wanted:
+            (folder / "summary.md").write_text(markdown(run), encoding="utf-8")
+        if Report.CSV in wanted:
+            write_csv(run, _with_columns(file, dataset, facts), folder / "evaluation_results.csv")
+        if Report.SUMMARY in wanted:
+            _write_summary(run, file, dataset, facts, at, metrics)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 

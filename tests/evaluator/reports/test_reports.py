@@ -10,7 +10,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from builders import question, session
+from command_line import Spangrade
 from junitparser import Error, Failure, JUnitXml, Skipped, TestSuite
+from made_once import copy_of_sample
+from paths import SAMPLE
 
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import Grade
@@ -258,3 +261,20 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_a_question_for_people_has_its_limits() -> None:
     lines = [line.plain for line in question_text(question(max_cost_usd=0.01, max_latency_s=20))]
     assert lines == ["user: hi", "costs at most: 0.01 USD", "takes at most: 20 s"]
+
+
+def test_the_wanted_reports_are_written_and_are_those_of_all(spangrade: Spangrade, tmp_path: Path) -> None:
+    db, every, some = copy_of_sample(tmp_path / "s.duckdb"), tmp_path / "every", tmp_path / "some"
+    graded = ("grade", SAMPLE / "customer_service_golden.json", "--db", db, "--out")
+    assert [spangrade(*graded, every).code, spangrade(*graded, some, "--reports", "junit, csv").code] == [
+        0,
+        0,
+    ]
+    written = {file.name: file.read_text(encoding="utf-8") for file in some.iterdir()}
+    assert sorted(written) == ["evaluation_results.csv", "junit.xml", "results.json", "sessions.jsonl"]
+    assert len(list(every.iterdir())) == 7
+    assert written["sessions.jsonl"] == (every / "sessions.jsonl").read_text(encoding="utf-8")
+    assert written["evaluation_results.csv"].count("conversation-4") == 1
+    refused = spangrade(*graded, some, "--reports", "junit,pdf")
+    expected = "expected of json, junit, markdown, html, csv, summary"
+    assert (refused.code, refused.err) == (2, [f'spangrade: no kind of report is named "pdf": {expected}'])
