@@ -1,12 +1,18 @@
-"""JSON and text files: read whole, and replaced at once, so that a file is either the old or the new one."""
+"""Files that a user names, and files in a folder that a user names.
+
+A file is read whole, and replaced at once, so that it is either the old or the new one. In a folder no link
+is followed: who puts one there does not decide what is overwritten.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import parse_exact
@@ -26,7 +32,7 @@ def load_json(path: Path) -> Any:
 
 def write_new_json(path: Path, document: Any) -> None:
     """Write a JSON document to a new file. Raises InputError if the file exists or cannot be written."""
-    if path.exists():
+    if os.path.lexists(path):
         raise InputError(f"{path}: exists already, so it is left unchanged; name another --output")
     write_json(path, document)
 
@@ -41,15 +47,38 @@ def write_text(path: Path, text: str) -> None:
     target = path.resolve()  # a link stays a link
     fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("w", encoding="utf-8", newline="") as file:
-            if target.exists():
-                shutil.copymode(target, fresh)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(target)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        with writing(path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with create(fresh) as file:
+                if target.exists():
+                    shutil.copymode(target, fresh)
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(target)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise an OSError of the block, such as a full disk's, as an InputError that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def create(file: Path) -> BinaryIO:
+    """Return a new file, opened for writing, in place of one of that name; a link is replaced, not followed.
+
+    Raises OSError.
+    """
+    file.unlink(missing_ok=True)
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
+
+
+def create_text(file: Path, text: str) -> None:
+    """Write a text to a new file as `create` makes one. Raises OSError."""
+    with create(file) as out:
+        out.write(text.encode())

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from math import isfinite
+
+import typer
 
 from spangrade.evaluator.cli.options import Format, MetricsFiles, OutputFormat
 from spangrade.evaluator.cli.output import print_json, print_table
+from spangrade.evaluator.cli.settings import is_given, loaded_settings
+from spangrade.tracer.settings_file import FILE_VARIABLE
+from spangrade.tracer.terminal import warn
 
 _COLUMNS = ("name", "unit", "better", "threshold", "needs", "parameter", "description")
 
 
 def metrics(
+    context: typer.Context,
     metrics_file: MetricsFiles = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
-    """List the metrics, and those of files beside them."""
+    """List the metrics, and those of files beside them.
+
+    A module that a settings file names is listed, not run, unless you name one of the two files.
+    """
     import spangrade
     from spangrade.evaluator.reports.json import metric_json
 
-    listed = spangrade.list_metrics(metrics_file or ())
+    files = metrics_file or []
+    if not is_given(context, "metrics_file") and _is_only_found(context):
+        for file in [file for file in files if file.suffix == ".py"]:
+            warn(f"{file}: not run to list its metrics: name it with --metrics-file")
+            files = [other for other in files if other != file]
+    listed = spangrade.list_metrics(files)
     if format is Format.JSON:
         print_json([metric_json(metric) for metric in listed])
         return
@@ -33,3 +48,10 @@ def metrics(
         for metric in listed
     ]
     print_table(rows, _COLUMNS)
+
+
+def _is_only_found(context: typer.Context) -> bool:
+    """Return whether metrics files are those of a settings file that nobody named: perhaps someone else's."""
+    loaded = loaded_settings(context)
+    named = os.environ.get(FILE_VARIABLE)
+    return not named and loaded.file is not None and loaded.source("metrics_files") == str(loaded.file)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from spangrade.converters.datasets.files import create
 from spangrade.evaluator.grading.run import Run
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import printable
@@ -50,7 +52,7 @@ def write_csv(run: Run, rows: Iterable[tuple[Mapping[str, Any], Mapping[str, Any
     empty cell. Text that a spreadsheet could run as a formula begins with an apostrophe.
     """
     measured = [f"{kind}.{name}" for name in run.metrics for kind in ("score", "passed")]
-    with file.open("w", encoding="utf-8", newline="") as out:
+    with io.TextIOWrapper(create(file), encoding="utf-8", newline="") as out:
         table = csv.writer(out, lineterminator="\n")
         table.writerow(map(_cell, (*_COLUMNS, *measured)))
         for graded, columns in rows:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from operator import itemgetter
-from tempfile import TemporaryFile
+from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
 from types import TracebackType
 from typing import Any, Self
 
 import orjson
 
+from spangrade.converters.datasets.files import writing
 from spangrade.evaluator.metrics.columns import (
     column,
     final_response,
@@ -35,7 +38,8 @@ class SessionFacts:
     """The facts of sessions, in the order in which they were graded, in a temporary file."""
 
     def __init__(self) -> None:
-        self._file = TemporaryFile()  # noqa: SIM115 (closed by __exit__)
+        with writing(Path(gettempdir())):
+            self._file = TemporaryFile()  # noqa: SIM115 (closed by __exit__)
 
     def __enter__(self) -> Self:
         return self
@@ -43,12 +47,14 @@ class SessionFacts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # of what could not be written: that was raised already
+            self._file.close()
 
     def noted(self, sessions: Iterable[Session]) -> Iterator[Session]:
         """Yield sessions, and write down the facts of each."""
         for session in sessions:
-            self._file.write(f"{dumps(facts(session))}\n".encode())
+            with writing(Path(gettempdir())):
+                self._file.write(f"{dumps(facts(session))}\n".encode())
             yield session
 
     def read(self) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from spangrade.converters.datasets.files import create_text, writing
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.prepare import Prepared
@@ -31,7 +32,6 @@ from spangrade.evaluator.reports.summary import (
     write_summary,
 )
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
 
 _OF_FACTS = frozenset({Report.CSV, Report.SUMMARY})
 
@@ -76,17 +76,15 @@ def write_reports(
     if a file cannot be written.
     """
     file = folder / "sessions.jsonl"
-    try:
+    with writing(folder):
         if Report.JUNIT in wanted:
             write_junit(run, _lines(file), folder / "junit.xml", at)
         if Report.MARKDOWN in wanted:
-            (folder / "summary.md").write_text(markdown(run), encoding="utf-8")
+            create_text(folder / "summary.md", markdown(run))
         if Report.CSV in wanted:
             write_csv(run, _with_columns(file, dataset, facts), folder / "evaluation_results.csv")
         if Report.SUMMARY in wanted:
             _write_summary(run, file, dataset, facts, at, metrics)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 def _write_summary(

@@ -8,13 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spangrade.converters.datasets.files import create, create_text, writing
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.session import utc_text
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
 
 
 def grade_json(grade: Grade) -> dict[str, Any]:
@@ -46,15 +46,17 @@ def written(grades: Iterable[Grade], folder: Path) -> Iterator[Grade]:
 
     Raises InputError if the file cannot be written.
     """
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lines = (folder / "sessions.jsonl").open("wb")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    with lines:
+        lines = create(folder / "sessions.jsonl")
+    try:
         for grade in grades:
-            lines.write(f"{dumps(grade_json(grade))}\n".encode())
+            with writing(folder):
+                lines.write(f"{dumps(grade_json(grade))}\n".encode())
             yield grade
+    finally:
+        with writing(folder):
+            lines.close()
 
 
 def write_results(run: Run, folder: Path, about: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -62,12 +64,9 @@ def write_results(run: Run, folder: Path, about: Mapping[str, Any] = MappingProx
 
     Raises InputError if the file cannot be written.
     """
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        text = dumps({**run.to_json(), **about}, indent=True)
-        (folder / "results.json").write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+        create_text(folder / "results.json", dumps({**run.to_json(), **about}, indent=True))
 
 
 def run_json(run: Run) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
+from spangrade.converters.datasets.files import create
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.reports.repeats import repeats_properties
@@ -43,7 +44,7 @@ def write_junit(run: Run, sessions: Iterable[Mapping[str, Any]], file: Path, at:
         "errors": results["error"],
         "skipped": results["skipped"],
     }
-    with file.open("wb") as out:
+    with create(file) as out:
         xml = XMLGenerator(out, "utf-8", short_empty_elements=True)
         xml.startDocument()
         with _element(xml, "testsuites", totals), _element(xml, "testsuite", _suite(run, totals, at)):
@@ -62,7 +63,7 @@ def write_gates(gates: Sequence[GateResult], file: Path, name: str) -> None:
     """Write the gates of a comparison as a suite with that name; one that is not settled is a failure."""
     failures = sum(gate.outcome is not Outcome.PASSED for gate in gates)
     totals = {"tests": len(gates), "failures": failures}
-    with file.open("wb") as out:
+    with create(file) as out:
         xml = XMLGenerator(out, "utf-8", short_empty_elements=True)
         xml.startDocument()
         with _element(xml, "testsuites", totals), _element(xml, "testsuite", {"name": name, **totals}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -9,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from spangrade.converters.datasets.files import create
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Metric
@@ -66,7 +68,7 @@ def summary_head(
 def write_summary(head: Mapping[str, Any], questions: Iterable[Mapping[str, Any]], file: Path) -> None:
     """Write a summary to a file, its questions one by one: there may be as many as sessions."""
     start = dumps({**head, "per_question_summary": []}).removesuffix("]}")
-    with file.open("w", encoding="utf-8") as out:
+    with io.TextIOWrapper(create(file), encoding="utf-8") as out:
         out.write(start)
         for number, question in enumerate(questions):
             out.write(f"{',' if number else ''}\n{dumps(question)}")

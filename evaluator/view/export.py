@@ -9,6 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from spangrade.converters.datasets.files import create_text, writing
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.view.links import element_id, url_part
 from spangrade.evaluator.view.run_summary import SessionRow, run_summary
@@ -98,15 +99,13 @@ def export_run(
 
     Raises InputError if the folder is not empty or cannot be written, or if there is no such run.
     """
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError(f"{folder}: it is not empty: name a new folder")
         with exported.reading():
             on_progress("writing pages")
         return _write(partial(exported.reading, derived=False, wait_s=RUN_WAIT_S), folder, run_id)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 def _write(opened: Opened, folder: Path, run_id: str | None) -> int:
@@ -121,7 +120,7 @@ def _write(opened: Opened, folder: Path, run_id: str | None) -> int:
         if read is not None:  # else it was deleted in between
             _write_session(read, row, run.run_id, links, folder)
     index = file_html("export_index.html", {**run.page, "summary": run}, SiteLinks("", exported))
-    (folder / "index.html").write_text(index, encoding="utf-8")
+    create_text(folder / "index.html", index)
     return len(rows)
 
 
@@ -132,4 +131,4 @@ def _write_session(read: ReadSession, row: SessionRow, run_id: str, links: SiteL
             break
     values = {"row": row, "run_id": run_id, "body": Markup(body)}  # noqa: S704 (rendered)
     page = file_html("export_session.html", values, links)
-    (folder / "session" / file_name(row.session_id or "")).write_text(page, encoding="utf-8")
+    create_text(folder / "session" / file_name(row.session_id or ""), page)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from spangrade.converters.datasets.files import create_text, writing
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.view.links import element_id
 from spangrade.evaluator.view.run_summary import RunSummary, SessionRow, run_summary
@@ -19,7 +20,6 @@ from spangrade.evaluator.view.static_files import (
     session_html,
 )
 from spangrade.evaluator.view.texts import Limits
-from spangrade.tracer.errors import InputError
 
 MAX_WHOLE = 100  # sessions that are in the file as a whole
 MAX_BYTES = 20_000_000  # of these sessions: a browser opens them in a second or two
@@ -87,10 +87,8 @@ class WholeSession(NamedTuple):
 def write_report(opened: Opened, run_id: str, file: Path) -> None:
     """Write a run of a database as one file. Raises InputError if it cannot be written."""
     html = report_html(opened, run_id)
-    try:
-        file.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
+    with writing(file):
+        create_text(file, html)
 
 
 def report_html(
