@@ -124,7 +124,7 @@ def _text_in(value: Any, keys: Sequence[str]) -> str | None:
         known = next((value[key] for key in keys if isinstance(value.get(key), str | int | float)), None)
         if known is None and len(value) == 1:
             ((name, only),) = value.items()
-            known = only if _OF_FRAMEWORK.search(str(name)) is None else None
+            known = only if keys is not _OUTPUT_KEYS and _OF_FRAMEWORK.search(str(name)) is None else None
         value = known
     if isinstance(value, bool | int | float) or (isinstance(value, list) and value and not _holds(value)):
         return canonical(value)  # a number, true or a list that stands for a text

@@ -76,6 +76,8 @@ _TURN_TEXTS = (("user_input", semconv.TURN_INPUT), ("response", semconv.TURN_OUT
 _JSON_TEXTS = (("arguments", semconv.TOOL_CALL_ARGUMENTS), ("result", semconv.TOOL_CALL_RESULT))
 _INPUTS = (semconv.INPUT_MESSAGES, "gen_ai.prompt")
 _OUTPUTS = (semconv.OUTPUT_MESSAGES, "gen_ai.completion")
+# Where a span of a tool has its arguments and its result as messages (TanStack AI).
+_TOOL_MESSAGES = (("arguments", semconv.INPUT_MESSAGES), ("result", semconv.OUTPUT_MESSAGES))
 _TOKENS = (
     ("input_tokens", (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens")),
     ("output_tokens", (semconv.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens")),
@@ -145,8 +147,12 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
     for field, name in _JSON_TEXTS:
         if name in attributes:
             fields[field] = json_text(run_io.python_value(attributes[name]))
-    if kind == "tool" and (arguments := fields.get("arguments")):
-        fields["arguments"] = run_io.without_contexts(arguments)
+    if kind == "tool":
+        for field, name in _TOOL_MESSAGES:
+            if name in attributes and fields.get(field) is None:
+                fields[field] = _content_of_only(attributes[name])
+        if arguments := fields.get("arguments"):
+            fields["arguments"] = run_io.without_contexts(arguments)
     if "mcp.method.name" in attributes or (span.scope_name or "").endswith(_PROTOCOLS):
         fields["of_protocol"] = True
     # What a turn records of itself comes before the messages.
@@ -172,6 +178,14 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
         **fields,
     )
+
+
+def _content_of_only(messages: Any) -> str | None:
+    """Return the content, as JSON text, of the one message of a tool; None for anything else."""
+    listed = parse_json(messages)
+    if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], dict):
+        return None
+    return json_text(listed[0].get("content")) if listed[0].get("role") == "tool" else None
 
 
 def _exchange(
