@@ -37,7 +37,7 @@ def convert(
     Anything that cannot be used is reported and left out, and the exit code is then 2.
     """
     from spangrade.converters.datasets.adk_events import spans_of
-    from spangrade.converters.datasets.adk_history import read_folder
+    from spangrade.converters.datasets.adk_history import read_folder, score_attributes
     from spangrade.converters.datasets.files import write_text
     from spangrade.converters.datasets.simulation_csv import csv_text, is_simulation_csv
     from spangrade.tracer.store import Store
@@ -56,7 +56,15 @@ def convert(
             )
         question_id = question.id if question else case.eval_id
         spans = list(
-            spans_of(case.session_id, case.turns, case.state, question_id, case.durations, case.app_name)
+            spans_of(
+                case.session_id,
+                case.turns,
+                case.state,
+                question_id,
+                case.durations,
+                case.app_name,
+                score_attributes(case),
+            )
         )
         rows.append((case, spans, question))
     if not rows:

@@ -20,6 +20,9 @@ SCOPE = "gcp.vertex.agent"
 _LEAKED = frozenset({"__llm_request_key__"})  # a key that `adk eval` leaves in the session's state
 
 
+NO_SCORES: Attributes = {}
+
+
 class Call(NamedTuple):
     """A tool call that a model requested in one event. `response` is from another event; None without one."""
 
@@ -185,11 +188,13 @@ def spans_of(
     question_id: str | None = None,
     durations: Mapping[str, float] | None = None,
     app_name: str | None = None,
+    scores: Attributes = NO_SCORES,
 ) -> Iterator[Span]:
     """Yield a session's spans by the GenAI conventions: one trace per turn, with the events' own times.
 
-    `durations` are the known durations of turns in seconds, by invocation id. The final `state` is on the
-    last turn. Span ids follow from the session's id: the same session always makes the same spans.
+    `durations` are the known durations of turns in seconds, by invocation id. The final `state` and the
+    `scores` of the session (attributes) are on the last turn. Span ids follow from the session's id: the same
+    session always makes the same spans.
     """
     for number, turn in enumerate(turns, 1):
         attributes = {
@@ -200,6 +205,7 @@ def spans_of(
             semconv.TURN_INPUT: turn.user_input,
             semconv.TURN_OUTPUT: turn.response,
             semconv.STATE: dumps(state) if state is not None and number == len(turns) else None,
+            **(scores if number == len(turns) else {}),
         }
         duration = (durations or {}).get(turn.invocation_id)
         yield from _Trace(session_id, turn.invocation_id).spans(turn, attributes, duration)

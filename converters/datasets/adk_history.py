@@ -16,12 +16,24 @@ from spangrade.tracer.json_text import parse_exact
 from spangrade.tracer.span import Problem
 
 _SUFFIX = ".evalset_result.json"
+# EvalStatus of google.adk.evaluation.
+_STATUSES = {1: "passed", 2: "failed", 3: "not evaluated"}
+
+
+class EvalScore(NamedTuple):
+    """The score that one of ADK's own metrics gave a session; None if it gave none."""
+
+    metric: str
+    value: float | None
+    status: str | None
+    threshold: float | None
 
 
 class EvalCase(NamedTuple):
     """One session that `adk eval` ran. `durations` are seconds by invocation id, where they were recorded.
 
-    `tool_declarations` and `system_instruction` are those of all agents, as far as the history has them.
+    `tool_declarations` and `system_instruction` are those of all agents, as far as the history has them;
+    `scores` those of ADK's metrics over the whole session.
     """
 
     eval_id: str
@@ -32,6 +44,7 @@ class EvalCase(NamedTuple):
     durations: dict[str, float]
     tool_declarations: tuple[Any, ...] = ()
     system_instruction: str | None = None
+    scores: tuple[EvalScore, ...] = ()
 
 
 def history_files(folder: Path) -> list[Path]:
@@ -114,7 +127,36 @@ def _case(result: Any, where: str) -> Iterator[EvalCase | Problem]:
         dict(_durations(actual)),
         tuple(tool for agent in agents.values() for tool in objects(either(agent, "tool_declarations"))),
         "\n\n".join(t for a in agents.values() if isinstance(t := a.get("instructions"), str)) or None,
+        tuple(_scores(result)),
     )
+
+
+def _scores(result: Any) -> Iterator[EvalScore]:
+    for one in objects(either(result, "overall_eval_metric_results")):
+        name, status = either(one, "metric_name"), either(one, "eval_status")
+        if isinstance(name, str) and name:
+            label = _STATUSES.get(status) if isinstance(status, int) else None
+            yield EvalScore(name, _number(one.get("score")), label, _number(one.get("threshold")))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def score_attributes(case: EvalCase) -> dict[str, Any]:
+    """Return the scores of ADK's metrics as attributes of a span, each named `adk.` and the metric."""
+    found: dict[str, Any] = {}
+    for number, score in enumerate(case.scores):
+        threshold = None if score.threshold is None else f"threshold {score.threshold:g}"
+        field = f"session.evaluations.{number}.evaluation."
+        found |= {
+            f"{field}name": f"adk.{score.metric}",
+            f"{field}score": score.value,
+            f"{field}label": score.status,
+            f"{field}explanation": threshold,
+            f"{field}identifier": "adk eval",
+        }
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _durations(actual: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:

@@ -30,6 +30,7 @@ from spangrade.converters.datasets.simulation_csv import (
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.semconv import CONVERSATION_ID
 from spangrade.tracer.span import Problem, Span
+from spangrade.tracer.terminal import counted
 
 _RECORDINGS = (".json", ".jsonl", ".ndjson", ".pb", ".gz")
 
@@ -70,10 +71,12 @@ class Dataset(NamedTuple):
 
 def read_dataset(path: Path) -> Dataset:
     """Return the content of a dataset file. Raises InputError if none of it can be used."""
-    if path.suffix == ".csv" or is_simulation_csv(path):
+    if is_simulation_csv(path):
         return _simulation(path, read_csv(path))
     if _is_interaction(path):
         return _simulation(path, read_jsonl(path))
+    if path.suffix == ".csv" and not _is_json(path):
+        return _simulation(path, read_csv(path))  # which says what is missing
     document = load_json(path)
     if is_evalset(document):
         records = questions_of(document, str(path))
@@ -112,6 +115,15 @@ def find_dataset(folder: Path) -> tuple[Path, list[Path]]:
     return golden[0], recordings
 
 
+def _is_json(path: Path) -> bool:
+    """Return whether a file's text begins as a JSON object or list does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4_096).lstrip()[:1] in (b"{", b"[")
+    except OSError:
+        return False
+
+
 def _is_interaction(path: Path) -> bool:
     try:
         with path.open("rb") as file:
@@ -131,12 +143,15 @@ def _simulation(path: Path, rows: Iterable[Row | Problem]) -> Dataset:
     spans: list[Span] = []
     span_problems: list[Problem] = []
     sessions: list[tuple[str, Row]] = []
+    unnamed = 0
 
     def records() -> Iterator[tuple[str, dict[str, Any] | Problem, bool]]:
         for row in rows:
             if isinstance(row, Problem):
                 yield "", row, False
                 continue
+            nonlocal unnamed
+            unnamed += row.recorded_id is None
             # Without a reference, agents_evaluated holds the app that was run.
             yield row.where, _question(row), bool(row.values.get("reference_data"))
             found, problems = separate(spans_in(row))
@@ -153,6 +168,11 @@ def _simulation(path: Path, rows: Iterable[Row | Problem]) -> Dataset:
             first = by_session[session_id].where
             text = f'session "{session_id}" is that of {first} too, whose columns it is graded with'
             span_problems.append(Problem(row.where, text))
+    if unnamed:
+        text = (
+            f"{counted(unnamed, 'row')} without a question_id: the number of the row is the id, as in row-1"
+        )
+        span_problems.append(Problem(str(path), text, dropped=False))
     problems = condensed([*problems, *span_problems])
     return Dataset(_dataset(path, questions, problems), spans, problems, by_session)
 

@@ -17,7 +17,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.canonical_json import canonical, dumps
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import parse_exact
 from spangrade.tracer.span import Problem, Span
@@ -37,6 +37,7 @@ COLUMNS = (
 REQUIRED = frozenset({"user_inputs", "session_trace"})
 _SESSION_RECORDS = ("session_state", "final_session_state")
 _LISTS = ("user_inputs", "agents_evaluated", "session_trace", "sub_agent_trace")
+_SESSION_IDS = (semconv.CONVERSATION_ID, "gcp.vertex.agent.session_id")
 _ID = re.compile(r"[0-9a-fA-F]{1,39}")
 _LONGEST_HEADER = 1 << 16  # characters
 _HEXADECIMAL = re.compile(r"[a-fA-F]")
@@ -44,15 +45,21 @@ _OBJECTS = ("extracted_data", "reference_data", "question_metadata", *_SESSION_R
 
 
 class Row(NamedTuple):
-    """One session of a dataset: its place in the file, and its columns as JSON values."""
+    """One session of a dataset: its place in the file, its columns as JSON values, and its number, from 1."""
 
     where: str
     values: dict[str, Any]
+    number: int = 0
+
+    @property
+    def recorded_id(self) -> Any:
+        """The id of the question that the session answers; None if the row has none."""
+        return self.values.get("question_id") or self.values.get("eval_id")
 
     @property
     def question_id(self) -> Any:
-        """The id of the question that the session answers; None if the row has none."""
-        return self.values.get("question_id") or self.values.get("eval_id")
+        """The id of the question that the session answers: the row's, else one of the row's number."""
+        return self.recorded_id or f"row-{self.number}"
 
     @property
     def app_name(self) -> str | None:
@@ -119,7 +126,7 @@ def _values(case: EvalCase, spans: Sequence[Span], question: GoldenQuestion | No
         "user_inputs": [turn.user_input or "" for turn in case.turns],
         "final_response": case.turns[-1].response or "",
         "sub_agent_trace": replies,
-        "trace_summary": "\n".join(_summary(case.turns)),
+        "trace_summary": "\n".join(_summary(case.turns, spans)),
         "extracted_data": extracted,
         "session_trace": [_debug_span(span) for span in spans],
         "reference_data": question.model_dump(mode="json", exclude_unset=True)["reference_data"]
@@ -128,11 +135,34 @@ def _values(case: EvalCase, spans: Sequence[Span], question: GoldenQuestion | No
     }
 
 
-def _summary(turns: Iterable[Invocation]) -> Iterator[str]:
-    for turn in turns:
-        if turn.user_input:
-            yield f"User: {turn.user_input}"
-        yield from (f"{event.author}: {event.text}" for event in turn.events if event.text)
+def _summary(turns: Iterable[Invocation], spans: Iterable[Span]) -> Iterator[str]:
+    """Yield the lines of a session's conversation, with the agents and tools that started in each turn.
+
+    They are those that a judge is shown of the session if it is graded from the database.
+    """
+    by_trace: dict[str, list[Span]] = {}
+    for span in sorted(spans, key=lambda span: (span.start_ns, span.span_id)):
+        by_trace.setdefault(span.trace_id, []).append(span)
+    named, first = None, None
+    for turn, steps in zip(turns, by_trace.values(), strict=True):
+        yield f"User: {_or_unknown(turn.user_input)}"
+        speaker = None
+        for span in steps:
+            known = span.attributes
+            operation, agent = known.get(semconv.OPERATION_NAME), known.get(semconv.AGENT_NAME)
+            if operation == semconv.INVOKE_AGENT and agent != named:
+                named, first = agent, first or agent
+                yield f"[agent] {agent}"
+            elif operation == semconv.EXECUTE_TOOL:
+                arguments = canonical(parse_exact(known[semconv.TOOL_CALL_ARGUMENTS]))
+                yield f"[tool] {known[semconv.TOOL_NAME]} {arguments}"
+            elif operation == semconv.CHAT:
+                speaker = agent
+        yield f"{speaker or first or 'Agent'}: {_or_unknown(turn.response)}"
+
+
+def _or_unknown(text: str | None) -> str:
+    return "(not recorded)" if text is None else text
 
 
 def _debug_span(span: Span) -> dict[str, Any]:
@@ -168,7 +198,7 @@ def read_csv(path: Path) -> Iterator[Row | Problem]:
             if missing:
                 raise InputError(f"{path}: not a simulation's CSV: no column {', '.join(sorted(missing))}")
             for number, cells in enumerate(reader, 1):
-                yield from _row(f"{path}: row {number}", cells)
+                yield from _row(f"{path}: row {number}", cells, number)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -194,13 +224,13 @@ def read_jsonl(path: Path) -> Iterator[Row | Problem]:
                 if missing:
                     yield Problem(where, f"not a processed interaction: missing {', '.join(sorted(missing))}")
                     continue
-                yield from _row(where, values)
+                yield from _row(where, values, number)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _row(where: str, cells: Mapping[str, Any]) -> Iterator[Row | Problem]:
-    row = Row(where, {})
+def _row(where: str, cells: Mapping[str, Any], number: int) -> Iterator[Row | Problem]:
+    row = Row(where, {}, number)
     row_id = cells.get("question_id") or cells.get("eval_id")
     at = f'{where} (id "{row_id}")' if row_id else where
     problems = []
@@ -302,8 +332,8 @@ def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
     extracted = row.values.get("extracted_data") or {}
     state = state_of({"state": extracted.get("state_variables")})
     row_attributes = {
-        semconv.CONVERSATION_ID: row.values.get("session_id"),
-        semconv.QUESTION_ID: row.question_id,
+        semconv.CONVERSATION_ID: row.values.get("session_id") or _of_first_trace(spans),
+        semconv.QUESTION_ID: row.recorded_id,
         semconv.APP_NAME: row.app_name,
     }
     ids = {span.span_id for span in spans}
@@ -320,6 +350,12 @@ def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
         yield span._replace(attributes={**known, **span.attributes})
 
 
+def _of_first_trace(spans: Sequence[Span]) -> str | None:
+    """Return an id for a session of several traces without any; else None."""
+    named = any(key in span.attributes for span in spans for key in _SESSION_IDS)
+    return None if named or len({span.trace_id for span in spans}) == 1 else spans[0].trace_id
+
+
 def _spans_of_record(row: Row, record: Mapping[str, Any]) -> Iterator[Span | Problem]:
     turns, problems = separate(invocations(record, f"{row.where}: session_state"))
     yield from problems
@@ -331,7 +367,7 @@ def _spans_of_record(row: Row, record: Mapping[str, Any]) -> Iterator[Span | Pro
         session_id,
         list(_with_arguments(turns, row)),
         state_of(record),
-        row.question_id,
+        row.recorded_id,
         app_name=row.app_name,
     )
 

@@ -192,6 +192,15 @@ def create_statements() -> Iterator[str]:
         yield f"CREATE OR REPLACE VIEW {one.name} AS {one.select}"
 
 
+class QuestionMetadata(NamedTuple):
+    """One key of the metadata of a golden question, as a run had it."""
+
+    run_id: Annotated[str, Column("the run that graded by the question")]
+    question_id: Annotated[str, Column("id of the golden question")]
+    key: Annotated[str, Column("the key in `metadata`")]
+    value: Annotated[str | None, Column("its value: a text as it is, any other value as JSON")]
+
+
 class DocumentedColumn(NamedTuple):
     """A view's column, for people: its DuckDB type, the unit of its values ("" without) and what it means."""
 
@@ -211,7 +220,10 @@ class DocumentedView(NamedTuple):
 
 def documented_views() -> list[DocumentedView]:
     """Return every view with its columns, in their order."""
-    state = table("state_variables", StateVariable, (_SESSION_ID,))
+    others = (
+        table("state_variables", StateVariable, (_SESSION_ID,)),
+        table("question_metadata", QuestionMetadata, ()),
+    )
     return [
         DocumentedView(
             one.name,
@@ -226,7 +238,7 @@ def documented_views() -> list[DocumentedView]:
                 for c in one.shown
             ),
         )
-        for one in (*TABLES.values(), state)
+        for one in (*TABLES.values(), *others)
     ]
 
 

@@ -211,7 +211,8 @@ def create_views(store: Store) -> None:
     for text in create_statements():
         if text.startswith("CREATE OR REPLACE VIEW"):
             store.query(text)
-    store.query(statement("state_variables", "spangrade.evaluator.derive.sync.sql"))
+    for name in ("state_variables", "question_metadata"):
+        store.query(statement(name, "spangrade.evaluator.derive.sync.sql"))
     for text in comment_statements():
         if text.startswith("COMMENT ON VIEW"):
             store.query(text)

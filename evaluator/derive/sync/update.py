@@ -491,6 +491,7 @@ def forget(store: Store) -> None:
             store.query(_sql(name))
         store.query(";\n".join(create_statements()))
         store.query(_sql("state_variables"))
+        store.query(_sql("question_metadata"))
         store.query(";\n".join(comment_statements()))  # 10 ms at once, 50 ms one by one
         store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
         # A number that no earlier derivation had.

@@ -14,10 +14,12 @@ import pytest
 from command_line import Spangrade
 from paths import HISTORY, ROOT
 
+import spangrade as package
 from spangrade.converters.datasets.adk_events import spans_of
-from spangrade.converters.datasets.adk_history import EvalCase, read_folder
+from spangrade.converters.datasets.adk_history import EvalCase, read_folder, score_attributes
 from spangrade.converters.datasets.simulation_csv import COLUMNS, Row, read_csv, spans_in
 from spangrade.evaluator.derive import load, update
+from spangrade.evaluator.metrics.columns import trace_summary
 from spangrade.evaluator.session import Latency, Session
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
@@ -43,7 +45,17 @@ def case(version: str, eval_id: str) -> EvalCase:
 
 
 def spans(case: EvalCase) -> list[Span]:
-    return list(spans_of(case.session_id, case.turns, case.state, case.eval_id, case.durations))
+    return list(
+        spans_of(
+            case.session_id,
+            case.turns,
+            case.state,
+            case.eval_id,
+            case.durations,
+            case.app_name,
+            score_attributes(case),
+        )
+    )
 
 
 def session(tmp_path: Path, case: EvalCase) -> Session:
@@ -102,9 +114,54 @@ def test_a_history_becomes_a_row_a_session(spangrade: Spangrade, tmp_path: Path,
         "final_response": reply["text_response"],
         "sub_agent_trace": [reply],
         "trace_summary": "User: Hi, I'm customer C-1001. What is in my cart?\n"
+        "[agent] customer_service_agent\n"
+        '[tool] get_cart {"customer_id":"C-1001"}\n'
         f"customer_service_agent: {reply['text_response']}",
         "reference_data": {},
     }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_judge_is_shown_the_same_steps_of_a_row_and_of_its_session(
+    spangrade: Spangrade, tmp_path: Path, version: str
+) -> None:
+    out, db = tmp_path / "run.csv", tmp_path / "s.duckdb"
+    options = ("--agent-dir", HISTORY / version, "--output", out, "--db", db)
+    assert spangrade("convert", "adk-history", *options).code == 0
+    stored = {one.session_id: trace_summary(one) for one in package.open(db).sessions()}
+    assert {row["session_id"]: row["trace_summary"] for row in rows(out)} == stored
+    (longest,) = (text for text in stored.values() if "transfer_to_agent" in text)
+    assert [line for line in longest.splitlines() if line.startswith("[")] == [
+        "[agent] customer_service_agent",
+        '[tool] get_cart {"customer_id":"C-1001"}',
+        '[tool] approve_discount {"reason":"price match","type":"percentage","value":50}',
+        '[tool] approve_discount {"reason":"price match","type":"percentage","value":10}',
+        '[tool] get_cart {"customer_id":"C-1001"}',
+        '[tool] transfer_to_agent {"agent_name":"returns_agent"}',
+        "[agent] returns_agent",
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("door", ["database", "csv"])
+def test_the_scores_of_adks_own_metrics_are_outside_scores(
+    spangrade: Spangrade, tmp_path: Path, version: str, door: str
+) -> None:
+    out, db = tmp_path / "run.csv", tmp_path / "s.duckdb"
+    options = ("--agent-dir", HISTORY / version, "--output", out)
+    spangrade("convert", "adk-history", *options, *(("--db", db) if door == "database" else ()))
+    if door == "csv":
+        spangrade("grade", out, "--db", db)
+    (found,) = (
+        one for one in package.open(db).sessions() if one.question_id == "cart_only_wrong_expectation"
+    )
+    judged = {score.name: score for score in found.recorded_scores if score.label is not None}
+    assert {name: (one.value, one.label, one.explanation, one.author) for name, one in judged.items()} == {
+        "adk.tool_trajectory_avg_score": (0.0, "failed", "threshold 1", "adk eval"),
+        "adk.response_match_score": (1.0, "passed", "threshold 0.8", "adk eval"),
+    }
+    done = spangrade("grade", "--db", db, "--metric", "adk.tool_trajectory_avg_score>=1")
+    assert done.out[-1] == "2 sessions: 1 passed, 1 failed"
 
 
 def test_the_script_does_what_the_command_does(spangrade: Spangrade, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from command_line import Spangrade
-from paths import CAPTURED, HISTORY, ROOT
+from paths import CAPTURED, HISTORY, ROOT, SAMPLE
 
 from spangrade.converters.datasets.formats import read_dataset
 from spangrade.tracer.errors import InputError
@@ -171,12 +171,12 @@ def test_what_cannot_be_used_is_named_and_the_rest_graded(spangrade: Spangrade, 
     assert done.err == [
         f"{at[2]} {cart}: user_inputs: not JSON at character 5: unexpected end of data",
         f"{at[3]} {cart}: extracted_data: expected an object as JSON, found []",
-        f"{at[4]}: id: expected a string, found null",
         f"{at[4]}: user_inputs[0]: expected a string, found a number",
         f'{at[5]} {first}: id: "discount_then_return" is also the id of another question',
         f'{at[6]} (id "q6"): reference_data.reference_trajectory: expected a list of strings, found a string',
         f'{at[7]} (id "q7"): session_trace: missing or empty',
         f'{at[8]} (id "q8"): session_trace: not spans in the form of ADK\'s debug API',
+        f"spangrade: {file}: 1 row without a question_id: the number of the row is the id, as in row-1",
     ]
     assert (done.code, done.out[-1]) == (
         2,
@@ -274,6 +274,57 @@ def test_no_problem_of_a_record_is_swallowed(spangrade: Spangrade, tmp_path: Pat
     ]
     assert re.fullmatch(r"state.events\[\d+\]: the args of \w+ are not an object", messages[2])
     assert done.code == 2
+
+
+SIX = ("user_inputs", "final_response", "sub_agent_trace", "trace_summary", "extracted_data", "session_trace")
+
+
+def test_the_six_columns_of_the_guide_are_enough_whatever_the_file_is_called(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    rows = [
+        {name: row[name] for name in SIX}
+        | {
+            "session_trace": row["session_trace"]
+            .replace("gen_ai.conversation.id", "x")
+            .replace("spangrade.question_id", "y")
+        }
+        for row in rows_of(converted(spangrade, tmp_path))
+    ]
+    file = written(tmp_path / "six.txt", rows)
+    out = tmp_path / "out"
+    command = ("grade", file, "--db", tmp_path / "s.duckdb", "--metric", "conversation>=1", "--out", out)
+    done = spangrade(*command)
+    said = f"spangrade: {file}: 2 rows without a question_id: the number of the row is the id, as in row-1"
+    assert (done.code, done.err, done.out[-1]) == (0, [said], "2 sessions: 2 passed")
+    assert {name: len(grade["trajectory"]) for name, grade in grades(out).items()} == {"row-1": 7, "row-2": 2}
+
+
+def test_golden_questions_are_found_by_their_content(spangrade: Spangrade, tmp_path: Path) -> None:
+    whole = golden(spangrade, tmp_path)
+    named = tmp_path / "golden.csv"
+    named.write_text(whole.read_text(encoding="utf-8"), encoding="utf-8")
+    assert read_dataset(named) == read_dataset(whole)
+
+
+def test_the_metadata_of_questions_are_rows_in_sql(spangrade: Spangrade, tmp_path: Path) -> None:
+    file = golden(spangrade, tmp_path)
+    dataset = json.loads(file.read_text(encoding="utf-8"))
+    dataset["golden_questions"][0]["metadata"] = {"topic": "refund", "priority": 2, "of": ["a"], "no": None}
+    file.write_text(json.dumps(dataset), encoding="utf-8")
+    db = tmp_path / "s.duckdb"
+    spangrade("grade", file, "--spans", SAMPLE / "spans.otlp.jsonl", "--db", db)
+    query = (
+        "SELECT key, value, verdict FROM question_metadata JOIN verdicts USING (run_id, question_id) "
+        "ORDER BY key"
+    )
+    found = json.loads("\n".join(spangrade("sql", query, "--db", db, "--format", "json").out))
+    assert [(row["key"], row["value"], row["verdict"]) for row in found] == [
+        ("no", None, "inconclusive"),
+        ("of", '["a"]', "inconclusive"),
+        ("priority", "2", "inconclusive"),
+        ("topic", "refund", "inconclusive"),
+    ]
 
 
 def test_two_rows_of_one_session_are_named(spangrade: Spangrade, tmp_path: Path) -> None:
