@@ -10,6 +10,7 @@ import sys
 import uuid
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -67,21 +68,25 @@ class ConversationRunner:
 
     With `extra_keys`, arguments and results may have keys that the expected ones do not have. Tool calls are
     expected in the order given, unless `any_order`. Without `judge`, the judge of the environment is asked.
-    `store` is the database to keep the spans in, `name` the beginning of the conversation's id; under pytest
-    they are by default the database of `--spangrade-db` and the id of the test.
+    `reasoning_node` is another name of `agent`; `test_note` is shown when a turn fails, as that of the
+    conversation is. `store` is the database to keep the spans in, `name` the beginning of the conversation's
+    id; under pytest they are by default the database of `--spangrade-db` and the id of the test.
 
     If the first expected turn is the agent's, the agent opens the conversation with its text, or with
     `initial_agent_message`, which is then compared with it.
 
     Raises:
-        InputError: the turns do not alternate or end with the user, or the opening turn is a pattern.
+        InputError: no agent is given, or two; the turns do not alternate or end with the user; or the opening
+            turn is a pattern.
     """
 
     def __init__(
         self,
-        agent: object,
-        expected_conversation: Conversation | Sequence[Turn],
+        agent: object = None,
+        expected_conversation: Conversation | Sequence[Turn] = (),
         *,
+        reasoning_node: object = None,
+        test_note: str | None = None,
         initial_agent_message: str | None = None,
         judge: Judge | None = None,
         extra_keys: bool = False,
@@ -89,8 +94,13 @@ class ConversationRunner:
         store: str | Path | None = None,
         name: str | None = None,
     ) -> None:
+        if (agent is None) == (reasoning_node is None):
+            raise InputError("ConversationRunner: expected an agent, once: as agent or as reasoning_node")
+        agent = reasoning_node if agent is None else agent
         if not isinstance(expected_conversation, Conversation):
             expected_conversation = Conversation(list(expected_conversation))
+        if test_note is not None:
+            expected_conversation = replace(expected_conversation, test_note=test_note)
         where = name or _DEFAULT_NAME
         check_conversation(expected_conversation.turns, where)
         self._agent = agent

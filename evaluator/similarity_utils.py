@@ -46,8 +46,18 @@ class Similarity:
 
     mismatches: tuple[Mismatch, ...] = ()
 
-    def __bool__(self) -> bool:
+    @property
+    def is_success(self) -> bool:
+        """Whether nothing differs."""
         return not self.mismatches
+
+    @property
+    def error(self) -> str | None:
+        """The mismatches as text; None if nothing differs."""
+        return str(self) if self.mismatches else None
+
+    def __bool__(self) -> bool:
+        return self.is_success
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.mismatches)) or "similar"
@@ -88,8 +98,18 @@ class Comparison(Awaitable[Similarity]):
                 raise RuntimeError("an event loop is running: write `await` before the comparison")
         return self._similarity
 
+    @property
+    def is_success(self) -> bool:
+        """Whether nothing differs, outside of an event loop."""
+        return self.result().is_success
+
+    @property
+    def error(self) -> str | None:
+        """The mismatches as text, None if nothing differs; outside of an event loop."""
+        return self.result().error
+
     def __bool__(self) -> bool:
-        return bool(self.result())
+        return self.is_success
 
     def __repr__(self) -> str:
         return "<Comparison, not awaited>" if self._similarity is None else repr(self._similarity)

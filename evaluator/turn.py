@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.errors import InputError
 
 _CONFIG = ConfigDict(extra="forbid")
@@ -32,6 +33,28 @@ class ToolCall:
 
 
 @dataclass(frozen=True, config=_CONFIG)
+class TurnEvent:
+    """Something that the agent did beside its text and its calls, such as ending or transferring a call.
+
+    `name` is that of the event's class; `fields` are its values. In an expected turn, `fields` of None are
+    not compared.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    fields: dict[str, JsonValue] | None = None
+
+
+def event_of(value: object) -> object:
+    """Return an event of an SDK as a `TurnEvent`; a name, or an object of JSON, as it is to be parsed."""
+    if isinstance(value, str):
+        return TurnEvent(value)
+    if value is None or isinstance(value, TurnEvent | dict):
+        return value
+    fields = json_value(value)
+    return TurnEvent(type(value).__name__, fields if isinstance(fields, dict) else None)
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class UserTurn:
     """The user's message. `test_note` is for the reader of the test and is never compared."""
 
@@ -46,12 +69,15 @@ class AgentTurn:
     In an expected turn, `text` is a text with the same meaning, `"*"` for any text, `"<statement>"` for a
     text that satisfies the statement, or a list of such alternatives. `tool_calls` of None is not compared;
     an empty list expects that no tool is called. With `other_calls`, the agent may call tools beyond these.
+    `events` are the events that the agent yields beside its text and calls, in order: a `TurnEvent`, the
+    name of its class, or an event of the SDK itself. Those of None are not compared, and are reported.
     """
 
     text: str | Annotated[list[str], Field(min_length=1)]
     tool_calls: list[ToolCall] | None = None
     test_note: str | None = None
     other_calls: bool = False
+    events: list[Annotated[TurnEvent, BeforeValidator(event_of)]] | None = None
 
 
 Turn = UserTurn | AgentTurn
@@ -105,6 +131,20 @@ def load_conversation(path: str | Path) -> Conversation:
     return Conversation(turns, **texts)
 
 
+def load_conversation_json(path: str | Path) -> list[Turn]:
+    """Return the turns of the conversation in a file; see `load_conversation`."""
+    return load_conversation(path).turns
+
+
+def make_turn(data: Mapping[str, Any]) -> Turn:
+    """Return the turn that an object with a `role`, as `load_conversation` reads it, describes.
+
+    Raises:
+        InputError: it is not such an object; names the field.
+    """
+    return _parse_turn(data, "turn")
+
+
 def check_conversation(turns: Sequence[Turn], where: str = "conversation") -> None:
     """Raise `InputError` unless the turns of user and agent alternate, and end with the agent.
 
@@ -149,7 +189,7 @@ def _read(path: Path) -> Any:
 
 
 def _parse_turn(turn: Any, where: str) -> Turn:
-    if not isinstance(turn, dict):
+    if not isinstance(turn, Mapping):
         raise InputError(f"{where}: expected an object with 'role' and 'text', found {turn!r:.80}")
     fields = dict(turn)
     role = fields.pop("role", None)

@@ -11,7 +11,7 @@ from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.session import ToolInteraction
 from spangrade.evaluator.testing.agents import Reply
-from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
 from spangrade.tracer.span import Span
 
 
@@ -30,7 +30,8 @@ class ObservedTurn(NamedTuple):
     """The agent's text, and the tools that it called, in order; None if not known.
 
     `recorded` says whether spans contain the calls, so that the stored session has them; `agents` are named
-    by the spans. `cost_usd` is the price of the model calls in them, None if one's is unknown.
+    by the spans. `cost_usd` is the price of the model calls in them, None if one's is unknown. `events` are
+    what the agent yielded beside its text and calls, each with the number of calls before it.
     """
 
     text: str | None
@@ -38,11 +39,13 @@ class ObservedTurn(NamedTuple):
     recorded: bool = False
     agents: tuple[str, ...] = ()
     cost_usd: float | None = None
+    events: tuple[tuple[int, TurnEvent], ...] = ()
 
     def as_agent_turn(self) -> AgentTurn:
         """Return the turn in the form of an expected one."""
+        events = [event for _, event in self.events] or None
         if self.calls is None:
-            return AgentTurn(self.text or "", None)
+            return AgentTurn(self.text or "", None, events=events)
         calls = [
             ToolCall(
                 call.name or "unnamed",
@@ -51,7 +54,7 @@ class ObservedTurn(NamedTuple):
             )
             for call in self.calls
         ]
-        return AgentTurn(self.text or "", calls)
+        return AgentTurn(self.text or "", calls, events=events)
 
 
 def observed_turn(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = ()) -> ObservedTurn:
@@ -79,6 +82,7 @@ def observed_turn(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor
         recorded=bool(calls_from_spans),
         agents=session.agents or (),
         cost_usd=session.cost_usd,
+        events=reply.events,
     )
 
 

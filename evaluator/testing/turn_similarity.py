@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from operator import eq
 from typing import Any
+from warnings import warn
 
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.metrics.matching import is_subsequence, maximum_matching
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch, Similarity, is_similar
 from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn
-from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 async def is_similar_turn(
@@ -31,17 +34,28 @@ async def is_similar_turn(
 
     With `any_order`, each expected call is matched with a call of its own, in any order. If the expected turn
     allows other calls, the expected ones may have others between them. A hand-off to another agent counts as
-    a call only if the expected turn names it.
+    a call only if the expected turn names it, and so does an event: `EndCall` as `end_call`. A turn with
+    events and no text has the text "". Events that the expected turn does not mention are warned of.
 
     Raises:
         JudgeUnavailable: a judge is needed, and there is no key.
         JudgeError: the judge broke.
     """
+    if actual.text is None and actual.events:
+        actual = actual._replace(text="")
     if actual.text is None:
         reason = "the agent's text is not known: neither its return value nor its spans contain it"
         return Similarity((Mismatch(f"{path}.text", expected.text, ABSENT, reason),))
     actual_value: dict[str, Any] = {"text": actual.text}
     expected_value: dict[str, Any] = {"text": expected.text}
+    actual, rest = _with_events_as_calls(actual, {call.name for call in expected.tool_calls or ()})
+    if expected.events is None and rest:
+        warn(f"{path}: the expected turn does not mention the events {_listed(rest)}", stacklevel=2)
+    elif expected.events is not None:
+        if mismatch := _compare_events(rest, expected.events, f"{path}.events"):
+            return Similarity((mismatch,))
+        actual_value["events"] = [event.fields for event in rest]
+        expected_value["events"] = [event.fields for event in expected.events]
     if expected.tool_calls is not None:
         calls = _comparable_calls(actual, expected.tool_calls)
         others = expected.other_calls
@@ -68,6 +82,35 @@ async def is_similar_turn(
 
 
 _Compare = Callable[[ObservedCall, ToolCall, str], Awaitable[Similarity]]
+
+
+def _with_events_as_calls(actual: ObservedTurn, names: Set[str]) -> tuple[ObservedTurn, list[TurnEvent]]:
+    """Return a turn whose events are calls where one of their names is expected, and the other events."""
+    rest: list[TurnEvent] = []
+    calls = list(actual.calls or ())
+    moved = 0
+    for position, event in actual.events:
+        name = _WORD.sub("_", event.name).lower()
+        if name not in names or any(call.name == name for call in calls):
+            rest.append(event)
+            continue
+        fields = {key: value for key, value in (event.fields or {}).items() if value is not None}
+        call = ObservedCall(name, fields, None, True, False, False)
+        calls.insert(min(position, len(calls)) + moved, call)
+        moved += 1
+    return (actual._replace(calls=tuple(calls)) if moved else actual), rest
+
+
+def _listed(events: Iterable[TurnEvent]) -> str:
+    return ", ".join(event.name if not event.fields else f"{event.name} {event.fields}" for event in events)
+
+
+def _compare_events(actual: Sequence[TurnEvent], expected: Sequence[TurnEvent], path: str) -> Mismatch | None:
+    """Return how the names of the events differ from the expected ones, None if they do not."""
+    names, wanted = [event.name for event in actual], [event.name for event in expected]
+    if names == wanted:
+        return None
+    return Mismatch(path, wanted, names, "other events, or in another order")
 
 
 def _comparable_calls(actual: ObservedTurn, expected: Sequence[ToolCall]) -> Sequence[ObservedCall] | None:

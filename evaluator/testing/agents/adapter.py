@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.turn import ToolCall, Turn
+from spangrade.evaluator.turn import ToolCall, Turn, TurnEvent
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.plugins import load_plugins
 
@@ -19,11 +19,15 @@ FALLBACK = "callable"
 
 
 class Reply(NamedTuple):
-    """What an agent returned in one turn; None for what its return value does not contain."""
+    """What an agent returned in one turn; None for what its return value does not contain.
+
+    `events` are what it yielded beside its text and calls, each with the number of calls before it.
+    """
 
     text: str | None = None
     tool_calls: list[ToolCall] | None = None
     state: Mapping[str, Any] | None = None
+    events: tuple[tuple[int, TurnEvent], ...] = ()
 
 
 Answer = Callable[[str, Sequence[Turn]], Awaitable[Reply]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from spangrade.evaluator.testing.agents.adapter import Reply
-from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
 from spangrade.tracer.canonical_json import json_value
 
 
@@ -36,11 +36,12 @@ def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
 
     A piece is a string, an `AgentTurn`, a `ToolCall`, an object with a text as `content` or `text`, or one
     with a `tool_name` (and `tool_args`, `result`, `error`, `tool_call_id`): a call, or its result. Any other
-    piece is skipped.
+    piece but None is an event.
     """
     texts: list[str] = []
     calls: list[ToolCall] = []
     ids: list[str | None] = []
+    events: list[tuple[int, TurnEvent]] = []
     knows_calls = False
     for piece in pieces_of_reply:
         if isinstance(piece, AgentTurn):
@@ -48,6 +49,7 @@ def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
             knows_calls = knows_calls or piece.tool_calls is not None
             calls += piece.tool_calls or ()
             ids += [None for _ in piece.tool_calls or ()]
+            events += ((len(calls), event) for event in piece.events or ())
         elif isinstance(piece, ToolCall):
             calls.append(piece)
             ids.append(None)
@@ -55,9 +57,23 @@ def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
             _add_event(piece, calls, ids)
         elif (text := _text(piece)) is not None:
             texts.append(text)
+        elif piece is not None:
+            events.append((len(calls), _event(piece)))
     if not calls and not knows_calls:
-        return Reply("".join(texts) if texts else None)
-    return Reply("".join(texts), calls)  # an agent that called tools may have no text
+        return Reply("".join(texts) if texts else None, events=tuple(events))
+    return Reply("".join(texts), calls, events=tuple(events))  # an agent that called tools may have no text
+
+
+def _event(piece: Any) -> TurnEvent:
+    """Return an event: of an object, its class and fields; of a mapping, its `type` and the rest."""
+    if isinstance(piece, TurnEvent):
+        return piece
+    fields = json_value(piece)
+    if isinstance(piece, Mapping) and isinstance(fields, dict) and isinstance(fields.get("type"), str):
+        name = fields.pop("type")
+    else:
+        name = type(piece).__name__
+    return TurnEvent(name or "unnamed", fields if isinstance(fields, dict) else None)
 
 
 def _add_event(event: Any, calls: list[ToolCall], ids: list[str | None]) -> None:
