@@ -248,6 +248,15 @@ def test_the_page_on_the_api_has_the_methods_of_a_database_with_their_parameters
             assert sorted(listed[name]) == sorted(parameters), name
 
 
+def test_one_line_of_the_readme_grades_the_sample_and_one_runs_the_tests_as_ci_does() -> None:
+    grades, tests = blocks(ROOT / "README.md", "sh")[:2]
+    start = "python3 -m venv .venv && .venv/bin/pip install "
+    assert grades == f"{start}. && .venv/bin/spangrade grade datasets/customer_service\n"
+    assert tests == f"{start}-e '.[dev]' && .venv/bin/python -m pytest -n auto\n"
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert ("readme_block 1\n" in ci, "readme_block 2 &&" in ci) == (True, True)
+
+
 def test_each_environment_variable_is_on_the_page_on_configuration() -> None:
     code = [path.read_text(encoding="utf-8") for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     read = {*re.findall(r"\bSPANGRADE_[A-Z_]+[A-Z]", "".join(code)), *ProjectSettings.variables.values()}
