@@ -63,7 +63,7 @@ def convert(
                 question_id,
                 case.durations,
                 case.app_name,
-                score_attributes(case),
+                score_attributes(case.scores),
             )
         )
         rows.append((case, spans, question))

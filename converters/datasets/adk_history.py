@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,10 +143,10 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def score_attributes(case: EvalCase) -> dict[str, Any]:
+def score_attributes(scores: Iterable[EvalScore]) -> dict[str, Any]:
     """Return the scores of ADK's metrics as attributes of a span, each named `adk.` and the metric."""
     found: dict[str, Any] = {}
-    for number, score in enumerate(case.scores):
+    for number, score in enumerate(scores):
         threshold = None if score.threshold is None else f"threshold {score.threshold:g}"
         field = f"session.evaluations.{number}.evaluation."
         found |= {

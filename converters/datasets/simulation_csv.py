@@ -7,12 +7,13 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json import JSONDecodeError
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.adk_debug import read_trace
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, spans_of, state_of
-from spangrade.converters.datasets.adk_history import EvalCase
+from spangrade.converters.datasets.adk_history import EvalCase, EvalScore, score_attributes
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
@@ -66,6 +67,17 @@ class Row(NamedTuple):
         """The name of the app of Google ADK, of the row or of its session record; None if there is none."""
         name = self.values.get("app_name") or either(self.session_record, "app_name")
         return name if isinstance(name, str) and name else None
+
+    @property
+    def scores(self) -> dict[str, Any]:
+        """The scores of ADK's metrics in the columns `score.…` and `adk_score.…`, as attributes."""
+        named = ((name.partition("score."), value) for name, value in self.columns.items())
+        found = [
+            EvalScore(metric, number, None, None)
+            for (before, _, metric), value in named
+            if before in ("", "adk_") and metric and (number := _as_number(value)) is not None
+        ]
+        return score_attributes(found)
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -347,7 +359,18 @@ def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
         known = {key: value for key, value in row_attributes.items() if value}
         if span is last and stateless and state is not None:
             known[semconv.STATE] = dumps(state)
+        if span is last:
+            known |= row.scores
         yield span._replace(attributes={**known, **span.attributes})
+
+
+def _as_number(value: Any) -> float | None:
+    """Return a number, or that of a text; None for anything else."""
+    try:
+        number = None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if number is not None and isfinite(number) else None
 
 
 def _of_first_trace(spans: Sequence[Span]) -> str | None:
@@ -369,6 +392,7 @@ def _spans_of_record(row: Row, record: Mapping[str, Any]) -> Iterator[Span | Pro
         state_of(record),
         row.recorded_id,
         app_name=row.app_name,
+        scores=row.scores,
     )
 
 

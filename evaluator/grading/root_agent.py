@@ -58,7 +58,10 @@ def renamed(session: Session, question: GoldenQuestion) -> GoldenQuestion:
         return tuple(map(own, step))
 
     agents = own(question.agents_evaluated)
-    changes: dict[str, Any] = {} if agents == question.agents_evaluated else {"agents_evaluated": agents}
+    is_judged = question.reference("agents_evaluated") is not None
+    changes: dict[str, Any] = {}
+    if is_judged and agents != question.agents_evaluated:
+        changes["agents_evaluated"] = agents
     steps = question.reference_data.reference_trajectory
     if steps is not None and own(steps) != steps:
         reference = question.reference_data.model_copy(update={"reference_trajectory": own(steps)})

@@ -53,7 +53,7 @@ def spans(case: EvalCase) -> list[Span]:
             case.eval_id,
             case.durations,
             case.app_name,
-            score_attributes(case),
+            score_attributes(case.scores),
         )
     )
 

@@ -14,7 +14,7 @@ from spangrade.evaluator.conversation_runner import ConversationMismatch, Conver
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, JudgeUnavailable, use_judge
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch
-from spangrade.evaluator.turn import AgentTurn, Conversation, ToolCall, UserTurn
+from spangrade.evaluator.turn import AgentTurn, Conversation, ToolCall, TurnEvent, UserTurn
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.store import Store
 
@@ -332,7 +332,10 @@ class EndCall:
 @pytest.mark.parametrize(
     ("events", "turn"),
     [
-        ([AgentResponse("By"), AgentResponse("e."), EndCall()], AgentTurn("Bye.", [])),
+        (
+            [AgentResponse("By"), AgentResponse("e."), EndCall()],
+            AgentTurn("Bye.", [], events=[TurnEvent("EndCall")]),
+        ),
         (
             [
                 ToolCallEvent("look", {"at": 1}, "a"),
