@@ -1,8 +1,8 @@
 """Every file of real agents through every door, against facts that were worked out by hand.
 
-The files are beside the repository and are read in place. None of the numbers here is taken from what spangrade
-printed: those of the captured sessions are from `expected.json` and the agents' own event logs, those of the
-rows from their events, those of the histories from what the scripted agent does.
+The files are beside the repository and are read in place. None of the numbers here is taken from what
+spangrade printed: those of the captured sessions are from `expected.json` and the agents' own event logs,
+those of the rows from their events, those of the histories from what the scripted agent does.
 """
 
 from __future__ import annotations
