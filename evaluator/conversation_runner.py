@@ -22,7 +22,7 @@ from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity, is_pattern
 from spangrade.evaluator.testing.agents import Answer, converse
 from spangrade.evaluator.testing.capture import keep, take_turn
-from spangrade.evaluator.testing.current_test import Run, current_test
+from spangrade.evaluator.testing.current_test import BegunConversation, current_test
 from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn
 from spangrade.evaluator.testing.turn_similarity import is_similar_turn
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
@@ -158,13 +158,13 @@ class ConversationRunner:
         name = self._name or (test.name if test else _DEFAULT_NAME)
         store = self._store or (test.store if test else None)
         dialects = Configured.of(load_settings().settings).dialects or ()
-        run = Run(f"{caller.f_code.co_filename}:{caller.f_lineno}")
+        run = BegunConversation(f"{caller.f_code.co_filename}:{caller.f_lineno}")
         run.coroutine = self._run(_Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, [], dialects), run)
         if test:
             test.runs.append(run)
         return run.coroutine
 
-    async def _run(self, session: _Session, run: Run) -> list[Turn]:
+    async def _run(self, session: _Session, run: BegunConversation) -> list[Turn]:
         __tracebackhide__ = True
         try:
             return await self._hold(session, run)
@@ -173,7 +173,7 @@ class ConversationRunner:
             if session.store is not None:
                 await asyncio.to_thread(keep, session.spans, session.store)
 
-    async def _hold(self, session: _Session, run: Run) -> list[Turn]:
+    async def _hold(self, session: _Session, run: BegunConversation) -> list[Turn]:
         __tracebackhide__ = True
         answer = converse(self._agent, session.id)
         history: list[Turn] = [] if self._opening is None else [AgentTurn(self._opening)]

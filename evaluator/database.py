@@ -27,7 +27,7 @@ from spangrade.evaluator.derive.sync.intake import (
     import_files,
     log_problem,
 )
-from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, StoredFile, derive
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, DatabaseFile, derive
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.grading.session_list import SessionSort, find_session_id, list_sessions
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.statistics.comparison.gate import Compared
     from spangrade.evaluator.statistics.trends.trend import Trend
     from spangrade.evaluator.watch.options import WatchOptions
-    from spangrade.evaluator.watch.watch import Summary
+    from spangrade.evaluator.watch.watch import WatchSummary
 
 __all__ = [
     "Callbacks",
@@ -204,7 +204,7 @@ class Database:
         if str(path) == MEMORY:
             self._folder = TemporaryDirectory(prefix="spangrade-")
             path = Path(self._folder.name) / "memory.duckdb"
-        self.stored: Stored = StoredFile(path, callbacks) if isinstance(path, Path) else path
+        self.stored: Stored = DatabaseFile(path, callbacks) if isinstance(path, Path) else path
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -587,8 +587,8 @@ class Database:
         options: WatchOptions | None = None,
         stop: threading.Event | None = None,
         on_start: Callable[[], None] = lambda: None,
-        on_round: Callable[[Summary], None] = lambda _: None,
-    ) -> Summary:
+        on_round: Callable[[WatchSummary], None] = lambda _: None,
+    ) -> WatchSummary:
         """Grade sessions once they are idle, until `stop` is set; return what was graded.
 
         They are graded as by `grade` with the same arguments; of a `Selection`, `since` and `sample` count. A

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator,
 from dataclasses import dataclass
 from typing import Any
 
-from spangrade.evaluator.judge import Judge, Question, Verdict, default_judge, same_meaning, satisfies
+from spangrade.evaluator.judge import Judge, Judgement, Question, default_judge, same_meaning, satisfies
 from spangrade.evaluator.metrics.matching import expects_null
 
 
@@ -68,7 +68,7 @@ class Similarity:
         return f"<Similarity: {count} mismatch{'' if count == 1 else 'es'}>"
 
 
-class Comparison(Awaitable[Similarity]):
+class Comparing(Awaitable[Similarity]):
     """A comparison that runs when it is awaited or, outside of an event loop, converted to a bool.
 
     A plain coroutine is always true: an `assert` without its `await` would always pass.
@@ -115,7 +115,7 @@ class Comparison(Awaitable[Similarity]):
         return "<Comparison, not awaited>" if self._similarity is None else repr(self._similarity)
 
 
-def is_similar_str(actual: str, expected: str, *, judge: Judge | None = None) -> Comparison:
+def is_similar_str(actual: str, expected: str, *, judge: Judge | None = None) -> Comparing:
     """Compare a string with an expected one, which may be `"*"` or `"<statement>"`.
 
     Awaiting it returns a `Similarity`. Without `judge`, the judge of the environment is asked, and only if
@@ -130,7 +130,7 @@ def is_similar_str(actual: str, expected: str, *, judge: Judge | None = None) ->
     return is_similar(actual, expected, judge=judge)
 
 
-def is_similar_text(actual: str, expected: str | Sequence[str], *, judge: Judge | None = None) -> Comparison:
+def is_similar_text(actual: str, expected: str | Sequence[str], *, judge: Judge | None = None) -> Comparing:
     """Compare a text with an expected one, or with a list of alternatives, as `is_similar_str` does."""
     if not isinstance(expected, str) and not _is_alternatives(expected):
         raise TypeError("is_similar_text: expected must be a str or a list of one str or more")
@@ -143,7 +143,7 @@ def is_similar_dict(
     *,
     extra_keys: bool = False,
     judge: Judge | None = None,
-) -> Comparison:
+) -> Comparing:
     """Compare dictionaries recursively: strings as `is_similar_text` does, other values exactly.
 
     A key or an element of a list with an expected value of None is not compared; `{"$null": True}` expects
@@ -156,13 +156,13 @@ def is_similar_dict(
 
 def is_similar(
     actual: Any, expected: Any, *, path: str = "value", extra_keys: bool = False, judge: Judge | None = None
-) -> Comparison:
+) -> Comparing:
     """Compare any two JSON values by the rules of `is_similar_text` and `is_similar_dict`.
 
     Lists are compared element by element, of equal length; 1 equals 1.0, True is not 1. `path` names the
     value in mismatches.
     """
-    return Comparison(lambda: _similarity(actual, expected, path, extra_keys, judge))
+    return Comparing(lambda: _similarity(actual, expected, path, extra_keys, judge))
 
 
 async def _similarity(
@@ -196,7 +196,7 @@ class _Undecided:
 async def _decide(one: _Undecided, judge: Judge) -> Mismatch | None:
     reasons = []
     for question in one.questions:  # one after another: after a yes the rest need not be asked
-        verdict: Verdict = await judge.ask(question)
+        verdict: Judgement = await judge.ask(question)
         if verdict.passed is True:
             return None
         reasons.append(verdict.reason)

@@ -339,9 +339,9 @@ class Never:
     name = "never"
 
     async def ask(self, question):
-        from spangrade.evaluator.judge import Verdict
+        from spangrade.evaluator.judge import Judgement
 
-        return Verdict(False, 0.0, "no")
+        return Judgement(False, 0.0, "no")
 
 
 @given(json_values.filter(_plain))

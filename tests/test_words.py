@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,13 @@ def test_the_glossary_holds(idiom: str) -> None:
         if re.search(idiom, line, re.IGNORECASE)
     ]
     assert found == [], f"expected: {IDIOMS[idiom]}"
+
+
+def test_public_class_names_are_unique() -> None:
+    files = defaultdict(list)
+    for folder in ("tracer", "converters", "evaluator"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    files[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in files.items() if len(found) > 1} == {}

@@ -104,7 +104,7 @@ class _Scope:
                 otel.attach(self._outer)
 
 
-class Session:
+class CurrentSession:
     """One conversation, not a span: every span inside it carries its id."""
 
     def __init__(
@@ -138,13 +138,13 @@ class Session:
             self._scope.leave()
 
 
-def current_session(context: Context | None = None) -> Session | None:
+def current_session(context: Context | None = None) -> CurrentSession | None:
     """Return the session that is open in `context` (the current one by default), None outside a session."""
     session = otel.get_value(_SESSION, context)
-    return session if isinstance(session, Session) else None
+    return session if isinstance(session, CurrentSession) else None
 
 
-def session_attributes(session: Session, *, root: bool) -> dict[str, str | tuple[str, ...]]:
+def session_attributes(session: CurrentSession, *, root: bool) -> dict[str, str | tuple[str, ...]]:
     """Return what the spans inside a session have of it: id and version; for roots, all of it."""
     attributes = {
         semconv.CONVERSATION_ID: session.conversation_id,
@@ -173,7 +173,7 @@ class Operation:
         self.span: trace.Span = trace.INVALID_SPAN
         self.enclosing: Operation | None = None
         self._span_name = span_name
-        self._session: Session | None = None
+        self._session: CurrentSession | None = None
         self.is_recorded = False  # whether the span is open and sampled when it starts
         self._is_open = False
         self._yielded: list[Any] = []  # the items of a stream

@@ -17,14 +17,14 @@ from opentelemetry.trace import SpanKind
 
 from spangrade.tracer import _messages, semconv
 from spangrade.tracer._content import content_captured
-from spangrade.tracer._operation import Operation, Session, current, never_raising
+from spangrade.tracer._operation import CurrentSession, Operation, current, never_raising
 from spangrade.tracer._responses import read_response
 from spangrade.tracer.canonical_json import dumps, json_value, plain_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Turn(Operation):
+class CurrentTurn(Operation):
     """One message of the user, and everything that the agent does in response."""
 
     opens_turn = True
@@ -121,7 +121,7 @@ class Tool(Operation):
             self.result(self._yielded if value is None and self._yielded else value)
 
 
-class LLMCall(Operation):
+class CurrentLLMCall(Operation):
     """One call of a model."""
 
     span_kind = SpanKind.CLIENT
@@ -234,7 +234,7 @@ def session(
     tags: str | Sequence[str] = (),
     version: str | None = None,
     user_id: str | None = None,
-) -> Session:
+) -> CurrentSession:
     """Return a context manager: every span that starts inside belongs to this conversation.
 
     Without an id the conversation gets a random one; read it from `conversation_id`. With an id that was used
@@ -244,7 +244,7 @@ def session(
     ids = [None if each is None else plain_text(each) for each in (conversation_id, question_id, version)]
     users = [plain_text(each) for each in (user, user_id) if each is not None]
     listed = tags if isinstance(tags, list | tuple | set | frozenset) else [tags]
-    return Session(
+    return CurrentSession(
         ids[0],
         question_id=ids[1],
         user_id=users[0] if users else None,
@@ -254,12 +254,12 @@ def session(
 
 
 @overload
-def turn(user_input: str | None = None) -> Turn: ...
+def turn(user_input: str | None = None) -> CurrentTurn: ...
 @overload
 def turn(user_input: F) -> F: ...
 def turn(user_input: Any = None) -> Any:
     """Open a turn; as a decorator, record its first text argument and the text that it returns."""
-    return Turn()(user_input) if callable(user_input) else Turn(user_input)
+    return CurrentTurn()(user_input) if callable(user_input) else CurrentTurn(user_input)
 
 
 @overload
@@ -283,14 +283,14 @@ def tool(name: Any, *, call_id: str | None = None) -> Any:
     return Tool(_name(name), call_id)(name) if callable(name) else Tool(name, call_id)
 
 
-def llm_call(model: str, provider: str | None = None) -> LLMCall:
+def llm_call(model: str, provider: str | None = None) -> CurrentLLMCall:
     """Open a call of a model: `chat {model}`. `provider` is the conventions' name: `gcp.gemini`, `openai`."""
-    return LLMCall(model, provider)
+    return CurrentLLMCall(model, provider)
 
 
-def current_turn() -> Turn:
+def current_turn() -> CurrentTurn:
     """Return the open turn; outside one, a turn that records nothing."""
-    return current(Turn) or Turn()
+    return current(CurrentTurn) or CurrentTurn()
 
 
 def current_agent() -> Agent:
@@ -303,9 +303,9 @@ def current_tool() -> Tool:
     return current(Tool) or Tool("")
 
 
-def current_llm_call() -> LLMCall:
+def current_llm_call() -> CurrentLLMCall:
     """Return the open call of a model; outside one, a call that records nothing."""
-    return current(LLMCall) or LLMCall("")
+    return current(CurrentLLMCall) or CurrentLLMCall("")
 
 
 @never_raising

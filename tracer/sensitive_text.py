@@ -17,7 +17,7 @@ from typing import NamedTuple
 from spangrade.tracer.assigned_secrets import assigned_secrets, set_secrets
 
 
-class Finding(NamedTuple):
+class SensitivePart(NamedTuple):
     """What is sensitive in a text: where, and of which kind."""
 
     start: int
@@ -262,19 +262,19 @@ _IBAN_LENGTHS = {
 }  # fmt: skip
 
 
-def findings(text: str, secret_key: Callable[[str], bool], key_words: Sequence[str]) -> list[Finding]:
+def findings(text: str, secret_key: Callable[[str], bool], key_words: Sequence[str]) -> list[SensitivePart]:
     """Return what is sensitive in a text, in order and without overlaps.
 
     The text is one that `fold` returned. `secret_key` says whether a key's value is a secret; every such key
     contains one of `key_words`.
     """
-    found: list[Finding] = []
+    found: list[SensitivePart] = []
 
     def without(kind: str, places: Iterable[tuple[int, int]], text: str) -> str:
         pieces: list[str] = []
         last = 0
         for start, end in places:
-            found.append(Finding(start, end, kind))
+            found.append(SensitivePart(start, end, kind))
             pieces += (text[last:start], "\0" * (end - start))  # in its place, to not be found twice
             last = end
         return "".join((*pieces, text[last:])) if pieces else text
@@ -294,7 +294,7 @@ def findings(text: str, secret_key: Callable[[str], bool], key_words: Sequence[s
     if len(text) >= _SHORTEST_NUMBER:
         text = without("card", _cards(text), text)
         text = without("iban", _ibans(text), text)
-        found += (Finding(*match.span(), match.lastgroup or "") for match in _GROUPED.finditer(text))
+        found += (SensitivePart(*match.span(), match.lastgroup or "") for match in _GROUPED.finditer(text))
     return sorted(found)
 
 

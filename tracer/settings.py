@@ -33,13 +33,13 @@ VARIABLES = {
 _PATHS = ("database", "metrics_files")
 
 
-class Table(BaseModel):
+class SettingsTable(BaseModel):
     """A table of the settings; an unknown key is a mistake."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class RedactionSettings(Table):
+class RedactionSettings(SettingsTable):
     """What is taken out of spans before they are stored; `keys` are patterns of keys with secret values."""
 
     mode: Literal["off", "mask", "hash"] = "off"
@@ -51,7 +51,7 @@ class RedactionSettings(Table):
         return self.mode + (f":{','.join(self.keys)}" if self.keys else "")
 
 
-class PriceOverride(Table):
+class PriceOverride(SettingsTable):
     """The price of a model in USD per million tokens, in place of that of `genai-prices`.
 
     `model` is a name or a pattern with `*`. Without a price for cached or cache-writing input tokens, theirs
@@ -65,7 +65,7 @@ class PriceOverride(Table):
     cache_write_per_million: Annotated[float, Field(ge=0)] | None = None
 
 
-class DialectSettings(Table):
+class DialectSettings(SettingsTable):
     """The names of a vendor's attributes, by which its spans are read (docs/dialects.md)."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -86,7 +86,7 @@ class DialectSettings(Table):
     output_tokens: str | None = None
 
 
-class AgentSettings(Table):
+class AgentSettings(SettingsTable):
     """The settings that an agent needs.
 
     Unset, `ignore_scopes`, `prices` and `dialects` are those that the database remembers.

@@ -9,8 +9,8 @@ from spangrade.converters.recordings.plain import json_value
 from spangrade.converters.spans.values import either
 from spangrade.tracer.canonical_json import encodable
 from spangrade.tracer.otlp.common import (
-    Group,
     MalformedError,
+    ScopeGroup,
     checked_time,
     decoded,
     log_warnings,
@@ -32,7 +32,7 @@ def read_trace(document: Any) -> Iterator[Span | Problem] | None:
     match document:
         # Other rows of spans have ids that are texts.
         case [dict() as first, *_] if first.keys() >= _SPAN_KEYS and not isinstance(first["trace_id"], str):
-            return decoded([Group("", document, {}, _SCOPE, None)], _span, span_warnings)
+            return decoded([ScopeGroup("", document, {}, _SCOPE, None)], _span, span_warnings)
     return None
 
 
@@ -48,7 +48,7 @@ def read_session(document: Any) -> Iterator[LogRecord | Problem] | None:
     return None
 
 
-def _span(item: Any, group: Group) -> Span:
+def _span(item: Any, group: ScopeGroup) -> Span:
     if not isinstance(item, dict) or not item.keys() >= _SPAN_KEYS:
         raise MalformedError(f"not a span; expected a JSON object with {', '.join(sorted(_SPAN_KEYS))}")
     name, attributes, parent = item["name"], item.get("attributes") or {}, item.get("parent_span_id")

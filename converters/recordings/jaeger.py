@@ -11,7 +11,7 @@ from typing import Any
 
 from spangrade.converters.recordings import plain
 from spangrade.converters.recordings.tags import span_of_tags
-from spangrade.tracer.otlp.common import Group, MalformedError, decoded, span_warnings
+from spangrade.tracer.otlp.common import MalformedError, ScopeGroup, decoded, span_warnings
 from spangrade.tracer.span import Attributes, Problem, Span
 
 _TRACE_KEYS = frozenset({"traceID", "spans"})
@@ -39,10 +39,10 @@ def _traces(traces: Sequence[Any], where: str) -> Iterator[Span | Problem]:
         resources = trace.get("processes")
         processes = resources if isinstance(resources, dict) else {}
 
-        def span(record: Any, group: Group, processes: Mapping[str, Any] = processes) -> Span:  # noqa: ARG001
+        def span(record: Any, group: ScopeGroup, processes: Mapping[str, Any] = processes) -> Span:  # noqa: ARG001
             return _span(record, processes)
 
-        group = Group(f"{place}.spans" if place else "spans", trace["spans"], {}, None, None)
+        group = ScopeGroup(f"{place}.spans" if place else "spans", trace["spans"], {}, None, None)
         yield from decoded([group], span, span_warnings)
 
 

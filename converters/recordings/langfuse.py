@@ -16,7 +16,7 @@ from typing import Any
 from spangrade.converters.recordings import plain
 from spangrade.converters.spans.values import either, parse_json
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.otlp.common import Group, MalformedError, decoded, span_warnings
+from spangrade.tracer.otlp.common import MalformedError, ScopeGroup, decoded, span_warnings
 from spangrade.tracer.span import Attributes, Problem, Span
 
 _OBSERVATION = "langfuse.observation."
@@ -52,7 +52,7 @@ def read(document: Any) -> Iterator[Span | Problem] | None:
     if _is_trace(rows[0]):
         return _traces(rows, where)
     if _is_observation(rows[0]):
-        return decoded([Group(where, rows, {}, None, None)], _span, span_warnings)
+        return decoded([ScopeGroup(where, rows, {}, None, None)], _span, span_warnings)
     return None
 
 
@@ -84,7 +84,8 @@ def _traces(traces: Sequence[Any], place: str) -> Iterator[Span | Problem]:
                 where, f"{error}; its observations are kept without what belongs to the trace", dropped=False
             )
             shared = {}
-        yield from decoded([Group(where, observations, shared, None, None)], _span_of_trace, span_warnings)
+        group = ScopeGroup(where, observations, shared, None, None)
+        yield from decoded([group], _span_of_trace, span_warnings)
 
 
 def _of_trace(trace: Mapping[str, Any]) -> Attributes:
@@ -94,7 +95,7 @@ def _of_trace(trace: Mapping[str, Any]) -> Attributes:
     }
 
 
-def _span_of_trace(row: Any, group: Group) -> Span:
+def _span_of_trace(row: Any, group: ScopeGroup) -> Span:
     """Return an observation as a span, with what belongs to its trace if it is topmost."""
     span = _span(row, group)
     if span.parent_span_id is not None:
@@ -102,7 +103,7 @@ def _span_of_trace(row: Any, group: Group) -> Span:
     return span._replace(attributes={**group.resource, **span.attributes})
 
 
-def _span(row: Any, group: Group) -> Span:  # noqa: ARG001 (what a trace shares, `_span_of_trace` adds)
+def _span(row: Any, group: ScopeGroup) -> Span:  # noqa: ARG001 (what a trace shares, `_span_of_trace` adds)
     if not isinstance(row, dict):
         raise MalformedError("expected an observation, a JSON object")
     level = row.get("level")

@@ -15,7 +15,7 @@ from typing import Any
 from spangrade.converters.recordings import plain
 from spangrade.converters.spans.values import parse_json
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.otlp.common import Group, MalformedError, decoded, span_warnings
+from spangrade.tracer.otlp.common import MalformedError, ScopeGroup, decoded, span_warnings
 from spangrade.tracer.span import Attributes, Problem, Span
 
 _ROW_KEYS = frozenset({"context.trace_id", "context.span_id", "span_kind", "start_time"})
@@ -36,10 +36,10 @@ def read(document: Any) -> Iterator[Span | Problem] | None:
     keys = rows[0].keys()
     if not (keys >= _ROW_KEYS or (keys >= _API_KEYS and isinstance(rows[0]["context"], dict))):
         return None
-    return decoded([Group(where, rows, {}, None, None)], _span, span_warnings)
+    return decoded([ScopeGroup(where, rows, {}, None, None)], _span, span_warnings)
 
 
-def _span(row: Any, group: Group) -> Span:  # noqa: ARG001 (nothing is shared by rows)
+def _span(row: Any, group: ScopeGroup) -> Span:  # noqa: ARG001 (nothing is shared by rows)
     if not isinstance(row, dict):
         raise MalformedError("expected a span, a JSON object")
     context = row.get("context")

@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.recordings import plain
 from spangrade.converters.spans.values import first_text, parse_json
-from spangrade.tracer.otlp.common import NESTING, Group, MalformedError, decoded, log_warnings, span_warnings
+from spangrade.tracer.otlp.common import (
+    NESTING,
+    MalformedError,
+    ScopeGroup,
+    decoded,
+    log_warnings,
+    span_warnings,
+)
 from spangrade.tracer.span import Attributes, LogRecord, Problem, Span
 
 Row = Mapping[str, Any]
@@ -144,7 +151,7 @@ def read(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
     if found is None:
         return None
     where, rows = found
-    group = Group(where, rows, {}, None, None)
+    group = ScopeGroup(where, rows, {}, None, None)
     for columns in _SPANS:
         if columns.needed <= rows[0].keys():
             return decoded([group], partial(_read, _span, columns), span_warnings)
@@ -154,7 +161,7 @@ def read(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
     return None
 
 
-def _read(read_row: Callable[[Any, Row], Any], columns: Any, row: Any, group: Group) -> Any:  # noqa: ARG001
+def _read(read_row: Callable[[Any, Row], Any], columns: Any, row: Any, group: ScopeGroup) -> Any:  # noqa: ARG001
     if not isinstance(row, dict):
         raise MalformedError("expected a row, a JSON object")
     return read_row(columns, row)

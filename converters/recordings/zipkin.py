@@ -13,7 +13,7 @@ from typing import Any
 from spangrade.converters.recordings import plain
 from spangrade.converters.recordings.tags import span_of_tags
 from spangrade.converters.spans.values import parse_json
-from spangrade.tracer.otlp.common import Group, MalformedError, decoded, span_warnings
+from spangrade.tracer.otlp.common import MalformedError, ScopeGroup, decoded, span_warnings
 from spangrade.tracer.span import Attributes, Problem, Span
 
 _KEYS = frozenset({"traceId", "id"})
@@ -26,14 +26,15 @@ def read(document: Any) -> Iterator[Span | Problem] | None:
     """Return the spans of a list of Zipkin's spans or traces, or None if the document is something else."""
     match document:
         case [dict() as first, *_] if _is_span(first):
-            return decoded([Group("", document, {}, None, None)], _span, span_warnings)
+            return decoded([ScopeGroup("", document, {}, None, None)], _span, span_warnings)
         case [[dict() as first, *_], *_] if _is_span(first):
             groups = [
-                Group(f"[{number}]", _spans(trace), {}, None, None) for number, trace in enumerate(document)
+                ScopeGroup(f"[{number}]", _spans(trace), {}, None, None)
+                for number, trace in enumerate(document)
             ]
             return decoded(groups, _span, span_warnings)
         case dict() if _is_span(document):
-            return decoded([Group("", [document], {}, None, None)], _span, span_warnings)
+            return decoded([ScopeGroup("", [document], {}, None, None)], _span, span_warnings)
     return None
 
 
@@ -46,7 +47,7 @@ def _spans(trace: Any) -> list[Any]:
     return trace if isinstance(trace, list) else [trace]
 
 
-def _span(record: Any, group: Group) -> Span:  # noqa: ARG001 (nothing is shared by spans)
+def _span(record: Any, group: ScopeGroup) -> Span:  # noqa: ARG001 (nothing is shared by spans)
     if not isinstance(record, dict):
         raise MalformedError("expected a span, a JSON object")
     start_ns = plain.scaled_ns(record.get("timestamp"), _MICROSECONDS, "timestamp")

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import orjson
 
-from spangrade.converters.spans.observation import Digests, Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import Digests, MessageCall, Observation, ToolResult
 from spangrade.tracer.span import Span
 
 _HINTS = get_type_hints(Observation)
@@ -19,7 +19,7 @@ _CLASSES = {
     else (tuple,)
     for name, hint in _HINTS.items()
 }
-_RECORDS = (ToolCall, ToolResult, Digests)
+_RECORDS = (MessageCall, ToolResult, Digests)
 _INTEGERS = range(-(2**63), 2**63)
 _COUNTS = range(2**63)
 

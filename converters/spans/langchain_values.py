@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
 from spangrade.converters.spans.values import count, json_text, literal, objects, text
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.span import Span
@@ -111,7 +111,7 @@ def model_output(value: Any) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "call_key": text(message.fields.get("id")),
         "tool_calls": tuple(
-            ToolCall(text(call.get("name")), text(call.get("id")), json_text(call.get("args")))
+            MessageCall(text(call.get("name")), text(call.get("id")), json_text(call.get("args")))
             for call in (calls if isinstance(calls, list) else ())
             if isinstance(call, dict)
         ),
@@ -127,14 +127,14 @@ def model_output(value: Any) -> dict[str, Any]:
     return changes
 
 
-def new_tool_messages(value: Any) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
+def new_tool_messages(value: Any) -> tuple[tuple[MessageCall, ...], tuple[ToolResult, ...]]:
     """Return the tool calls and results in a graph's state after the user's last message."""
     messages = _messages(value)
     last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     calls = [call for m in messages[last + 1 :] for call in objects(m.fields.get("tool_calls"))]
     results = [message for message in messages[last + 1 :] if message.role == "tool"]
     return (
-        tuple(ToolCall(text(c.get("name")), text(c.get("id")), json_text(c.get("args"))) for c in calls),
+        tuple(MessageCall(text(c.get("name")), text(c.get("id")), json_text(c.get("args"))) for c in calls),
         tuple(
             ToolResult(text(m.fields.get("name")), text(m.fields.get("tool_call_id")), _result(m.content))
             for m in results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.converters.spans.values import json_text, objects, text
 from spangrade.tracer.canonical_json import canonical
 
@@ -29,7 +29,7 @@ class Message(NamedTuple):
 
     role: str | None
     text: str | None
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[MessageCall, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
 
 
@@ -46,8 +46,8 @@ class Exchange(NamedTuple):
     continues: bool | None = None
     tool_results: tuple[ToolResult, ...] = ()
     response: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    repeated_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[MessageCall, ...] = ()
+    repeated_calls: tuple[MessageCall, ...] = ()
     previous_reply: str | None = None
     user_messages: int | None = None
 
@@ -63,7 +63,7 @@ def message_of(message: Any) -> Message | None:
     role = text(message.get("role"))
     if role is None and text(message.get("type")) in _ITEMS:
         item = _part(message)
-        if isinstance(item, ToolCall):
+        if isinstance(item, MessageCall):
             return Message("assistant", None, (item,))
         return Message("tool", None, (), (item,)) if isinstance(item, ToolResult) else None
     role = _ROLES.get(role, role) if role else None
@@ -73,13 +73,13 @@ def message_of(message: Any) -> Message | None:
     parts = content if isinstance(content, list) else [] if content is None else [content]
     requested = message.get("tool_calls")
     texts: list[str] = []
-    calls: list[ToolCall] = []
+    calls: list[MessageCall] = []
     results: list[ToolResult] = []
     for part in [*parts, *requested] if isinstance(requested, list) else parts:
         read = _part(part)
         if isinstance(read, str):
             texts.append(read)
-        elif isinstance(read, ToolCall):
+        elif isinstance(read, MessageCall):
             if read.call_id is None or all(call.call_id != read.call_id for call in calls):  # in both forms
                 calls.append(read)
         elif read is not None:
@@ -102,7 +102,7 @@ def is_of_system(message: Any) -> bool:
     return _ROLES.get(role, role) == "system" if role else False
 
 
-def _part(part: Any) -> str | ToolCall | ToolResult | None:
+def _part(part: Any) -> str | MessageCall | ToolResult | None:
     if not isinstance(part, dict):
         return part if isinstance(part, str) else None
     kind = text(part.get("type"))
@@ -133,8 +133,8 @@ def _text(part: dict[str, Any]) -> str | None:
     return content if isinstance(content, str) and not part.get("thought") else None
 
 
-def _call(part: dict[str, Any], call_id: Any) -> ToolCall:
-    return ToolCall(text(part.get("name")), text(call_id), json_text(_first(part, _ARGUMENT_KEYS)))
+def _call(part: dict[str, Any], call_id: Any) -> MessageCall:
+    return MessageCall(text(part.get("name")), text(call_id), json_text(_first(part, _ARGUMENT_KEYS)))
 
 
 def _first(part: dict[str, Any], keys: Sequence[str]) -> Any:
@@ -208,7 +208,7 @@ def _newest_input(inputs: Any) -> Exchange:
     user_input: str | None = None
     user_messages: int | None = None
     results: list[ToolResult] = []
-    repeated: list[ToolCall] = []
+    repeated: list[MessageCall] = []
     new, has_results, own, earlier = True, False, True, _MOST_EARLIER
     messages = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()
     older = map(message_of, reversed(messages))
@@ -256,10 +256,10 @@ def _is_of_user(message: Any) -> bool:
     )
 
 
-def _response(outputs: Sequence[Any]) -> tuple[str | None, tuple[ToolCall, ...]]:
+def _response(outputs: Sequence[Any]) -> tuple[str | None, tuple[MessageCall, ...]]:
     """Return a response's text and its calls; the text is None without one, and "" if it is empty."""
     texts: list[str] = []
-    calls: list[ToolCall] = []
+    calls: list[MessageCall] = []
     for message in map(message_of, outputs):
         if message is None:
             continue

@@ -10,7 +10,7 @@ from spangrade.converters.spans.evaluations import Evaluation
 Kind = Literal["turn", "workflow", "agent", "tool", "handoff", "llm", "other"]
 
 
-class ToolCall(NamedTuple):
+class MessageCall(NamedTuple):
     """A tool call that a model requested. `arguments` is canonical JSON text, None if unknown."""
 
     name: str | None
@@ -76,7 +76,7 @@ class _Fields(NamedTuple):
     call_id: str | None = None
     failed: bool = False
     error: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[MessageCall, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
     state: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     handoff_to: str | None = None
@@ -92,7 +92,7 @@ class _Fields(NamedTuple):
     span_name: str | None = None
     scope: str | None = None
     total_tokens: int | None = None
-    repeated_calls: tuple[ToolCall, ...] = ()
+    repeated_calls: tuple[MessageCall, ...] = ()
     previous_reply: str | None = None
     run_input: str | None = None
     run_output: str | None = None

@@ -36,7 +36,7 @@ class Fate(StrEnum):
     RIGHT = "right"
 
 
-class Gates(NamedTuple):
+class SessionGates(NamedTuple):
     """The gates that a session meets, those that it fails or that are inconclusive, by name.
 
     `references` are the references of which a gate is met.
@@ -56,7 +56,7 @@ class Audited(NamedTuple):
     session: Session
     question: GoldenQuestion
     question_ids: tuple[str, ...]
-    gates: Gates
+    gates: SessionGates
 
 
 class Tried(NamedTuple):
@@ -102,7 +102,7 @@ def graded(session: Session, question: GoldenQuestion, plan: MetricPlan) -> list
     return _resolved(start_metrics(plan, session, question))
 
 
-def gates_of(results: Iterable[tuple[Metric, Outcome]]) -> Gates:
+def gates_of(results: Iterable[tuple[Metric, Outcome]]) -> SessionGates:
     """Return the gates among metrics and their outcomes."""
     met: list[Metric] = []
     not_met: list[Metric] = []
@@ -114,7 +114,7 @@ def gates_of(results: Iterable[tuple[Metric, Outcome]]) -> Gates:
         ):
             not_met.append(metric)
     references = frozenset(metric.needs for metric in met if metric.needs is not None)
-    return Gates(frozenset(m.name for m in met), frozenset(m.name for m in not_met), references)
+    return SessionGates(frozenset(m.name for m in met), frozenset(m.name for m in not_met), references)
 
 
 def tried(

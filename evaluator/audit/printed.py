@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from spangrade.evaluator.audit.audit import Fate
 from spangrade.evaluator.audit.golden_edits import text_of
 from spangrade.evaluator.audit.report import Audit, Tally
-from spangrade.evaluator.audit.survivors import Group
+from spangrade.evaluator.audit.survivors import SurvivorGroup
 from spangrade.evaluator.reports.markdown import code
 from spangrade.evaluator.reports.tables import cell, table
 from spangrade.tracer.terminal import counted
@@ -103,7 +103,7 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
     return {fate: tally.fates[Fate(fate)] for fate in _FATES} | {"share_caught": tally.share}
 
 
-def _group_json(group: Group) -> dict[str, Any]:
+def _group_json(group: SurvivorGroup) -> dict[str, Any]:
     return {**group._asdict(), "sessions": list(group.sessions), "questions": list(group.questions)}
 
 
@@ -115,7 +115,7 @@ def _tally_rows(name: str, tallies: Iterable[Tally]) -> list[dict[str, Any]]:
     ]
 
 
-def _group_rows(groups: Iterable[Group]) -> list[dict[str, Any]]:
+def _group_rows(groups: Iterable[SurvivorGroup]) -> list[dict[str, Any]]:
     return [
         {
             "kind": group.kind,

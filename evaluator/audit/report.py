@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.audit.audit import Fate, Tried, counts, share_caught
 from spangrade.evaluator.audit.proposals import Proposed
-from spangrade.evaluator.audit.survivors import Group, survivors
+from spangrade.evaluator.audit.survivors import SurvivorGroup, survivors
 from spangrade.evaluator.grading.run import JudgeUsage
 from spangrade.tracer.errors import ExitCode
 
@@ -69,12 +69,12 @@ class Audit:
         return _tallies(self.tried, lambda one: ", ".join(one.audited.question_ids))
 
     @cached_property
-    def survivors(self) -> list[Group]:
+    def survivors(self) -> list[SurvivorGroup]:
         """The mutants that no gate failed, in groups."""
         return survivors(self.tried)
 
     @cached_property
-    def left(self) -> list[Group]:
+    def left(self) -> list[SurvivorGroup]:
         """The mutants that no gate would fail even with what is proposed, in groups."""
         return survivors(self.proposed.after)
 

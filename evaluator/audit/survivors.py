@@ -21,7 +21,7 @@ _MISSING = object()  # a key that the reference does not have
 _FREE_ORDER = ("swap-calls", "repeat-call")
 
 
-class Group(NamedTuple):
+class SurvivorGroup(NamedTuple):
     """Mutants of a kind with the same target that survived for the same reason, of `tried` in all.
 
     `example` is the change of the first, `fate` is survived or undecided.
@@ -38,7 +38,7 @@ class Group(NamedTuple):
     example: str
 
 
-def survivors(mutants: Iterable[Tried]) -> list[Group]:
+def survivors(mutants: Iterable[Tried]) -> list[SurvivorGroup]:
     """Return the mutants that no gate failed, in groups: the largest first, undecided ones last."""
     found: dict[tuple[Fate, str, str, str], list[Tried]] = {}
     total: dict[tuple[str, str], int] = {}
@@ -48,7 +48,7 @@ def survivors(mutants: Iterable[Tried]) -> list[Group]:
         if one.fate in (Fate.SURVIVED, Fate.UNDECIDED):
             found.setdefault((one.fate, *key, why(one)), []).append(one)
     groups = [
-        Group(
+        SurvivorGroup(
             kind,
             target,
             reason,

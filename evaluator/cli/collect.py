@@ -89,7 +89,7 @@ def collect(
     """
     try:
         from spangrade.tracer.receiver.limits import Limits
-        from spangrade.tracer.receiver.server import Settings
+        from spangrade.tracer.receiver.server import ReceiverSettings
         from spangrade.tracer.receiver.server import collect as serve
     except ModuleNotFoundError as error:
         raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
@@ -103,7 +103,7 @@ def collect(
     landing = None if lake is None else landing_folder(lake)
     if landing is not None and retention:
         raise InputError("--retention is for a database, not for a lake")
-    settings = Settings(
+    settings = ReceiverSettings(
         db=path,
         host=host,
         http_port=http_port,

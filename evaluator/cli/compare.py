@@ -9,7 +9,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
-from spangrade.evaluator.statistics.comparison.by import By
+from spangrade.evaluator.statistics.comparison.by import ComparedBy
 
 _SIDE = (
     "A run: its name, the beginning of its id, `latest`, `branch:NAME`, or what `grade --out` wrote. "
@@ -23,7 +23,7 @@ def compare(
     db: Db = None,
     lake: LakeCatalog = None,
     by: Annotated[
-        By | None, typer.Option(help="FIRST and SECOND are two versions of the agent, or two models.")
+        ComparedBy | None, typer.Option(help="FIRST and SECOND are two versions of the agent, or two models.")
     ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Compare only this metric; repeat it for more.")

@@ -14,7 +14,7 @@ from spangrade.tracer.errors import InputError
 Note = Annotated[str, typer.Option(metavar="TEXT", help="Why, in words.")]
 
 
-class Label(StrEnum):
+class LabelVerdict(StrEnum):
     """A person's verdict."""
 
     PASS = "pass"  # noqa: S105 (a verdict)
@@ -47,7 +47,7 @@ def score(
 
 def label(
     session: SessionId,
-    verdict: Annotated[Label, typer.Argument(help="The person's verdict.")],
+    verdict: Annotated[LabelVerdict, typer.Argument(help="The person's verdict.")],
     by: Annotated[str, typer.Option(metavar="USER", help="The person who judges.")],
     db: Db = None,
     lake: LakeCatalog = None,

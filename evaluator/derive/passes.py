@@ -59,7 +59,7 @@ def prepared(observations: Iterable[Observation]) -> Tree:
     return tree
 
 
-class Change(NamedTuple):
+class SpanChange(NamedTuple):
     """What a pass changed of a span: the values of its fields before and after."""
 
     by: str
@@ -68,7 +68,7 @@ class Change(NamedTuple):
     fields: Mapping[str, tuple[object, object]]
 
 
-def changes(observations: Iterable[Observation]) -> Iterator[Change]:
+def changes(observations: Iterable[Observation]) -> Iterator[SpanChange]:
     """Yield what each pass changes, in the order of the passes and of the spans."""
     tree = Tree(observations)
     for before in BEFORE_THE_TREE:
@@ -81,10 +81,10 @@ def changes(observations: Iterable[Observation]) -> Iterator[Change]:
         tree = after
 
 
-def _changes(name: str, reason: str, before: Tree, after: Tree) -> Iterator[Change]:
+def _changes(name: str, reason: str, before: Tree, after: Tree) -> Iterator[SpanChange]:
     changed = {node_of(o): o for o in after.ordered}
     for span in before.ordered:
         now = changed[node_of(span)]
         pairs = zip(span._fields, span, now, strict=True)
         if fields := {field: (old, new) for field, old, new in pairs if old != new}:
-            yield Change(name, reason, span, fields)
+            yield SpanChange(name, reason, span, fields)

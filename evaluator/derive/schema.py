@@ -89,7 +89,7 @@ class TableColumn(NamedTuple):
         return f'{self.type.expression.format(stored)} AS "{self.shown_as}"'
 
 
-class Table(NamedTuple):
+class DerivedTable(NamedTuple):
     """The table `derived.NAME` and the view NAME.
 
     A row begins with the cells of `keys`; those of `columns` are the record's own.
@@ -167,9 +167,9 @@ _FIRST_INPUT = TableColumn(
 )
 
 
-def table(name: str, record: type, keys: tuple[TableColumn, ...] = (_BATCH, _SESSION_ID)) -> Table:
+def table(name: str, record: type, keys: tuple[TableColumn, ...] = (_BATCH, _SESSION_ID)) -> DerivedTable:
     """Return the table of a record type."""
-    return Table(name, (record.__doc__ or "").partition("\n")[0], keys, tuple(_columns(record)))
+    return DerivedTable(name, (record.__doc__ or "").partition("\n")[0], keys, tuple(_columns(record)))
 
 
 _FIELDS: dict[str, Any] = {name: _field(hint)[0] for name, hint in get_type_hints(Session).items()}

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from spangrade.converters.spans.approvals import approval_of
-from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
 from spangrade.converters.spans.run_io import python_value
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.derive.run_messages import with_messages_of_runs
@@ -87,10 +87,10 @@ def _with_requests(
     llm_calls: Iterable[Observation], requests: Iterable[Observation], tree: Tree
 ) -> list[Observation]:
     """Return model calls with the calls that spans inside them stand for, where their messages lack these."""
-    calls: dict[Node, list[ToolCall]] = {}
+    calls: dict[Node, list[MessageCall]] = {}
     for span in requests:
         if (around := tree.parent(span)) is not None:
-            calls.setdefault(node_of(around), []).append(ToolCall(span.name, span.call_id, span.arguments))
+            calls.setdefault(node_of(around), []).append(MessageCall(span.name, span.call_id, span.arguments))
     return [
         o._replace(tool_calls=tuple(calls[node_of(o)])) if node_of(o) in calls and not o.tool_calls else o
         for o in llm_calls
@@ -161,7 +161,7 @@ class _Requests:
                 result=result.result, reported_by=reported_by, failed=result.failed
             )
 
-    def complete(self, calls: Sequence[ToolCall], agent: str | None) -> None:
+    def complete(self, calls: Sequence[MessageCall], agent: str | None) -> None:
         """Take from a request's history what the model call that made these requests does not record."""
         before = self._last_by_agent.get(agent)
         calls = [call for call in calls if call.name and call.call_id not in self._repeated]
@@ -181,17 +181,17 @@ class _Requests:
             elif call.call_id not in self._by_id:
                 self._add(call, llm_call)
 
-    def _is_of_another(self, call: ToolCall, numbers: range) -> bool:
+    def _is_of_another(self, call: MessageCall, numbers: range) -> bool:
         """Return whether a call is one that an earlier model call made than that of these requests."""
         of_these = (self.requested[number].call.call_id for number in numbers)
         return call.call_id in self._by_id and call.call_id not in of_these
 
-    def _forget_joined(self, numbers: Iterable[int], calls: Sequence[ToolCall]) -> None:
+    def _forget_joined(self, numbers: Iterable[int], calls: Sequence[MessageCall]) -> None:
         """Take the names from parallel calls that were streamed as one, now that history shows each."""
         joined = "".join(call.name or "" for call in calls)
         for number in numbers:
             if len(calls) > 1 and self.requested[number].call.name == joined:
-                self.requested[number] = self.requested[number]._replace(call=ToolCall(None, None, None))
+                self.requested[number] = self.requested[number]._replace(call=MessageCall(None, None, None))
 
     def _identify(self, number: int, call_id: str | None) -> None:
         """Note the id that history gives a call; the call has it if it had none."""
@@ -201,7 +201,7 @@ class _Requests:
             self.requested[number] = self.requested[number]._replace(call=named)
             self._by_id.setdefault(call_id, deque()).append(number)
 
-    def _add(self, call: ToolCall, llm_call: Observation) -> None:
+    def _add(self, call: MessageCall, llm_call: Observation) -> None:
         number = len(self.requested)
         if call.call_id:
             self._by_id.setdefault(call.call_id, deque()).append(number)

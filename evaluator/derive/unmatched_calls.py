@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import orjson
 
-from spangrade.converters.spans.observation import Observation, ToolCall
+from spangrade.converters.spans.observation import MessageCall, Observation
 from spangrade.tracer.canonical_json import canonical
 
 _MOST_CANDIDATES = 100  # calls of one name that a span is compared with
@@ -22,7 +22,7 @@ class ModelRequest(NamedTuple):
     `failed` is what that request marks the result as, None if it does not.
     """
 
-    call: ToolCall
+    call: MessageCall
     requested_by: Observation
     result: str | None
     reported_by: Observation | None

@@ -20,7 +20,7 @@ from spangrade.tracer.fields import FieldError
 NO_ANSWERS: Mapping[str, str] = MappingProxyType({})
 
 
-class Group:
+class EqualQuestions:
     """Golden questions that expect the same: which of them a session answers does not change its grade."""
 
     def __init__(self, questions: Iterable[GoldenQuestion]) -> None:
@@ -53,14 +53,14 @@ class Candidates:
         self._expected = expected
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[EqualQuestions, ...]:
         """The questions in groups that expect the same: equal user inputs, agents and references."""
         if len(self.questions) == 1:
-            return (Group(self.questions),)
+            return (EqualQuestions(self.questions),)
         groups: dict[str, list[GoldenQuestion]] = {}
         for question in self.questions:
             groups.setdefault(self._expected(question), []).append(question)
-        return tuple(map(Group, groups.values()))
+        return tuple(map(EqualQuestions, groups.values()))
 
     @cached_property
     def ids(self) -> frozenset[str]:

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
-class Comparison(NamedTuple):
+class KeyComparison(NamedTuple):
     """`metadata.KEY = VALUE`, or `!=` if `equal` is false; `values` are what the written value may mean."""
 
     key: str
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 class Where(NamedTuple):
     """Conditions on the metadata of a golden question, all of which must hold; without any, all questions."""
 
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[KeyComparison, ...] = ()
     text: str | None = None  # that they were parsed from
 
     def chosen(self, dataset: GoldenDataset) -> GoldenDataset:
@@ -67,7 +67,7 @@ def parse_where(text: str) -> Where:
     A value is a word, a number, true, false, null, or text in quotes. A number or a constant without quotes
     also equals the same text. Raises InputError for anything else.
     """
-    comparisons: list[Comparison] = []
+    comparisons: list[KeyComparison] = []
     position = 0
     while True:
         parts = []
@@ -82,7 +82,7 @@ def parse_where(text: str) -> Where:
             parts.append(match)
             position = match.end()
         path, operator, value = parts
-        comparisons.append(Comparison(path[1].strip("\"'"), operator[1] == "=", _values(value)))
+        comparisons.append(KeyComparison(path[1].strip("\"'"), operator[1] == "=", _values(value)))
         if not text[position:].strip():
             return Where(tuple(comparisons), text)
         conjunction = _AND.match(text, position)

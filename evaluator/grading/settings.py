@@ -14,7 +14,7 @@ from spangrade.evaluator.judge.choice import judge_in_use
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.fields import option_fields
 from spangrade.tracer.quantities import share_of
-from spangrade.tracer.settings import VARIABLES, AgentSettings, Loaded, Table, load
+from spangrade.tracer.settings import VARIABLES, AgentSettings, Loaded, SettingsTable, load
 
 
 def _gate(text: str) -> str:
@@ -23,7 +23,7 @@ def _gate(text: str) -> str:
     return text
 
 
-class _Judge(Table):
+class _Judge(SettingsTable):
     """The table `judge`: a key for each of the options of a judge."""
 
     @model_validator(mode="after")
@@ -51,7 +51,7 @@ else:
     )
 
 
-class SamplingSettings(Table):
+class SamplingSettings(SettingsTable):
     """Which of the chosen sessions `grade` without a dataset takes: a share, and at most `limit`."""
 
     share: Annotated[float, BeforeValidator(share_of)] | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from spangrade.evaluator.judge.key_locks import KeyLocks
-from spangrade.evaluator.judge.protocol import Verdict
+from spangrade.evaluator.judge.protocol import Judgement
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.file_modes import file_mode, folder_mode
 from spangrade.tracer.store.sql import statement
@@ -69,7 +69,7 @@ class VerdictCache:
         async with self._locks.hold(key):
             yield
 
-    def get(self, key: str) -> Verdict | None:
+    def get(self, key: str) -> Judgement | None:
         """Return the verdict of a key, None if there is none: 0.1 ms, half of what a thread would take.
 
         It waits while another process writes.
@@ -78,16 +78,16 @@ class VerdictCache:
             StoreError: the file cannot be opened or read.
         """
 
-        def read(connection: sqlite3.Connection) -> Verdict | None:
+        def read(connection: sqlite3.Connection) -> Judgement | None:
             row = connection.execute(statement("get_verdict", __package__), [key]).fetchone()
             if row is None:
                 return None
             passed, *rest = row
-            return replace(Verdict(None if passed is None else bool(passed), *rest), cached=True)
+            return replace(Judgement(None if passed is None else bool(passed), *rest), cached=True)
 
         return self._with_connection(read)
 
-    async def put(self, key: str, verdict: Verdict, judge: str, prompt_version: str, question: str) -> None:
+    async def put(self, key: str, verdict: Judgement, judge: str, prompt_version: str, question: str) -> None:
         """Keep a verdict; returns when it is written. `question` is JSON text.
 
         Raises:

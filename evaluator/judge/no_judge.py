@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spangrade.evaluator.judge.protocol import JudgeUnavailable, Question, Verdict
+from spangrade.evaluator.judge.protocol import Judgement, JudgeUnavailable, Question
 
 
 class NoJudge:
@@ -13,6 +13,6 @@ class NoJudge:
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    async def ask(self, question: Question) -> Verdict:  # noqa: ARG002 (the protocol's)
+    async def ask(self, question: Question) -> Judgement:  # noqa: ARG002 (the protocol's)
         """Raise JudgeUnavailable with the reason."""
         raise JudgeUnavailable(self._reason)

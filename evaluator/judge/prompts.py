@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
-from spangrade.evaluator.judge.protocol import JudgeError, Question, Task, Verdict
+from spangrade.evaluator.judge.protocol import JudgeError, Judgement, Question, Task
 
 _SYSTEM = """\
 You grade what an AI agent said, for an automated test. Answer only with the JSON object asked for.
@@ -44,7 +44,7 @@ _CRITERION: dict[Task, str] = {
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
 
 
-class Decision(BaseModel):
+class YesOrNo(BaseModel):
     """The structure of a yes-or-no answer; the reason comes first, so that the verdict follows from it."""
 
     reason: Annotated[str, Field(description="One or two sentences.")]
@@ -61,9 +61,9 @@ class Rating(BaseModel):
     score: Annotated[float, Field(description="A score of the scale.")]
 
 
-def answer_type(question: Question) -> type[Decision | Rating]:
+def answer_type(question: Question) -> type[YesOrNo | Rating]:
     """Return the structure of the answer to a question."""
-    return Decision if question.scale is None else Rating
+    return YesOrNo if question.scale is None else Rating
 
 
 def render(question: Question) -> tuple[str, str]:
@@ -96,7 +96,7 @@ def _message(question: Question, fence: str) -> str:
     return "\n\n".join(parts)
 
 
-def read_answer(question: Question, text: str | None, judge: str) -> Verdict:
+def read_answer(question: Question, text: str | None, judge: str) -> Judgement:
     """Return the verdict in a model's text: JSON, alone or as the only thing in a Markdown code block.
 
     Raises:
@@ -116,5 +116,5 @@ def read_answer(question: Question, text: str | None, judge: str) -> Verdict:
     if question.scale is not None and not question.scale[0] <= (answer.score or 0) <= question.scale[1]:
         low, high = question.scale
         raise JudgeError(f"judge {judge}: score {answer.score} is off the scale from {low:g} to {high:g}")
-    passed = answer.passed if isinstance(answer, Decision) else None
-    return Verdict(passed, answer.score, answer.reason)
+    passed = answer.passed if isinstance(answer, YesOrNo) else None
+    return Judgement(passed, answer.score, answer.reason)

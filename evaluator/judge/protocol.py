@@ -59,7 +59,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgement:
     """A judge's answer. `passed` is None for a rating, which has a score and no threshold of its own.
 
     `score` is the rating, or the judge's confidence that the criterion is met, from 0 to 1, if it gave one.
@@ -84,7 +84,7 @@ class Judge(Protocol):
         """Provider and model, as in `gemini/gemini-3.8-flash`; part of the key of cached verdicts."""
         ...
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: Question) -> Judgement:
         """Return the verdict.
 
         Raises:

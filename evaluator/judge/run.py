@@ -20,12 +20,12 @@ from spangrade.evaluator.judge.protocol import (
     Judge,
     JudgeBudgetExceeded,
     JudgeError,
+    Judgement,
     JudgeUnavailable,
     KeyCheck,
     ModelCheck,
     Paid,
     Question,
-    Verdict,
 )
 
 # For one question, its retries included.
@@ -120,7 +120,7 @@ class JudgeRun:
         self._min_score = min_score
         self._votes = votes
         self._prompt_version = prompt_version()
-        self._answers: dict[str, asyncio.Task[Verdict]] = {}
+        self._answers: dict[str, asyncio.Task[Judgement]] = {}
         self._spent = Spent()
         self._reserved_usd = 0.0  # for the calls in progress
         self._in_progress = 0
@@ -158,7 +158,7 @@ class JudgeRun:
         elif isinstance(self._judge, ModelCheck):
             asyncio.run_coroutine_threadsafe(self._judge.check_model(), own_loop()).result()
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: Question) -> Judgement:
         """Return the verdict, `cached` if it was known.
 
         Raises:
@@ -170,14 +170,14 @@ class JudgeRun:
         """
         return await _in_own_loop(self._ask(question))
 
-    async def pay(self, call: Callable[[], Awaitable[Verdict]]) -> Verdict:
+    async def pay(self, call: Callable[[], Awaitable[Judgement]]) -> Judgement:
         """Return what a call to another service returns, within the budget of this run and counted in it.
 
         Raises JudgeBudgetExceeded if the budget does not allow it, and what the call raises.
         """
         return await _in_own_loop(self._paid(call))
 
-    async def _ask(self, question: Question) -> Verdict:
+    async def _ask(self, question: Question) -> Judgement:
         text = json.dumps({one.name: getattr(question, one.name) for one in fields(question)}, sort_keys=True)
         inputs = json.dumps([self.name, self._prompt_version, self._votes, text])
         key = hashlib.sha256(inputs.encode()).hexdigest()
@@ -193,11 +193,11 @@ class JudgeRun:
             self._spent = replace(self._spent, cache_hits=self._spent.cache_hits + 1)
         return self._with_threshold(verdict)
 
-    def _forget_failure(self, key: str, task: asyncio.Task[Verdict]) -> None:
+    def _forget_failure(self, key: str, task: asyncio.Task[Judgement]) -> None:
         if task.cancelled() or task.exception():
             del self._answers[key]
 
-    async def _answer(self, key: str, text: str, question: Question) -> Verdict:
+    async def _answer(self, key: str, text: str, question: Question) -> Judgement:
         async with self._slots:
             if self._cache is None:
                 return await self._put_to_vote(question)
@@ -212,12 +212,12 @@ class JudgeRun:
                 await self._cache.put(key, verdict, self.name, self._prompt_version, text)
                 return verdict
 
-    async def _put_to_vote(self, question: Question) -> Verdict:
+    async def _put_to_vote(self, question: Question) -> Judgement:
         verdicts = [await self._call(question) for _ in range(self._votes)]
         return verdicts[0] if self._votes == 1 else _majority(verdicts)
 
-    async def _call(self, question: Question) -> Verdict:
-        async def ask() -> Verdict:
+    async def _call(self, question: Question) -> Judgement:
+        async def ask() -> Judgement:
             try:
                 async with asyncio.timeout(_QUESTION_TIMEOUT_S):
                     return await self._judge.ask(question)
@@ -232,8 +232,8 @@ class JudgeRun:
         return judge.largest_cost_usd(question) if isinstance(judge, CostLimit) else None
 
     async def _paid(
-        self, call: Callable[[], Awaitable[Verdict]], question: Question | None = None
-    ) -> Verdict:
+        self, call: Callable[[], Awaitable[Judgement]], question: Question | None = None
+    ) -> Judgement:
         reserved_usd = await self._reserve(question)
         try:
             verdict = await call()
@@ -297,7 +297,7 @@ class JudgeRun:
             cost_usd=_sum([self._spent.cost_usd, paid.cost_usd]),
         )
 
-    def _with_threshold(self, verdict: Verdict) -> Verdict:
+    def _with_threshold(self, verdict: Judgement) -> Judgement:
         if self._min_score is None or not verdict.passed:
             return verdict
         if verdict.score is None:
@@ -310,14 +310,14 @@ class JudgeRun:
         return replace(verdict, passed=False, reason=reason)
 
 
-async def _in_own_loop(coroutine: Coroutine[Any, Any, Verdict]) -> Verdict:
+async def _in_own_loop(coroutine: Coroutine[Any, Any, Judgement]) -> Judgement:
     loop = own_loop()
     if asyncio.get_running_loop() is loop:
         return await coroutine
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
 
 
-def _majority(verdicts: list[Verdict]) -> Verdict:
+def _majority(verdicts: list[Judgement]) -> Judgement:
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     yes = [verdict for verdict in verdicts if verdict.passed]
     if verdicts[0].passed is None:
@@ -329,7 +329,7 @@ def _majority(verdicts: list[Verdict]) -> Verdict:
         scores = [verdict.score for verdict in winners if verdict.score is not None]
     score = median(scores) if scores else None
     reason = min(winners, key=lambda verdict: abs((verdict.score or 0) - (score or 0))).reason
-    return Verdict(
+    return Judgement(
         passed,
         score,
         f"{reason} ({note})",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.catalog import NAME, Lake, attached, data_path
 from spangrade.evaluator.lake.rewrite import (
-    Table,
+    LakeTable,
     boundaries,
     drop_empty_files,
     rewrite_files,
@@ -56,7 +56,7 @@ def compact(
     return Compacted(before, after, len(gone), sum(stored[file].size for file in gone), tuple(skipped))
 
 
-def _merge(store: Store, table: Table, in_order: InOrder, rows: int) -> bool:
+def _merge(store: Store, table: LakeTable, in_order: InOrder, rows: int) -> bool:
     """Merge the small files of a table; return whether they were as they had been found."""
     small = {file: size for file, size in sorted(table.rows.items()) if size < rows / 2}
     if len(small) < 2:

@@ -15,7 +15,7 @@ from spangrade.evaluator.lake.commit import advance, commit
 from spangrade.evaluator.lake.compact import remove_old, remove_orphans
 from spangrade.evaluator.lake.job import new_stage, remove_stage
 from spangrade.evaluator.lake.rewrite import (
-    Table,
+    LakeTable,
     drop_empty_files,
     rewrite_files,
     tables_of,
@@ -210,7 +210,7 @@ def finish_deletion(lake: Lake, in_order: InOrder, stage: str) -> None:
     remove_stage(stage)
 
 
-def _rewrite(store: Store, table: Table, in_order: InOrder) -> bool:
+def _rewrite(store: Store, table: LakeTable, in_order: InOrder) -> bool:
     """Rewrite each file of a table that has deleted rows; return whether they were as they had been found."""
     if not table.rows:
         return True

@@ -28,7 +28,7 @@ from spangrade.evaluator.lake.catalog import (
 from spangrade.evaluator.lake.commit import OF_TRACES, add_files, advance, check_one_row, commit, remove_moved
 from spangrade.evaluator.lake.derive_slice import Derived, derive
 from spangrade.evaluator.lake.job import (
-    Prepared,
+    PreparedUpdate,
     Sizes,
     Updated,
     derive_jobs,
@@ -58,7 +58,7 @@ def derive_again(
         _set(store, configured, session_from)
         state, data = state_of(store), data_path(store)
         update = Update(lake, state.snapshot, new_stage(data), settings_of(store))
-    prepared = Prepared(update, state, data, Parts((), ()), sizes)
+    prepared = PreparedUpdate(update, state, data, Parts((), ()), sizes)
     make_stage(update)
     with job_scratch(lake, update, empty=True) as scratch:
         scratch.query(lake_sql("located"))
@@ -90,7 +90,7 @@ def _scan_jobs(scratch: Store, update: Update, most: int) -> Iterator[ScanJob]:
         yield ScanJob(update, number, (), (), sessions=(first, end))
 
 
-def _commit(lake: Lake, prepared: Prepared, derived: Sequence[Derived]) -> None:
+def _commit(lake: Lake, prepared: PreparedUpdate, derived: Sequence[Derived]) -> None:
     """Put what was derived in place of all that the lake had."""
     with attached(lake, read_only=False) as store:
         new_scratch(store.connection, "empty")

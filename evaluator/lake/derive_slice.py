@@ -23,7 +23,7 @@ from spangrade.evaluator.derive.sync.recorded import (
 from spangrade.evaluator.derive.sync.sessions import Recorded, build_sessions, insert_sessions
 from spangrade.evaluator.derive.sync.update import LinkedTraces, StoredTrace, write_traces
 from spangrade.evaluator.derive.sync.workers import few_collections
-from spangrade.evaluator.lake.grading import NOT_GRADED, Graded, Grading, grade_slice
+from spangrade.evaluator.lake.grading import NOT_GRADED, Grading, SliceGrade, grade_slice
 from spangrade.evaluator.lake.tasks import (
     Update,
     attempt_name,
@@ -66,7 +66,7 @@ class Derived(NamedTuple):
     sessions: int
     spans: int
     logs: int
-    graded: Graded
+    graded: SliceGrade
 
 
 def derive(job: DeriveJob) -> Derived:

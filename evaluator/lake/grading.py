@@ -31,7 +31,7 @@ class Grading(NamedTuple):
         return with_questions(self.spec, self.golden)
 
 
-class Graded(NamedTuple):
+class SliceGrade(NamedTuple):
     """The result of grading a slice, or a run: verdicts, questions, and the gates that applied.
 
     `answered` and `doubtful` are as in `Coverage`, `unanswered` the questions that no session answers.
@@ -52,7 +52,7 @@ class Graded(NamedTuple):
         return exit_code([*self.verdicts, *untested])
 
 
-NOT_GRADED = Graded({})
+NOT_GRADED = SliceGrade({})
 
 
 def grading_by(spec: GradeSpec) -> Grading:
@@ -69,13 +69,13 @@ def grading_by(spec: GradeSpec) -> Grading:
     return Grading(uuid.uuid4().hex, prepared.spec, golden)
 
 
-def grade_slice(store: Store, grading: Grading) -> Graded:
+def grade_slice(store: Store, grading: Grading) -> SliceGrade:
     """Grade the sessions of a slice and write their scores and verdicts."""
     run, coverage = Run(grading.run_id), Coverage.none()
     for grade in grading.prepared().grades_of(run.noted(load(store)), coverage):
         run.add(grade)
     insert_grades(store, run)
-    return Graded(
+    return SliceGrade(
         {verdict: count for verdict, count in run.verdicts.items() if count},
         frozenset(coverage.answered),
         frozenset(coverage.doubtful),
@@ -84,7 +84,9 @@ def grade_slice(store: Store, grading: Grading) -> Graded:
     )
 
 
-def finish_run(store: Store, grading: Grading, graded: Iterable[Graded], answered: Iterable[str]) -> Graded:
+def finish_run(
+    store: Store, grading: Grading, graded: Iterable[SliceGrade], answered: Iterable[str]
+) -> SliceGrade:
     """Write a run and the questions that no session answers; return the result of all its grades.
 
     `answered` are the questions that sessions of the lake answered in earlier runs.
@@ -101,7 +103,7 @@ def finish_run(store: Store, grading: Grading, graded: Iterable[Graded], answere
     verdicts: Counter[Verdict] = Counter()
     for one in parts:
         verdicts.update(one.verdicts)
-    return Graded(
+    return SliceGrade(
         dict(verdicts),
         unanswered=tuple(run.unanswered_questions),
         unapplied=tuple(name for name in prepared.gates if name not in applied),

@@ -13,7 +13,7 @@ from spangrade.evaluator.derive.settings import Configured, Settings, settings_o
 from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.catalog import Lake, State, attached, data_path, state_of, writable
 from spangrade.evaluator.lake.commit import add_runs, advance, commit
-from spangrade.evaluator.lake.job import Prepared, Sizes, configure, new_stage, parts_of, run_update
+from spangrade.evaluator.lake.job import PreparedUpdate, Sizes, configure, new_stage, parts_of, run_update
 from spangrade.evaluator.lake.tasks import Update, lake_sql
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -52,7 +52,7 @@ def import_file(lake: Lake, db: Path, in_order: InOrder, *, sizes: Sizes = Sizes
         runs, scores = _new_runs(store)
         _write_new(store, f"{update.stage}/file")
         parts = parts_of(store, files_in(store.connection, update.stage), sizes.part)
-    prepared = Prepared(update, state, data, parts, sizes)
+    prepared = PreparedUpdate(update, state, data, parts, sizes)
 
     def add(store: Store) -> None:
         store.query(f"ATTACH IF NOT EXISTS {text_literal(str(db))} AS one (READ_ONLY)")

@@ -50,7 +50,7 @@ from spangrade.evaluator.lake.commit import (
     replace_sessions,
 )
 from spangrade.evaluator.lake.derive_slice import LAKE_FOLDERS, Derived, DeriveJob, derive
-from spangrade.evaluator.lake.grading import Graded, Grading, finish_run
+from spangrade.evaluator.lake.grading import Grading, SliceGrade, finish_run
 from spangrade.evaluator.lake.tasks import (
     ScanJob,
     Split,
@@ -87,10 +87,10 @@ class Updated(NamedTuple):
     sessions: int = 0
     spans: int = 0
     logs: int = 0
-    graded: Graded | None = None
+    graded: SliceGrade | None = None
 
 
-class Prepared(NamedTuple):
+class PreparedUpdate(NamedTuple):
     """What an update works on: the lake as it is, the new files by part; `landed` are those to remember."""
 
     update: Update
@@ -129,7 +129,7 @@ def update_lake(
 
 def run_update(
     lake: Lake,
-    prepared: Prepared,
+    prepared: PreparedUpdate,
     in_order: InOrder,
     *,
     grading: Grading | None = None,
@@ -173,7 +173,7 @@ def _prepare(
     configured: Configured,
     session_from: Sequence[str] | None,
     sizes: Sizes,
-) -> Prepared:
+) -> PreparedUpdate:
     """Find out what is new."""
     with writable(lake) as store:
         data = data_path(store)
@@ -189,7 +189,7 @@ def _prepare(
         parts = parts_of(store, new, sizes.part)
         settings = settings_of(store)
     update = Update(lake, state.snapshot, new_stage(data), settings)
-    return Prepared(update, state, data, parts, sizes, new)
+    return PreparedUpdate(update, state, data, parts, sizes, new)
 
 
 def new_stage(data: str) -> str:
@@ -252,13 +252,13 @@ def job_scratch(lake: Lake, update: Update, *, empty: bool = False) -> Iterator[
         yield new_scratch(connection, "job", Path(folder) / "job.duckdb")
 
 
-def _scan_jobs(prepared: Prepared) -> Iterator[ScanJob]:
+def _scan_jobs(prepared: PreparedUpdate) -> Iterator[ScanJob]:
     parts = prepared.parts
     for number, (spans, logs) in enumerate(zip(parts.spans, parts.logs, strict=True)):
         yield ScanJob(prepared.update, number, spans, logs)
 
 
-def _split_jobs(prepared: Prepared) -> Iterator[SplitJob]:
+def _split_jobs(prepared: PreparedUpdate) -> Iterator[SplitJob]:
     parts, first = prepared.parts, 0
     for number, (spans, logs) in enumerate(zip(parts.spans, parts.logs, strict=True)):
         yield SplitJob(prepared.update, number, first, spans, logs)
@@ -266,7 +266,7 @@ def _split_jobs(prepared: Prepared) -> Iterator[SplitJob]:
 
 
 def derive_jobs(
-    prepared: Prepared, cut: Sequence[Split], slices: int, grading: Grading | None
+    prepared: PreparedUpdate, cut: Sequence[Split], slices: int, grading: Grading | None
 ) -> Iterator[DeriveJob]:
     """Yield a job for each slice."""
     for folder in LAKE_FOLDERS:
@@ -285,11 +285,11 @@ def derive_jobs(
 
 def _commit(
     lake: Lake,
-    prepared: Prepared,
+    prepared: PreparedUpdate,
     derived: Sequence[Derived],
     grading: Grading | None,
     also: Callable[[Store], None],
-) -> Graded | None:
+) -> SliceGrade | None:
     """Make all that was derived part of the lake at once, in place of the sessions that it replaces.
 
     Raises StoreError if the lake is not as it was when the update began.

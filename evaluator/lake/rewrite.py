@@ -43,7 +43,7 @@ def rewrite(job: RewriteJob) -> str:
     return url
 
 
-class Table(NamedTuple):
+class LakeTable(NamedTuple):
     """A table with its files at a snapshot: how many rows each of them has that are not deleted."""
 
     update: Update
@@ -57,7 +57,7 @@ class Table(NamedTuple):
         return RewriteJob(self.update, self.name, self.by_session, files, self.folder, first, end)
 
 
-def tables_of(lake: Lake, store: Store) -> list[Table]:
+def tables_of(lake: Lake, store: Store) -> list[LakeTable]:
     """Return the tables of a lake; rows that the catalog holds itself are in files then."""
     store.query(f"CALL ducklake_flush_inlined_data('{NAME}')")
     update = Update(lake, state_of(store).snapshot, "", NO_SETTINGS)
@@ -71,7 +71,7 @@ def tables_of(lake: Lake, store: Store) -> list[Table]:
         )
     }
     return [
-        Table(update, name, name in by_session, f"{data}/{name.rpartition('.')[2]}", _rows(store, name))
+        LakeTable(update, name, name in by_session, f"{data}/{name.rpartition('.')[2]}", _rows(store, name))
         for name in lake_tables(store)
     ]
 
@@ -82,13 +82,13 @@ def _rows(store: Store, table: str, files: Sequence[str] | None = None) -> dict[
     return {str(file): int(rows) for file, rows in found if str(file).endswith(".parquet")}
 
 
-def boundaries(store: Store, table: Table, files: Sequence[str], pieces: int) -> list[str]:
+def boundaries(store: Store, table: LakeTable, files: Sequence[str], pieces: int) -> list[str]:
     """Return the sessions with which the second and each later one of about equal pieces begins."""
     query = lake_sql("boundaries").format(table=table.name, files=list_literal(files), pieces=pieces)
     return [str(session_id) for (session_id,) in store.query(query)[1:]]
 
 
-def rewrite_files(store: Store, table: Table, jobs: Iterable[RewriteJob], in_order: InOrder) -> bool:
+def rewrite_files(store: Store, table: LakeTable, jobs: Iterable[RewriteJob], in_order: InOrder) -> bool:
     """Put new files in place of those of jobs; return whether they were as they had been found.
 
     If they were not, nothing is changed.

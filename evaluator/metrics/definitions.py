@@ -60,7 +60,7 @@ class _Model(BaseModel):
         return value
 
 
-class Source(_Model):
+class MaterialSource(_Model):
     """The source of a material: a column, or `column:path.in.it`."""
 
     source_column: Text
@@ -97,7 +97,7 @@ class Definition(_Model):
     managed_metric_name: Text | None = None
     description: StrictStr = ""
     agents: tuple[StrictStr, ...] = ()
-    dataset_mapping: dict[str, Source] = Field(default_factory=dict)
+    dataset_mapping: dict[str, MaterialSource] = Field(default_factory=dict)
     instruction: Text | None = None
     criteria: dict[str, StrictStr] = Field(default_factory=dict)
     rating_scores: dict[FiniteFloat, StrictStr] = Field(default_factory=dict)

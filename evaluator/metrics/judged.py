@@ -26,8 +26,8 @@ from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_eva
 from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column, final_response, not_recorded
 from spangrade.evaluator.metrics.definitions import (
     Definition,
+    MaterialSource,
     Scale,
-    Source,
     definitions_of,
     load_definitions,
 )
@@ -196,7 +196,7 @@ def _not_compared(why: str) -> Inconclusive:
 def _judge() -> Metric:
     """Return the shipped judged metric of the last reply, with the reference among its materials."""
     definition = shipped_definitions()[_JUDGE]
-    reference = Source(source_column="reference_data:reference_response")
+    reference = MaterialSource(source_column="reference_data:reference_response")
     criterion = "Does it say the same as the reference, apart from the wording?"
     changes = {
         "dataset_mapping": {**definition.dataset_mapping, "reference": reference},

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.judge import JudgeRun, Verdict, default_judge
+from spangrade.evaluator.judge import Judgement, JudgeRun, default_judge
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation
 from spangrade.evaluator.metrics.columns import column, not_recorded
 from spangrade.evaluator.metrics.definitions import Definition, Scale
@@ -56,7 +56,7 @@ async def ask_vertex(
         instance["agent_data"] = {"turns": [_turn(session, turn) for turn in session.turns]}
     judge = default_judge()
 
-    def rate() -> Coroutine[Any, Any, Verdict]:
+    def rate() -> Coroutine[Any, Any, Judgement]:
         return evaluation.rate(metric, instance, definition.natural_language_guidelines)
 
     verdict = await (judge.pay(rate) if isinstance(judge, JudgeRun) else rate())

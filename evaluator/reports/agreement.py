@@ -11,7 +11,7 @@ from rich.table import Table
 from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.agreement.agreement import Agreement
 from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate
-from spangrade.evaluator.statistics.agreement.statistics import Kappa, Rate
+from spangrade.evaluator.statistics.agreement.statistics import AgreementRate, Kappa
 
 MAX_LISTED = 20  # sessions; the JSON has all of them
 
@@ -98,10 +98,10 @@ def _p_text(p_value: float | None) -> str:
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def _cells(shown: Rate | Kappa | CorrectedRate | None) -> tuple[str, str, str]:
+def _cells(shown: AgreementRate | Kappa | CorrectedRate | None) -> tuple[str, str, str]:
     if shown is None:
         return ("–", "–", "–")
-    of = f"{shown.number} of {shown.total}" if isinstance(shown, Rate) else ""
+    of = f"{shown.number} of {shown.total}" if isinstance(shown, AgreementRate) else ""
     return (f"{shown.estimate:.3f}", f"{shown.low:.3f} to {shown.high:.3f}", of)
 
 

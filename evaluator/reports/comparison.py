@@ -13,7 +13,7 @@ from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code
 from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.gate import GateResult, Outcome, compared_text
+from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult, compared_text
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, is_judged
 from spangrade.tracer.terminal import counted
 
@@ -24,9 +24,9 @@ _STYLES = {
     Change.WORSE: "red",
     Change.NONE: "dim",
     Change.TOO_LITTLE: "yellow",
-    Outcome.PASSED: "green",
-    Outcome.FAILED: "red",
-    Outcome.UNSETTLED: "yellow",
+    GateOutcome.PASSED: "green",
+    GateOutcome.FAILED: "red",
+    GateOutcome.UNSETTLED: "yellow",
 }
 _COLUMNS = ("metric", "first", "second", "difference (95% interval)", "p", "change", "questions")
 _FLIP_COLUMNS = ("question", "passed", "paths part at", "reason")

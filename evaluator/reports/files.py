@@ -25,7 +25,7 @@ from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report
 from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.reports.summary import (
     Graded,
-    Means,
+    MeansByKey,
     is_judged,
     question_summary,
     summary_head,
@@ -90,7 +90,7 @@ def write_reports(
 def _write_summary(
     run: Run, file: Path, dataset: GoldenDataset, facts: SessionFacts, at: datetime, metrics: Iterable[Metric]
 ) -> None:
-    deterministic, judged = Means(), Means()
+    deterministic, judged = MeansByKey(), MeansByKey()
     places: dict[str, list[tuple[int, int]]] = {}
     each = facts.read()
     for place, line in _sessions(file):

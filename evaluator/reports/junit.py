@@ -19,7 +19,7 @@ from spangrade.converters.datasets.files import create
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.reports.repeats import repeats_properties
-from spangrade.evaluator.statistics.comparison.gate import GateResult, Outcome
+from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult
 from spangrade.tracer.terminal import printable
 
 MAX_MESSAGE = 300  # characters
@@ -61,7 +61,7 @@ def write_junit(run: Run, sessions: Iterable[Mapping[str, Any]], file: Path, at:
 
 def write_gates(gates: Sequence[GateResult], file: Path, name: str) -> None:
     """Write the gates of a comparison as a suite with that name; one that is not settled is a failure."""
-    failures = sum(gate.outcome is not Outcome.PASSED for gate in gates)
+    failures = sum(gate.outcome is not GateOutcome.PASSED for gate in gates)
     totals = {"tests": len(gates), "failures": failures}
     with create(file) as out:
         xml = XMLGenerator(out, "utf-8", short_empty_elements=True)
@@ -69,7 +69,7 @@ def write_gates(gates: Sequence[GateResult], file: Path, name: str) -> None:
         with _element(xml, "testsuites", totals), _element(xml, "testsuite", {"name": name, **totals}):
             for gate in gates:
                 with _element(xml, "testcase", {"classname": "compare", "name": gate.gate}):
-                    if gate.outcome is not Outcome.PASSED:
+                    if gate.outcome is not GateOutcome.PASSED:
                         _write_result(xml, "failure", gate.outcome, gate.reason, gate.reason)
         xml.endDocument()
 

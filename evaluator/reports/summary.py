@@ -20,7 +20,7 @@ from spangrade.tracer.canonical_json import dumps
 Graded = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
 
 
-class Means:
+class MeansByKey:
     """The means of numbers by key: numbers of many sessions, in little memory."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Means:
 
 
 def summary_head(
-    run: Run, metrics: Iterable[Metric], deterministic: Means, judged: Mapping[str, float], at: datetime
+    run: Run, metrics: Iterable[Metric], deterministic: MeansByKey, judged: Mapping[str, float], at: datetime
 ) -> dict[str, Any]:
     """Return the summary of a run without its questions; `judged` are the means of the judged metrics."""
     by_name = {metric.name: metric for metric in metrics}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from spangrade.evaluator.derive.passes import Change
+from spangrade.evaluator.derive.passes import SpanChange
 from spangrade.evaluator.derive.sync.why import SpanReading
 
 
@@ -58,6 +58,6 @@ def _reasons(reading: SpanReading) -> Iterator[str]:
     yield from map(_reason, reading.changes)
 
 
-def _reason(change: Change) -> str:
+def _reason(change: SpanChange) -> str:
     names = ", ".join(sorted(name for name in change.fields if name != "kind"))
     return change.reason if not names or "kind" in change.fields else f"{change.reason} ({names})"

@@ -24,7 +24,7 @@ from spangrade.evaluator.testing.capture import take_turn
 from spangrade.evaluator.turn import Turn as ConversationTurn
 from spangrade.evaluator.turn import UserTurn
 from spangrade.tracer import semconv
-from spangrade.tracer.instrument import Turn
+from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.span import Span
 
 
@@ -197,7 +197,7 @@ class _End:
 
         return noted
 
-    def mark(self, turn: Turn) -> None:
+    def mark(self, turn: CurrentTurn) -> None:
         """Mark the turn's own span."""
         more = (INTERRUPTED,) if self._is_interrupted else (COMPLETE,) if self._is_complete else ()
         turn.span.set_attribute(semconv.TAGS, (*self._tags, *more))

@@ -13,7 +13,7 @@ from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, StoredFile, up_to_date
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile, up_to_date
 from spangrade.evaluator.grading.grade_stored import Output, grade_prepared
 from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.revision import run_name
@@ -49,7 +49,7 @@ def run_agent(
         raise FieldError("select.where", "it chooses questions here: expected metadata.KEY = VALUE")
     spec = replace(spec, name=spec.name or run_name(Path.cwd()))
     name = str(spec.name)
-    stored = StoredFile(db, callbacks)
+    stored = DatabaseFile(db, callbacks)
     prepared = _questions_alone(prepare(spec, stored, callbacks))
     prepared.judge()  # one that cannot be used is known before the agent runs
     questions = prepared.questions.golden_questions

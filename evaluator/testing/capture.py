@@ -17,9 +17,9 @@ from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.testing.agents import Answer, Reply
 from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn, observed_turn
 from spangrade.evaluator.turn import Turn as ConversationTurn
-from spangrade.tracer._operation import Session
+from spangrade.tracer._operation import CurrentSession
 from spangrade.tracer.exporter import stored_spans
-from spangrade.tracer.instrument import Turn
+from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
@@ -29,7 +29,7 @@ _LOCK_PATIENCE_S = 30.0  # all workers of a test run write to one file
 class CapturedTurn:
     """A turn in progress: its own span as `root`, and the spans that have ended inside it."""
 
-    def __init__(self, root: Turn) -> None:
+    def __init__(self, root: CurrentTurn) -> None:
         self.root = root
         self._ended: list[ReadableSpan] = []
 
@@ -46,12 +46,12 @@ async def take_turn(
     answer: Answer,
     text: str,
     history: Sequence[ConversationTurn],
-    session: Session,
+    session: CurrentSession,
     spans: list[Span],
     *,
     is_stored: bool,
     agent: str | None = None,
-    at_end: Callable[[Turn], None] = lambda _: None,
+    at_end: Callable[[CurrentTurn], None] = lambda _: None,
     dialects: Sequence[Vendor] = (),
 ) -> ObservedTurn:
     """Pass the user's text to an agent, and return what it answered and did; add its spans to `spans`.
@@ -74,7 +74,7 @@ async def take_turn(
 
 
 @contextmanager
-def captured_turn(session: Session, text: str, spans: list[Span]) -> Iterator[CapturedTurn]:
+def captured_turn(session: CurrentSession, text: str, spans: list[Span]) -> Iterator[CapturedTurn]:
     """Open a turn that is a trace of its own, and add the spans of that trace to `spans` when it is over.
 
     Spans belong to it wherever OpenTelemetry's context goes, into tasks and `asyncio.to_thread`; turns of

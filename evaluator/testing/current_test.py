@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(eq=False)
-class Run:
+class BegunConversation:
     """A conversation that a test began: the file and line that began it, and whether it ended.
 
     `calls` are the names of the tools that the agent called so far, each with its arguments as JSON.
@@ -37,7 +37,7 @@ class CurrentTest:
 
     name: str
     store: Path | None = None
-    runs: list[Run] = field(default_factory=list)
+    runs: list[BegunConversation] = field(default_factory=list)
 
 
 _tests: list[CurrentTest] = []

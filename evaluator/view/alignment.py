@@ -33,14 +33,14 @@ class Words(NamedTuple):
     changed: bool
 
 
-class Difference(NamedTuple):
+class TextPair(NamedTuple):
     """Two texts as their words; None is a side without a value."""
 
     expected: tuple[Words, ...] | None
     actual: tuple[Words, ...] | None
 
 
-class Step(NamedTuple):
+class StepPair(NamedTuple):
     """A step of the expected or the actual trajectory, or of both."""
 
     state: State
@@ -54,10 +54,10 @@ class Value(NamedTuple):
 
     state: State
     name: str
-    difference: Difference
+    difference: TextPair
 
 
-class Call(NamedTuple):
+class CallPair(NamedTuple):
     """An expected call beside the call that was made for it; `values` are its arguments and its result."""
 
     state: State
@@ -74,12 +74,12 @@ class Alignment(NamedTuple):
     `cut` says that only the first steps or calls were aligned.
     """
 
-    trajectory: tuple[Step, ...] | None
-    calls: tuple[Call, ...] | None
+    trajectory: tuple[StepPair, ...] | None
+    calls: tuple[CallPair, ...] | None
     state: tuple[Value, ...] | None
     reply: Value | None
     user_inputs: tuple[Value, ...]
-    agents: tuple[Step, ...]
+    agents: tuple[StepPair, ...]
     cut: bool = False
 
 
@@ -96,7 +96,9 @@ def alignment(session: Session, question: GoldenQuestion) -> Alignment:
         _reply(session, reference.reference_response),
         tuple(_user_inputs(session, question)),
         tuple(
-            Step("same", name, name) if name in (session.agents or ()) else Step("missing", name, None)
+            StepPair("same", name, name)
+            if name in (session.agents or ())
+            else StepPair("missing", name, None)
             for name in dict.fromkeys(question.agents_evaluated)
         ),
         cut,
@@ -114,7 +116,7 @@ def aligned(expected: Sequence[str], actual: Sequence[str]) -> Iterator[tuple[in
             yield from ((None, index) for index in range(right, right_end))
 
 
-def _trajectory(session: Session, question: GoldenQuestion) -> tuple[Step, ...]:
+def _trajectory(session: Session, question: GoldenQuestion) -> tuple[StepPair, ...]:
     steps = major_steps(session, question)[:MOST]
     reference = question.reference_data.reference_trajectory or ()
     expected = arranged(reference, [step.name for step in steps])[:MOST]
@@ -123,7 +125,7 @@ def _trajectory(session: Session, question: GoldenQuestion) -> tuple[Step, ...]:
         actual = None if right is None else steps[right]
         state: State = "missing" if actual is None else "not expected" if left is None else "same"
         rows.append(
-            Step(
+            StepPair(
                 state,
                 None if left is None else expected[left],
                 None if actual is None else actual.name,
@@ -133,7 +135,7 @@ def _trajectory(session: Session, question: GoldenQuestion) -> tuple[Step, ...]:
     return tuple(rows)
 
 
-def _calls(session: Session, question: GoldenQuestion) -> Iterator[Call]:
+def _calls(session: Session, question: GoldenQuestion) -> Iterator[CallPair]:
     """Yield the expected calls in their order, each beside its own; between them those not expected."""
     expected = best_met(session, question)[:MOST]
     actual = compared_calls(session, question)[:MOST]
@@ -150,7 +152,7 @@ def _calls(session: Session, question: GoldenQuestion) -> Iterator[Call]:
     highest = -1
     for wanted, place, is_met in zip(expected, chosen, met, strict=True):
         if place is None:
-            yield Call("missing", _title(wanted), None, None, _values(wanted.input_arguments or {}, {}))
+            yield CallPair("missing", _title(wanted), None, None, _values(wanted.input_arguments or {}, {}))
             continue
         while free and free[0] < place:
             yield _not_expected(actual[free.pop(0)])
@@ -159,7 +161,7 @@ def _calls(session: Session, question: GoldenQuestion) -> Iterator[Call]:
         highest = max(highest, place)
         arguments = resolved(wanted.input_arguments, values, actual[:place])
         compared = _compared(wanted, arguments, call)
-        yield Call(state, _title(wanted), call.tool_name, call.span_id, compared, _note(call))
+        yield CallPair(state, _title(wanted), call.tool_name, call.span_id, compared, _note(call))
     yield from (_not_expected(actual[place]) for place in free)
 
 
@@ -171,11 +173,11 @@ def _note(call: ToolInteraction) -> str:
     return "failed" if call.ok is False else ""
 
 
-def _not_expected(call: ToolInteraction) -> Call:
+def _not_expected(call: ToolInteraction) -> CallPair:
     values = tuple(
         Value("same", value.name, value.difference) for value in _values({}, _arguments(call), free=True)
     )
-    return Call("not expected", None, call.tool_name, call.span_id, values, _note(call))
+    return CallPair("not expected", None, call.tool_name, call.span_id, values, _note(call))
 
 
 def _compared(
@@ -184,7 +186,7 @@ def _compared(
     if arguments is None:
         values: tuple[Value, ...] = _values({}, _arguments(call), free=True)
     elif not call.arguments_known:
-        values = (Value("differs", "arguments", Difference(_plain(wanted.input_arguments), None)),)
+        values = (Value("differs", "arguments", TextPair(_plain(wanted.input_arguments), None)),)
     else:
         values = _values(arguments, _arguments(call), free=True)
     if wanted.output is not None:
@@ -209,13 +211,13 @@ def _values(
         if name not in actual:
             if free and expected[name] is None:
                 continue
-            rows.append(Value("missing", name, Difference(_plain(expected[name]), None)))
+            rows.append(Value("missing", name, TextPair(_plain(expected[name]), None)))
         elif name not in expected:
             if free or expected:
                 state: State = "same" if free else "not expected"
-                rows.append(Value(state, name, Difference(None, _plain(actual[name]))))
+                rows.append(Value(state, name, TextPair(None, _plain(actual[name]))))
         elif (free and expected[name] is None) or arguments_match(expected[name], actual[name]):
-            both = Difference(_plain(_wildcard(expected[name])), _plain(actual[name]))
+            both = TextPair(_plain(_wildcard(expected[name])), _plain(actual[name]))
             rows.append(Value("same", name, both))
         else:
             rows.append(Value("differs", name, difference(_wildcard(expected[name]), actual[name])))
@@ -237,7 +239,7 @@ def _reply(session: Session, expected: str | None) -> Value | None:
         return None
     actual = session.turns[-1].final_response if session.turns else None
     if actual is None:
-        return Value("missing", "reply", Difference(_plain(expected), None))
+        return Value("missing", "reply", TextPair(_plain(expected), None))
     state: State = "same" if actual.split() == expected.split() else "differs"
     return Value(state, "reply", difference(expected, actual))
 
@@ -248,16 +250,16 @@ def _user_inputs(session: Session, question: GoldenQuestion) -> Iterator[Value]:
     for index in range(max(len(given), len(question.user_inputs))):
         name = f"turn {index + 1}"
         if index >= len(given):
-            yield Value("missing", name, Difference(_plain(question.user_inputs[index]), None))
+            yield Value("missing", name, TextPair(_plain(question.user_inputs[index]), None))
         elif index >= len(question.user_inputs):
-            yield Value("not expected", name, Difference(None, _plain(given[index])))
+            yield Value("not expected", name, TextPair(None, _plain(given[index])))
         else:
             expected, actual = question.user_inputs[index], given[index]
             same = actual is not None and patterns[index].values((actual,)) is not None
             yield Value("same" if same else "differs", name, difference(expected, actual))
 
 
-def difference(expected: Any, actual: Any) -> Difference:
+def difference(expected: Any, actual: Any) -> TextPair:
     """Return two values as texts with their differences word by word.
 
     Long texts are compared as a whole, and cut.
@@ -265,7 +267,7 @@ def difference(expected: Any, actual: Any) -> Difference:
     left, right = as_text(expected), as_text(actual)
     left_words, right_words = _WORD.findall(left), _WORD.findall(right)
     if max(len(left_words), len(right_words)) > _MOST_WORDS:
-        return Difference((Words(_cut(left), left != right),), (Words(_cut(right), left != right),))
+        return TextPair((Words(_cut(left), left != right),), (Words(_cut(right), left != right),))
     matcher = SequenceMatcher(None, left_words, right_words, autojunk=False)
     sides: tuple[list[Words], list[Words]] = ([], [])
     for operation, start, end, other_start, other_end in matcher.get_opcodes():
@@ -276,7 +278,7 @@ def difference(expected: Any, actual: Any) -> Difference:
                 side[-1] = Words(side[-1].text + "".join(words), changed)
             elif words:
                 side.append(Words("".join(words), changed))
-    return Difference(tuple(sides[0]), tuple(sides[1]))
+    return TextPair(tuple(sides[0]), tuple(sides[1]))
 
 
 def _plain(value: Any) -> tuple[Words, ...]:

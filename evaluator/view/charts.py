@@ -18,7 +18,7 @@ _MOST_LABELS = 6  # below a picture
 MAX_LINES = 6  # versions; there are as many colours
 
 
-class Bar(NamedTuple):
+class ChartBar(NamedTuple):
     """One bar: its place, what it counts, and the bounds of its values."""
 
     x: float
@@ -40,7 +40,7 @@ class Tick(NamedTuple):
 class Distribution(NamedTuple):
     """Bars over a range of values; `threshold` is where the gate's line is."""
 
-    bars: tuple[Bar, ...]
+    bars: tuple[ChartBar, ...]
     ticks: tuple[Tick, ...]
     most: int
     threshold: float | None
@@ -64,7 +64,7 @@ class Lines(NamedTuple):
     last: date
 
 
-class Mean(NamedTuple):
+class MeanAt(NamedTuple):
     """A mean and its interval, at `x`; the interval's ends are None where there is too little data."""
 
     x: float
@@ -74,15 +74,15 @@ class Mean(NamedTuple):
     label: str
 
 
-class Means(NamedTuple):
+class MeansChart(NamedTuple):
     """Means of groups in their order; `labelled` are those whose names have room below."""
 
-    points: tuple[Mean, ...]
+    points: tuple[MeanAt, ...]
     y_ticks: tuple[Tick, ...]
-    labelled: tuple[Mean, ...]
+    labelled: tuple[MeanAt, ...]
 
 
-def means(values: Sequence[tuple[str, float, float | None, float | None]]) -> Means | None:
+def means(values: Sequence[tuple[str, float, float | None, float | None]]) -> MeansChart | None:
     """Return the points of groups: label, mean, and the ends of its interval. None without groups."""
     numbers = [one for _, *three in values for one in three if one is not None and math.isfinite(one)]
     if not numbers:
@@ -95,7 +95,7 @@ def means(values: Sequence[tuple[str, float, float | None, float | None]]) -> Me
 
     step = _PLOT_WIDTH / len(values)
     points = tuple(
-        Mean(
+        MeanAt(
             _short(_LEFT + (number + 0.5) * step),
             place(mean),
             None if low is None else place(low),
@@ -106,7 +106,7 @@ def means(values: Sequence[tuple[str, float, float | None, float | None]]) -> Me
     )
     ticks = tuple(Tick(place(one), one) for one in (bottom, (bottom + top) / 2, top))
     every = math.ceil(len(points) / _MOST_LABELS)
-    return Means(points, ticks, points[::every])
+    return MeansChart(points, ticks, points[::every])
 
 
 class Interval(NamedTuple):
@@ -133,7 +133,7 @@ def distribution(
     most = max(counts.values(), default=0)
     width, step = _PLOT_WIDTH / bars, (high - low) / bars
     shapes = tuple(
-        Bar(
+        ChartBar(
             x=_short(_LEFT + number * width + 1),
             y=_short(_TOP + _PLOT_HEIGHT - height),
             width=_short(width - 2),

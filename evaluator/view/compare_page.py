@@ -20,7 +20,7 @@ from spangrade.evaluator.view.links import SideLinks
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.evaluator.view.session_page import page_of
 from spangrade.evaluator.view.session_source import session_source
-from spangrade.evaluator.view.texts import Limits
+from spangrade.evaluator.view.texts import TextLimits
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -30,7 +30,7 @@ MAX_FLIPS = 200  # questions of one kind
 MAX_NAMES = 200  # questions that only one run has
 
 _SIDES = ("a", "b")
-_LIMITS = Limits(longest=4_000, items=200, bars=0, rows=0, on_demand=True)
+_LIMITS = TextLimits(longest=4_000, items=200, bars=0, rows=0, on_demand=True)
 _CLASSES = {
     Change.BETTER: "passed",
     Change.WORSE: "failed",

@@ -11,13 +11,13 @@ from spangrade.evaluator.reports.session_items import Item as Started
 from spangrade.evaluator.reports.session_items import TurnItems, session_items
 from spangrade.evaluator.session import Error, LLMCall, RequestedCall, Session, Step, Turn
 from spangrade.evaluator.view.session_source import StateChange
-from spangrade.evaluator.view.texts import LONGEST, Limits, Place, Text, text
+from spangrade.evaluator.view.texts import LONGEST, Place, Text, TextLimits, text
 
 Kind = Literal["agent", "model", "tool", "hand-off", "state", "requested", "error"]
 Status = Literal["ok", "failed", "unknown"]
 
 
-class Problem(NamedTuple):
+class ShownProblem(NamedTuple):
     """An error: what failed, and its message."""
 
     where: str
@@ -33,7 +33,7 @@ class Variable(NamedTuple):
     after: Text
 
 
-class Item(NamedTuple):
+class ShownItem(NamedTuple):
     """Something in a turn. What a kind does not have, or what is not recorded, is None.
 
     `offset_s` is from the start of the session. `arguments` and `output` are those of a call, `model` the
@@ -51,7 +51,7 @@ class Item(NamedTuple):
     output: Text | None = None
     model: LLMCall | None = None
     variables: tuple[Variable, ...] = ()
-    errors: tuple[Problem, ...] = ()
+    errors: tuple[ShownProblem, ...] = ()
     approval: str | None = None
 
 
@@ -64,24 +64,24 @@ class TurnView(NamedTuple):
     failed: bool
     user_input: Text | None
     reply: Text | None
-    items: tuple[Item, ...]
+    items: tuple[ShownItem, ...]
     hidden: int
-    errors: tuple[Problem, ...]
+    errors: tuple[ShownProblem, ...]
 
 
-class Conversation(NamedTuple):
+class ShownConversation(NamedTuple):
     """The turns of a session, and what is in none of them."""
 
     turns: tuple[TurnView, ...]
-    outside: tuple[Item, ...]
-    errors: tuple[Problem, ...]
+    outside: tuple[ShownItem, ...]
+    errors: tuple[ShownProblem, ...]
 
 
 class _Timed(NamedTuple):
     """When an item started, and what makes it: most of a long turn's are not shown."""
 
     start_ns: int
-    make: Callable[[], Item]
+    make: Callable[[], ShownItem]
 
 
 def conversation(
@@ -89,9 +89,9 @@ def conversation(
     changes: Sequence[StateChange] = (),
     *,
     longest: int = LONGEST,
-    most_items: int = Limits().items,
+    most_items: int = TextLimits().items,
     skip: int = 0,
-) -> Conversation:
+) -> ShownConversation:
     """Return a session as a conversation.
 
     Texts are cut after `longest` characters, and turns after `most_items` items, from the item `skip` on.
@@ -111,7 +111,7 @@ def conversation(
         items = in_order(of_turn.turn.turn, of_turn.items)
         turns.append(_turn(of_turn, items, skip, most_items, origin_ns, longest))
     outside = tuple(one.make() for one in in_order(None, made.outside)[:most_items])
-    return Conversation(tuple(turns), outside, _problems(made.errors))
+    return ShownConversation(tuple(turns), outside, _problems(made.errors))
 
 
 def origin_of(session: Session) -> int:
@@ -146,7 +146,7 @@ def _turn(
 
 def _own(
     session: Session, changes: Sequence[StateChange], origin_ns: int, longest: int
-) -> Iterable[tuple[int | None, int, Callable[[], Item]]]:
+) -> Iterable[tuple[int | None, int, Callable[[], ShownItem]]]:
     """Yield the requested calls and the changes of state, each with its turn and time."""
     for call in session.requested_calls:
         yield call.turn, call.start_ns, partial(_requested, call, origin_ns, longest)
@@ -164,8 +164,8 @@ def _own(
             yield _turn_at(session.turns, change.time_ns), change.time_ns, make
 
 
-def _state(change: StateChange, variables: tuple[Variable, ...], origin_ns: int) -> Item:
-    return Item(
+def _state(change: StateChange, variables: tuple[Variable, ...], origin_ns: int) -> ShownItem:
+    return ShownItem(
         "state",
         ", ".join(variable.name for variable in variables),
         _offset(change.time_ns, origin_ns),
@@ -180,15 +180,15 @@ def _turn_at(turns: Sequence[Turn], time_ns: int) -> int | None:
     return begun[-1] if begun else next((turn.turn for turn in turns), None)
 
 
-def _item(started: Started, origin_ns: int, longest: int) -> Item:
+def _item(started: Started, origin_ns: int, longest: int) -> ShownItem:
     record = started.record
     errors = _problems(started.errors)
     offset_s = _offset(record.start_ns, origin_ns)
     if isinstance(record, Step):
         failed: Status | None = "failed" if errors else None
-        return Item("agent", record.name, offset_s, record.span_id, status=failed, errors=errors)
+        return ShownItem("agent", record.name, offset_s, record.span_id, status=failed, errors=errors)
     if isinstance(record, LLMCall):
-        return Item(
+        return ShownItem(
             "model",
             record.model or "",
             offset_s,
@@ -208,8 +208,8 @@ def _item(started: Started, origin_ns: int, longest: int) -> Item:
         )
     )
     if record.ok is False and not errors and record.error:
-        errors = (Problem(f"tool {record.tool_name}", record.error, record.span_id),)
-    return Item(
+        errors = (ShownProblem(f"tool {record.tool_name}", record.error, record.span_id),)
+    return ShownItem(
         started.kind,
         record.tool_name,
         offset_s,
@@ -224,9 +224,9 @@ def _item(started: Started, origin_ns: int, longest: int) -> Item:
     )
 
 
-def _requested(call: RequestedCall, origin_ns: int, longest: int) -> Item:
+def _requested(call: RequestedCall, origin_ns: int, longest: int) -> ShownItem:
     known = call.input_arguments if call.arguments_known else None
-    return Item(
+    return ShownItem(
         "requested",
         call.tool_name,
         _offset(call.start_ns, origin_ns),
@@ -237,8 +237,8 @@ def _requested(call: RequestedCall, origin_ns: int, longest: int) -> Item:
     )
 
 
-def _problems(errors: Iterable[Error]) -> tuple[Problem, ...]:
-    return tuple(Problem(e.where, e.message or "without a message", e.span_id) for e in errors)
+def _problems(errors: Iterable[Error]) -> tuple[ShownProblem, ...]:
+    return tuple(ShownProblem(e.where, e.message or "without a message", e.span_id) for e in errors)
 
 
 def _known(value: Any, place: Place, longest: int) -> Text | None:

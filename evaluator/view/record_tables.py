@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.derive.schema import RECORDS, TABLES
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.view.texts import LONGEST, Limits, Place, Text, text
+from spangrade.evaluator.view.texts import LONGEST, Place, Text, TextLimits, text
 from spangrade.tracer.store.sql import text_literal
 
 _STATE = "state_variables"
@@ -41,7 +41,7 @@ def table_names(session: Session) -> Iterator[tuple[str, int]]:
 
 
 def record_table(
-    session: Session, name: str, skip: int = 0, most_rows: int = Limits().rows, longest: int = LONGEST
+    session: Session, name: str, skip: int = 0, most_rows: int = TextLimits().rows, longest: int = LONGEST
 ) -> RecordTable | None:
     """Return a table of a session from the row `skip` on; None if there is no such table."""
     values = session.to_json()

@@ -19,14 +19,14 @@ from spangrade.evaluator.view.static_files import (
     read_sessions,
     session_html,
 )
-from spangrade.evaluator.view.texts import Limits
+from spangrade.evaluator.view.texts import TextLimits
 
 MAX_WHOLE = 100  # sessions that are in the file as a whole
 MAX_BYTES = 20_000_000  # of these sessions: a browser opens them in a second or two
 MAX_ROWS = 5_000  # sessions that are rows
 
-_LIMITS = Limits(longest=20_000, items=200, bars=500, rows=100, on_demand=False)
-_SHORT = Limits(longest=1_000, items=50, bars=100, rows=20, on_demand=False)
+_LIMITS = TextLimits(longest=20_000, items=200, bars=500, rows=100, on_demand=False)
+_SHORT = TextLimits(longest=1_000, items=50, bars=100, rows=20, on_demand=False)
 _MAX_SESSION_BYTES = 2_000_000  # of one session: a larger one is shortened
 
 

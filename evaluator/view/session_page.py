@@ -11,7 +11,7 @@ from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.alignment import Alignment, alignment
-from spangrade.evaluator.view.conversation import Conversation, conversation
+from spangrade.evaluator.view.conversation import ShownConversation, conversation
 from spangrade.evaluator.view.record_tables import RecordTable, record_table, table_names, value_at
 from spangrade.evaluator.view.session_source import (
     GradeOfRun,
@@ -24,7 +24,7 @@ from spangrade.evaluator.view.session_source import (
     state_changes,
     stored_session,
 )
-from spangrade.evaluator.view.texts import CHUNK, LONGEST, Limits, Place, Text, chunk, text
+from spangrade.evaluator.view.texts import CHUNK, LONGEST, Place, Text, TextLimits, chunk, text
 from spangrade.evaluator.view.waterfall import Waterfall, waterfall
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
@@ -49,7 +49,7 @@ _GRAVEST_FIRST: tuple[State, ...] = (
 )
 
 
-class Outcome(NamedTuple):
+class ShownOutcome(NamedTuple):
     """One metric on the session. `compares` says that it compares with what was expected."""
 
     metric: str
@@ -81,9 +81,9 @@ class SessionPage(NamedTuple):
 
     session: Session
     grade: GradeOfRun | None
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ShownOutcome, ...]
     findings: tuple[Finding, ...] | None
-    conversation: Conversation
+    conversation: ShownConversation
     waterfall: Waterfall | None
     spans: int
     alignment: Alignment | None
@@ -94,7 +94,7 @@ class SessionPage(NamedTuple):
     verdicts: tuple[VerdictOfRun, ...]
 
 
-def page_of(source: SessionSource, limits: Limits = Limits()) -> SessionPage:  # noqa: B008 (a value)
+def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> SessionPage:  # noqa: B008 (a value)
     """Return the page of a session. Of a large one the server loads turns and spans on demand."""
     session, grade = source.session, source.grade
     later = source.state_changes is None
@@ -122,14 +122,14 @@ def page_of(source: SessionSource, limits: Limits = Limits()) -> SessionPage:  #
     )
 
 
-def _tables(session: Session, names: Iterable[tuple[str, int]], limits: Limits) -> Iterator[RecordTable]:
+def _tables(session: Session, names: Iterable[tuple[str, int]], limits: TextLimits) -> Iterator[RecordTable]:
     for name, _ in names:
         table = record_table(session, name, most_rows=limits.rows, longest=limits.longest)
         if table is not None:
             yield table
 
 
-def outcomes(grade: GradeOfRun | None) -> tuple[Outcome, ...]:
+def outcomes(grade: GradeOfRun | None) -> tuple[ShownOutcome, ...]:
     """Return the outcomes of a session's metrics, the gravest first, what is only reported last."""
     if grade is None:
         return ()
@@ -137,7 +137,7 @@ def outcomes(grade: GradeOfRun | None) -> tuple[Outcome, ...]:
     return tuple(sorted(made, key=lambda one: (not one.is_gate, _GRAVEST_FIRST.index(one.state))))
 
 
-def _outcome(score: ScoreOfMetric, grade: GradeOfRun) -> Outcome:
+def _outcome(score: ScoreOfMetric, grade: GradeOfRun) -> ShownOutcome:
     thresholds = grade.thresholds
     state: State = "measured"
     if score.passed is not None:
@@ -150,7 +150,7 @@ def _outcome(score: ScoreOfMetric, grade: GradeOfRun) -> Outcome:
         else f"{score.metric}: {score.reason}" in grade.reason
     )
     installed = load_metrics().get(score.metric.partition(":")[0])
-    return Outcome(
+    return ShownOutcome(
         score.metric,
         state,
         score.value,

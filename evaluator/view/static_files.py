@@ -22,7 +22,7 @@ from spangrade.evaluator.view.session_source import (
     record_counts,
     session_sources,
 )
-from spangrade.evaluator.view.texts import Limits
+from spangrade.evaluator.view.texts import TextLimits
 from spangrade.tracer.store import Store
 
 _STYLES = ("style.css", "session.css", "report.css")
@@ -102,7 +102,7 @@ def _read_window(store: Store, session_ids: Sequence[str], run_id: str) -> list[
     ]
 
 
-def session_html(read: ReadSession, links: Links, limits: Limits, prefix: str = "") -> str:
+def session_html(read: ReadSession, links: Links, limits: TextLimits, prefix: str = "") -> str:
     """Return the body of a session's page as it is in a file."""
     values: Mapping[str, Any] = {
         "page": page_of(read.source, limits),

@@ -10,7 +10,7 @@ LONGEST = 4_000  # characters that a page shows at once
 CHUNK = 100_000  # characters that are loaded on demand: a browser lays them out in 0.1 s
 
 
-class Limits(NamedTuple):
+class TextLimits(NamedTuple):
     """How much a page shows at once: characters of a text, items of a turn, bars, rows of a table.
 
     With `on_demand` the server has the rest; else the page is a file and has all that it will ever show.

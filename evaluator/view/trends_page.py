@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.statistics.trends.trend import By, Trend, trend
-from spangrade.evaluator.view.charts import Means, busiest, lines, means
+from spangrade.evaluator.view.charts import MeansChart, busiest, lines, means
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.quantities import parse_time
 from spangrade.tracer.store import Store
@@ -60,7 +60,7 @@ class MetricTrend(NamedTuple):
     """One metric by group, as `spangrade trend` has it, and its picture, None without values."""
 
     trend: Trend
-    chart: Means | None
+    chart: MeansChart | None
     unit: str
 
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from spangrade.evaluator.session import LLMCall, Session
 from spangrade.evaluator.view.conversation import origin_of
 from spangrade.evaluator.view.session_source import SpanRow
-from spangrade.evaluator.view.texts import Limits
+from spangrade.evaluator.view.texts import TextLimits
 
 Kind = Literal["agent", "model", "tool", "hand-off", "other"]
 Node = tuple[str, str]  # trace id, span id
@@ -44,7 +44,7 @@ class Bar(NamedTuple):
     model: LLMCall | None = None
 
 
-class Gap(NamedTuple):
+class IdleGap(NamedTuple):
     """An idle time that is cut out of the axis: where, and how long it was."""
 
     at: float
@@ -56,7 +56,7 @@ class Waterfall(NamedTuple):
 
     bars: tuple[Bar, ...]
     axis_s: float
-    gaps: tuple[Gap, ...]
+    gaps: tuple[IdleGap, ...]
     hidden: int
     next_skip: int | None
 
@@ -66,7 +66,7 @@ def waterfall(
     spans: Sequence[SpanRow],
     *,
     skip: int = 0,
-    most_bars: int = Limits().bars,
+    most_bars: int = TextLimits().bars,
     always: Collection[str] = (),
 ) -> Waterfall:
     """Return the bars of a session's spans: `most_bars` from `skip` on, and always some (span ids).
@@ -223,7 +223,7 @@ class _Axis:
             end_ns = _end(span) if end_ns is None else max(end_ns, _end(span))
         self._length_ns = 0 if end_ns is None else end_ns - idle
         self.length_s = self._length_ns / 1e9
-        self.gaps = tuple(Gap(self._scaled(at_ns), idle_ns / 1e9) for at_ns, idle_ns in cuts)
+        self.gaps = tuple(IdleGap(self._scaled(at_ns), idle_ns / 1e9) for at_ns, idle_ns in cuts)
 
     def at(self, time_ns: int) -> float:
         """Return where a time is on the axis."""

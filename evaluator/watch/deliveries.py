@@ -77,7 +77,7 @@ class Delivery(NamedTuple):
     attempts: int = 0
 
 
-class Outcome(NamedTuple):
+class Attempt(NamedTuple):
     """The result of an attempt: `error` is empty if the message was accepted.
 
     With `final` it is not tried again; `wait_s` is how long the receiver asked to wait. `reached` is whether
@@ -141,7 +141,7 @@ def due(store: Store, kind: str, now_ns: int, limit: int) -> list[Delivery]:
     return [Delivery(*row[:-1]) for row in ours]
 
 
-def record(store: Store, outcomes: Iterable[Outcome], now_ns: int) -> None:
+def record(store: Store, outcomes: Iterable[Attempt], now_ns: int) -> None:
     """Delete what was accepted; note the failed attempts, and when the next ones are."""
     outcomes = list(outcomes)
     accepted = arrow_column("id", [outcome.delivery.id for outcome in outcomes if not outcome.error])

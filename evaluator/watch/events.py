@@ -20,7 +20,7 @@ class _Recorded(Protocol):
     def span_id(self) -> str | None: ...
 
 
-class Place(NamedTuple):
+class SpanPlace(NamedTuple):
     """A span, or with `span_id` None a trace."""
 
     trace_id: str
@@ -73,7 +73,7 @@ def _attributes(name: str, outcome: Outcome) -> dict[str, Any] | None:
     return attributes
 
 
-def _places(session: Session) -> Iterator[Place]:
+def _places(session: Session) -> Iterator[SpanPlace]:
     kinds: tuple[Iterable[_Recorded], ...] = (
         session.trajectory,
         session.tool_interactions,
@@ -83,17 +83,17 @@ def _places(session: Session) -> Iterator[Place]:
     )
     for records in kinds:
         for record in records:
-            yield Place(record.trace_id, record.span_id)
+            yield SpanPlace(record.trace_id, record.span_id)
 
 
-def _run_of_last_turn(session: Session) -> Place:
+def _run_of_last_turn(session: Session) -> SpanPlace:
     if not session.turns:
-        return next(_places(session), Place("", None))
+        return next(_places(session), SpanPlace("", None))
     last = session.turns[-1]
     runs = [step for step in session.trajectory if step.turn == last.turn and step.kind == "agent"]
     calls = [call for call in session.llm_calls if call.turn == last.turn]
     records: tuple[_Recorded, ...] = (*runs, *calls)
     for record in records:
         if record.span_id:
-            return Place(record.trace_id, record.span_id)
-    return Place(last.trace_ids[-1] if last.trace_ids else "", None)
+            return SpanPlace(record.trace_id, record.span_id)
+    return SpanPlace(last.trace_ids[-1] if last.trace_ids else "", None)

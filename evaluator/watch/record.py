@@ -34,7 +34,7 @@ _WATCHED = {
 }
 
 
-class Graded(NamedTuple):
+class WatchedGrade(NamedTuple):
     """A session that was graded: its content's digest and its last arrival when it was read."""
 
     session: Session
@@ -54,7 +54,7 @@ def record(
     store: Store,
     prepared: Prepared,
     run_id: str,
-    graded: Iterable[Graded],
+    graded: Iterable[WatchedGrade],
     judge: JudgeUsage | None,
     channels: Channels,
     now_ns: int,
@@ -102,7 +102,7 @@ def record_unchanged(store: Store, gates: str, sessions: Mapping[str, Waiting]) 
         )
 
 
-def _still_to_write(store: Store, prepared: Prepared, graded: Sequence[Graded]) -> list[Graded]:
+def _still_to_write(store: Store, prepared: Prepared, graded: Sequence[WatchedGrade]) -> list[WatchedGrade]:
     ids = [one.session.session_id for one in graded]
     known = contents(store, prepared.key, ids)
     present = {
@@ -120,7 +120,7 @@ def _still_to_write(store: Store, prepared: Prepared, graded: Sequence[Graded]) 
 
 
 def _insert_progress(
-    store: Store, prepared: Prepared, run_id: str, graded: Sequence[Graded], now_ns: int
+    store: Store, prepared: Prepared, run_id: str, graded: Sequence[WatchedGrade], now_ns: int
 ) -> None:
     rows = [
         (one.session.session_id, prepared.key, one.content, one.seq, run_id, one.grade.verdict.value, now_ns)
@@ -130,7 +130,7 @@ def _insert_progress(
 
 
 def _messages(
-    graded: Sequence[Graded],
+    graded: Sequence[WatchedGrade],
     prepared: Prepared,
     metrics: Mapping[str, Metric],
     channels: Channels,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from spangrade.evaluator.watch.deliveries import Delivery, Outcome
+from spangrade.evaluator.watch.deliveries import Attempt, Delivery
 from spangrade.evaluator.watch.totals import INSTRUMENTS, Key, Total, attributes_of, bounds_of
 from spangrade.tracer import semconv
 from spangrade.tracer.errors import InputError
@@ -34,14 +34,14 @@ class Telemetry:
         self._metrics = _metric_exporter()
         self._resource = _resource()
 
-    def send_events(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
+    def send_events(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
         """Send the events of deliveries in one request; either all are accepted or none."""
         from opentelemetry.sdk._logs.export import LogRecordExportResult
 
         records = [record for delivery in deliveries for record in self._records(orjson.loads(delivery.body))]
         accepted = self._logs.export(records) is LogRecordExportResult.SUCCESS
         return [
-            Outcome(one, "" if accepted else "the OTLP endpoint refused the events") for one in deliveries
+            Attempt(one, "" if accepted else "the OTLP endpoint refused the events") for one in deliveries
         ]
 
     def send_metrics(self, totals: Mapping[Key, Total], now_ns: int) -> bool:

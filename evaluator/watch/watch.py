@@ -21,7 +21,7 @@ import duckdb
 
 from spangrade.evaluator.derive import load_sessions, stale
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, StoredFile
+from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile
 from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
@@ -36,7 +36,7 @@ from spangrade.evaluator.watch import deliveries
 from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, Counts
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.progress import Progress, content_of, contents
-from spangrade.evaluator.watch.record import Channels, Graded, record, record_unchanged
+from spangrade.evaluator.watch.record import Channels, WatchedGrade, record, record_unchanged
 from spangrade.evaluator.watch.tables import create_tables
 from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.totals import read_totals
@@ -59,7 +59,7 @@ _DAY_NS = 86_400 * 10**9
 _log = logging.getLogger("spangrade")
 
 
-class Summary(NamedTuple):
+class WatchSummary(NamedTuple):
     """What was graded since the start, and what is waiting or was given up."""
 
     verdicts: Mapping[str, int]
@@ -117,7 +117,7 @@ class Watch:
         self._totals_sent = False
         self._has_tables = False
 
-    def run(self, stop: threading.Event, on_round: Callable[[Summary], None] = lambda _: None) -> None:
+    def run(self, stop: threading.Event, on_round: Callable[[WatchSummary], None] = lambda _: None) -> None:
         """Watch until `stop` is set; `on_round` is called after each look that graded a session.
 
         If the database stays locked, or something cannot be read or written, the next look tries again.
@@ -133,7 +133,7 @@ class Watch:
                     on_round(summary)
             stop.wait(self._every_s)
 
-    def round(self, stop: threading.Event | None = None) -> Summary:
+    def round(self, stop: threading.Event | None = None) -> WatchSummary:
         """Grade all sessions that are idle, send what is to be sent, and return the summary.
 
         With `stop` set it ends after the batch in progress. Raises StoreError if there is no database or it
@@ -149,7 +149,7 @@ class Watch:
         self._send(stop)
         return self.summary()
 
-    def summary(self) -> Summary:
+    def summary(self) -> WatchSummary:
         """Return what was graded since the start, and what waits; empty if there is no database yet."""
         counts: dict[str, Counts] = {}
         if self._db.exists():
@@ -157,7 +157,7 @@ class Watch:
                 self._create_tables(store)
                 counts = deliveries.counts(store)
         idle = len(self._progress) - len(self._deferred)
-        return Summary(dict(self._verdicts), idle, len(self._deferred), counts)
+        return WatchSummary(dict(self._verdicts), idle, len(self._deferred), counts)
 
     def close(self) -> None:
         """Close the connections."""
@@ -213,11 +213,11 @@ class Watch:
             spent = spent_since_day_began(store, now_ns)
         digests = {name: content_of(session) for name, session in sessions.items()}
         changed = [session for name, session in sessions.items() if known.get(name) != digests[name]]
-        try_queries(StoredFile(self._db), prepared.metrics)
+        try_queries(DatabaseFile(self._db), prepared.metrics)
         grades, judge = self._grades(changed, spent)
         deferred = {name for name, one in grades.items() if _lacks_budget(one)}
         graded = [
-            Graded(sessions[name], digests[name], idle[name].seq, one)
+            WatchedGrade(sessions[name], digests[name], idle[name].seq, one)
             for name, one in grades.items()
             if name not in deferred
         ]
@@ -263,7 +263,7 @@ class Watch:
         while accepted and not stop.is_set():
             with self._open() as store:
                 due = deliveries.due(store, WEBHOOK, self._clock(), _MESSAGES)
-            outcomes: list[deliveries.Outcome] = []
+            outcomes: list[deliveries.Attempt] = []
             try:
                 for one in due:
                     outcomes.append(webhook.send(one, self._clock()))
@@ -290,7 +290,7 @@ class Watch:
             totals = read_totals(store)
         self._totals_sent = not totals or telemetry.send_metrics(totals, self._clock())
 
-    def _record(self, outcomes: list[deliveries.Outcome]) -> None:
+    def _record(self, outcomes: list[deliveries.Attempt]) -> None:
         if not outcomes:
             return
         with self._open() as store:
@@ -324,13 +324,13 @@ def watch(
     callbacks: Callbacks = DEFAULT,
     stop: threading.Event | None = None,
     on_start: Callable[[], None] = lambda: None,
-    on_round: Callable[[Summary], None] = lambda _: None,
-) -> Summary:
+    on_round: Callable[[WatchSummary], None] = lambda _: None,
+) -> WatchSummary:
     """Grade sessions as they become idle, until `stop` is set or, with `once`, once; see `Database.watch`."""
     select = spec.select
     if select != replace(_WATCHED, since=select.since, sample=select.sample):
         raise FieldError("select", "of the sessions to watch only since and sample can be chosen")
-    prepared = prepare(spec, StoredFile(db, callbacks), callbacks)
+    prepared = prepare(spec, DatabaseFile(db, callbacks), callbacks)
     if not prepared.dataset and not prepared.gates:
         raise FieldError("gates", "nothing to grade by: expected a dataset, or a gate (NAME>=T)")
     prepared.judge()

@@ -24,7 +24,7 @@ from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import threshold_text
 from spangrade.evaluator.metrics import Metric, Score
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.watch.deliveries import MAX_WAIT_S, Delivery, Outcome
+from spangrade.evaluator.watch.deliveries import MAX_WAIT_S, Attempt, Delivery
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 
@@ -131,7 +131,7 @@ class Webhook:
         self._sender.shutdown()
         logging.getLogger("httpx2").removeFilter(self._hide_url)
 
-    def send(self, delivery: Delivery, now_ns: int) -> Outcome:
+    def send(self, delivery: Delivery, now_ns: int) -> Attempt:
         """Send a message. It was accepted if the receiver answers with a status from 200 to 299."""
         body = delivery.body.encode()
         timestamp = now_ns // 10**9
@@ -150,12 +150,12 @@ class Webhook:
         except Exception as raised:  # noqa: BLE001 (whatever a receiver answers, the next message is sent)
             error = f"{type(raised).__name__}: cannot be reached"
         if status is None:
-            return Outcome(delivery, f"{self._shown}: {error}", reached=False)
+            return Attempt(delivery, f"{self._shown}: {error}", reached=False)
         if 200 <= status < 300:
-            return Outcome(delivery)
+            return Attempt(delivery)
         wait_s, note = _retry_after(received.get("retry-after", ""), now_ns)
         refused = f"{self._shown} answered {_named(status)}{note}"
-        return Outcome(delivery, refused, final=status == _GONE, wait_s=wait_s)
+        return Attempt(delivery, refused, final=status == _GONE, wait_s=wait_s)
 
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
         """Return the status and the headers of the last answer, up to three. Raises TimeoutError."""

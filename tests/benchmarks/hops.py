@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from receiving import request
 
 import spangrade
-from spangrade.tracer.receiver.server import Settings, collect
+from spangrade.tracer.receiver.server import ReceiverSettings, collect
 
 ROOT = Path(__file__).resolve().parents[2]
 DATASET = ROOT / "datasets" / "customer_service"
@@ -89,7 +89,7 @@ def request_to_row(folder: Path, calls: Calls) -> None:
         requests.post(http + "/v1/traces", data=body, headers=headers, timeout=20).raise_for_status()
         os.kill(os.getpid(), signal.SIGTERM)
 
-    collect(Settings(db=folder / "request.duckdb", http_port=0, grpc_port=0), ready)
+    collect(ReceiverSettings(db=folder / "request.duckdb", http_port=0, grpc_port=0), ready)
     recording.__exit__(None, None, None)
 
 

@@ -9,7 +9,7 @@ from weather import FAILURES, HELD, OPENING, QUESTION, expected, get_weather, sc
 from spangrade import configure, session
 from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
 from spangrade.evaluator.derive import load, update
-from spangrade.evaluator.judge import Verdict
+from spangrade.evaluator.judge import Judgement
 from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
 from spangrade.tracer.store import Store
 
@@ -20,7 +20,7 @@ class ExactJudge:
     name = "exact"
 
     async def ask(self, question):
-        return Verdict(False, None, "another text")
+        return Judgement(False, None, "another text")
 
 
 def plain_function(seen):

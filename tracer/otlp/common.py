@@ -22,7 +22,7 @@ class MalformedError(ValueError):
     """A record that cannot be read; the message says why."""
 
 
-class Group(NamedTuple):
+class ScopeGroup(NamedTuple):
     """The encoded records of one scope, their position in the document, and what they share."""
 
     where: str
@@ -33,8 +33,8 @@ class Group(NamedTuple):
 
 
 def decoded(
-    groups: Iterable[Group | Problem],
-    decode: Callable[[Any, Group], Record],
+    groups: Iterable[ScopeGroup | Problem],
+    decode: Callable[[Any, ScopeGroup], Record],
     warnings: Callable[[Record], Iterable[str]],
 ) -> Iterator[Record | Problem]:
     """Yield the records; a Problem replaces one that cannot be decoded, and follows an implausible one."""

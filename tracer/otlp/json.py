@@ -19,9 +19,9 @@ from spangrade.tracer.otlp.common import (
     NESTING,
     NONE,
     STATUSES,
-    Group,
     MalformedError,
     Record,
+    ScopeGroup,
     checked_time,
     decoded,
     log_warnings,
@@ -96,7 +96,9 @@ def decode(document: Mapping[str, Any], not_utf_8: str | None = None) -> Iterato
     yield from decoded(logs, _log if mark is None else partial(_checked, _log, mark), log_warnings)
 
 
-def _checked(decode_record: Callable[[Any, Group], Record], mark: str, record: Any, group: Group) -> Record:
+def _checked(
+    decode_record: Callable[[Any, ScopeGroup], Record], mark: str, record: Any, group: ScopeGroup
+) -> Record:
     _check_text(record, mark)
     return decode_record(record, group)
 
@@ -116,7 +118,7 @@ def _unread(part: Mapping[str, Any], where: str, mark: str | None) -> Iterator[P
 
 def _groups(
     document: Mapping[str, Any], signal: str, scopes: str, members: str, mark: str | None
-) -> Iterator[Group | Problem]:
+) -> Iterator[ScopeGroup | Problem]:
     for outer in _parts(_camel(document), signal, ""):
         if isinstance(outer, Problem):
             yield outer
@@ -147,7 +149,7 @@ def _groups(
             except MalformedError as error:
                 yield Problem(place, str(error))
             else:
-                yield Group(f"{place}.{members}", records, resource, name or None, version or None)
+                yield ScopeGroup(f"{place}.{members}", records, resource, name or None, version or None)
 
 
 def _parts(
@@ -166,7 +168,7 @@ def _parts(
             yield Problem(place, f"expected a JSON object, found {_shown(part)}")
 
 
-def _span(record: Any, group: Group) -> Span:
+def _span(record: Any, group: ScopeGroup) -> Span:
     if type(record) is not dict:
         raise MalformedError(f"expected a span, found {_shown(record)}")
     if "trace_id" in record:
@@ -217,7 +219,7 @@ def _link(record: Any) -> Attributes:
     }
 
 
-def _log(record: Any, group: Group) -> LogRecord:
+def _log(record: Any, group: ScopeGroup) -> LogRecord:
     log = _camel(_object(record, "a log record"))
     attributes = _attributes(log.get("attributes"))
     event_name = _text(log, "eventName") or attributes.get("event.name")

@@ -20,7 +20,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as ProtoLog
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
-from spangrade.tracer.otlp.common import Group, MalformedError, decoded, log_warnings, span_warnings
+from spangrade.tracer.otlp.common import MalformedError, ScopeGroup, decoded, log_warnings, span_warnings
 from spangrade.tracer.otlp.protobuf import decode_log, decode_span, resource_attributes
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.arrow import Table
@@ -58,7 +58,7 @@ def decode(body: bytes, table: Table) -> Iterator[Span | LogRecord | Problem]:
     return decoded(groups, _each(ProtoLog, decode_log), log_warnings)
 
 
-def _groups(request: Any, signal: str, scopes: str, members: str) -> Iterator[Group | Problem]:
+def _groups(request: Any, signal: str, scopes: str, members: str) -> Iterator[ScopeGroup | Problem]:
     for i, per_resource in enumerate(request.groups):
         resource = {}
         try:
@@ -73,10 +73,10 @@ def _groups(request: Any, signal: str, scopes: str, members: str) -> Iterator[Gr
                 scope = _parsed(InstrumentationScope, per_scope.shared)
             except MalformedError as error:
                 yield Problem(where, f"{error}; its records are kept without a scope", dropped=False)
-            yield Group(where, per_scope.records, resource, scope.name or None, scope.version or None)
+            yield ScopeGroup(where, per_scope.records, resource, scope.name or None, scope.version or None)
 
 
-def _each(kind: Any, decode_record: Callable[[Any, Group], T]) -> Callable[[bytes, Group], T]:
+def _each(kind: Any, decode_record: Callable[[Any, ScopeGroup], T]) -> Callable[[bytes, ScopeGroup], T]:
     return lambda content, group: decode_record(_parsed(kind, content), group)
 
 

@@ -20,8 +20,8 @@ from spangrade.tracer.otlp.common import (
     NESTING,
     NONE,
     STATUSES,
-    Group,
     MalformedError,
+    ScopeGroup,
     checked_time,
     decoded,
     log_warnings,
@@ -70,7 +70,7 @@ def decode(
         yield from decoded(groups, decode_log, log_warnings)
 
 
-def _groups(message: Message, signal: str, scopes: str, members: str) -> Iterator[Group | Problem]:
+def _groups(message: Message, signal: str, scopes: str, members: str) -> Iterator[ScopeGroup | Problem]:
     for i, per_resource in enumerate(getattr(message, signal)):
         resource: Attributes = {}
         try:
@@ -81,7 +81,7 @@ def _groups(message: Message, signal: str, scopes: str, members: str) -> Iterato
         for j, per_scope in enumerate(getattr(per_resource, scopes)):
             where, scope = f"{signal}[{i}].{scopes}[{j}].{members}", per_scope.scope
             records = getattr(per_scope, members)
-            yield Group(where, records, resource, scope.name or None, scope.version or None)
+            yield ScopeGroup(where, records, resource, scope.name or None, scope.version or None)
 
 
 def resource_attributes(resource: Resource) -> Attributes:
@@ -89,7 +89,7 @@ def resource_attributes(resource: Resource) -> Attributes:
     return _attributes(resource.attributes)
 
 
-def decode_span(record: ProtoSpan, group: Group) -> Span:
+def decode_span(record: ProtoSpan, group: ScopeGroup) -> Span:
     """Return a span; raise MalformedError if it cannot be read."""
     status, message = STATUSES[0], None
     if record.HasField("status"):
@@ -133,7 +133,7 @@ def _link(link: ProtoSpan.Link) -> Attributes:
     }
 
 
-def decode_log(record: ProtoLog, group: Group) -> LogRecord:
+def decode_log(record: ProtoLog, group: ScopeGroup) -> LogRecord:
     """Return a log record; raise MalformedError if it cannot be read."""
     attributes = _attributes(record.attributes)
     event_name = record.event_name or attributes.get("event.name")

@@ -36,7 +36,7 @@ _GRACE_S = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReceiverSettings:
     """The receiver's addresses, what it requires of clients, and its limits. Port 0 is any free port."""
 
     db: Path
@@ -74,7 +74,7 @@ def landing_folder(text: str) -> str:
     return storage_url("lake", text)
 
 
-def collect(settings: Settings, ready: Callable[[str, str], None]) -> None:
+def collect(settings: ReceiverSettings, ready: Callable[[str, str], None]) -> None:
     """Receive until SIGTERM or SIGINT; then finish the open requests, load the spool, and return.
 
     `ready` is called with the addresses for HTTP and gRPC. Raises InputError or StoreError if the receiver
@@ -89,7 +89,7 @@ def collect(settings: Settings, ready: Callable[[str, str], None]) -> None:
     asyncio.run(_collect(settings, ready))
 
 
-async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> None:
+async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -158,7 +158,7 @@ async def _collect(settings: Settings, ready: Callable[[str, str], None]) -> Non
     await asyncio.to_thread(loader.stop, _GRACE_S)
 
 
-def _loader(settings: Settings, queue: SpoolQueue, counters: Counters) -> Loader:
+def _loader(settings: ReceiverSettings, queue: SpoolQueue, counters: Counters) -> Loader:
     if settings.landing is None:
         return Loader(settings.db, queue, counters, maintenance_task=settings.maintenance_task)
     return Lander(settings.db, queue, counters, settings.landing, segment_s=settings.segment_s)
@@ -172,7 +172,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _listener(settings: Settings) -> socket.socket:
+def _listener(settings: ReceiverSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # Name the protocol: otherwise asyncio leaves Nagle's algorithm on, and an answer waits 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -186,7 +186,7 @@ def _listener(settings: Settings) -> socket.socket:
     return listener
 
 
-def _bind(server: grpc.aio.Server, settings: Settings) -> int:
+def _bind(server: grpc.aio.Server, settings: ReceiverSettings) -> int:
     address = f"{_shown(settings.host)}:{settings.grpc_port}"
     try:
         if settings.certificate and settings.key:

@@ -16,7 +16,7 @@ from typing import Any
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
 from spangrade.converters.spans.values import count, json_object, json_text, objects, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -65,8 +65,8 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _call(call: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(text(call.get("name")), text(call.get("id")), json_text(call.get("arguments")))
+def _call(call: Mapping[str, Any]) -> MessageCall:
+    return MessageCall(text(call.get("name")), text(call.get("id")), json_text(call.get("arguments")))
 
 
 def _result(result: Mapping[str, Any]) -> ToolResult:

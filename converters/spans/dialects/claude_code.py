@@ -14,7 +14,7 @@ from typing import Any
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Observation, ToolCall
+from spangrade.converters.spans.observation import MessageCall, Observation
 from spangrade.converters.spans.provider_values import tokens
 from spangrade.converters.spans.values import first_text, json_text, text
 from spangrade.tracer import semconv
@@ -62,10 +62,10 @@ def _interaction(attributes: Mapping[str, Any], logs: Sequence[LogRecord]) -> di
     }
 
 
-def _call(result: Mapping[str, Any]) -> ToolCall:
+def _call(result: Mapping[str, Any]) -> MessageCall:
     is_whole = result.get("tool_name") not in _PARTLY_LOGGED
     arguments = json_text(result.get("tool_input")) if is_whole else None
-    return ToolCall(None, text(result.get("tool_use_id")), arguments)
+    return MessageCall(None, text(result.get("tool_use_id")), arguments)
 
 
 def _execution(

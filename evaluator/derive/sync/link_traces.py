@@ -33,7 +33,7 @@ class Position(NamedTuple):
     calls: frozenset[KeyedCall] = frozenset()
 
 
-class Links(NamedTuple):
+class TraceLinks(NamedTuple):
     """What follows from positions: session ids by trace, and the traces whose calls others repeat."""
 
     session_by_trace: dict[str, str]
@@ -59,7 +59,7 @@ def position_of(observations: Sequence[Observation], conversation_id: str | None
     )
 
 
-def link_traces(store: Store, new: Mapping[str, Position]) -> Links:
+def link_traces(store: Store, new: Mapping[str, Position]) -> TraceLinks:
     """Return the links that follow from positions: of new traces, and of derived ones that move.
 
     A trace belongs to the session of the one trace, or of the traces of one session, whose digests had its
@@ -86,7 +86,7 @@ def link_traces(store: Store, new: Mapping[str, Position]) -> Links:
             session_id = of_leader or members[leader].session_id or leader
             if session_id != (members[trace_id].session_id or trace_id):
                 links[trace_id] = session_id
-    return Links({**_followers(store, links, leaders), **links}, leaders)
+    return TraceLinks({**_followers(store, links, leaders), **links}, leaders)
 
 
 def _linked(

@@ -24,7 +24,7 @@ WAIT_S = 5.0
 RUN_WAIT_S = 60.0
 
 
-class StoredFile(NamedTuple):
+class DatabaseFile(NamedTuple):
     """A DuckDB file."""
 
     path: Path

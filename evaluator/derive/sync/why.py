@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.passes import Change, changes
+from spangrade.evaluator.derive.passes import SpanChange, changes
 from spangrade.evaluator.derive.settings import settings_of
 from spangrade.evaluator.derive.sync.observed import observations_of
 from spangrade.evaluator.derive.sync.recorded import TraceRange, logs_of, spans_of, stored_rows
@@ -17,7 +17,7 @@ class SpanReading(NamedTuple):
     """A span of a session: what it was read as, and the changes of the passes, in their order."""
 
     span: Observation
-    changes: tuple[Change, ...]
+    changes: tuple[SpanChange, ...]
 
 
 def readings(store: Store, session_id: str) -> Iterator[SpanReading]:
@@ -30,7 +30,7 @@ def readings(store: Store, session_id: str) -> Iterator[SpanReading]:
     stored = stored_rows(store, [TraceRange(*trace) for trace in traces])
     by_trace, _ = observations_of(spans_of(stored.spans), logs_of(stored.logs), settings_of(store))
     spans = {(o.trace_id, o.span_id): o for observations in by_trace.values() for o in observations}
-    changed: dict[tuple[str, str], list[Change]] = {}
+    changed: dict[tuple[str, str], list[SpanChange]] = {}
     for change in changes(spans.values()):
         changed.setdefault((change.span.trace_id, change.span.span_id), []).append(change)
     for node, span in sorted(spans.items(), key=lambda item: (item[1].start_ns, item[0])):

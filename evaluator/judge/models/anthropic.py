@@ -14,10 +14,10 @@ from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,
+    Judgement,
     JudgeUnavailable,
     Paid,
     Question,
-    Verdict,
     billed,
 )
 
@@ -41,7 +41,7 @@ class AnthropicJudge:
         self._base_url = base_url
         self._api_key = api_key
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: Question) -> Judgement:
         """Return the verdict; see `Judge.ask`."""
         client = self._client
         from anthropic import AnthropicError, APIStatusError
@@ -88,7 +88,7 @@ class AnthropicJudge:
             raise JudgeUnavailable(f"judge {self.name}: no key; set ANTHROPIC_API_KEY")
         return client
 
-    def _verdict(self, question: Question, response: object) -> Verdict:
+    def _verdict(self, question: Question, response: object) -> Judgement:
         try:
             answer = _Message.model_validate(response, from_attributes=True)
         except ValidationError as error:

@@ -14,11 +14,11 @@ from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,
+    Judgement,
     JudgeUnavailable,
     Paid,
     Question,
     UnknownJudgeModel,
-    Verdict,
     billed,
 )
 
@@ -45,7 +45,7 @@ class GeminiJudge:
         self.name = f"gemini/{model}"
         self._http_options = http_options
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: Question) -> Judgement:
         """Return the verdict; see `Judge.ask`."""
         self.require_key()
         from google.auth.exceptions import GoogleAuthError
@@ -117,7 +117,7 @@ class GeminiJudge:
         except ValueError as error:
             raise JudgeUnavailable(f"judge {self.name}: {_NO_KEY}: {error}") from error
 
-    def _verdict(self, question: Question, response: GenerateContentResponse) -> Verdict:
+    def _verdict(self, question: Question, response: GenerateContentResponse) -> Judgement:
         paid = self._paid(response)
         with billed(paid):
             if not response.text:

@@ -15,10 +15,10 @@ from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,
+    Judgement,
     JudgeUnavailable,
     Paid,
     Question,
-    Verdict,
     billed,
 )
 
@@ -41,7 +41,7 @@ class OpenAICompatibleJudge:
         self.name = f"openai/{model}" + (f" at {self._base_url}" if self._base_url else "")
         self._api_key = api_key or os.environ.get("OPENAI_API_KEY")
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: Question) -> Judgement:
         """Return the verdict; see `Judge.ask`."""
         client = self._client
         from openai import APIStatusError, OpenAIError, omit
@@ -94,7 +94,7 @@ class OpenAICompatibleJudge:
             base_url=self._base_url, api_key=self._api_key or "none", timeout=_TIMEOUT_S, max_retries=4
         )
 
-    def _verdict(self, question: Question, completion: object) -> Verdict:
+    def _verdict(self, question: Question, completion: object) -> Judgement:
         try:
             answer = _Completion.model_validate(completion, from_attributes=True)
         except ValidationError as error:

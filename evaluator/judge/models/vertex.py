@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from spangrade.evaluator.judge.protocol import JudgeError, JudgeUnavailable, Verdict
+from spangrade.evaluator.judge.protocol import JudgeError, Judgement, JudgeUnavailable
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -48,7 +48,9 @@ class VertexEvaluation:
         self._http_options = http_options
         self._slots = asyncio.Semaphore(_MAX_CONCURRENCY)
 
-    async def rate(self, metric: str, instance: Mapping[str, Any], guidelines: str | None = None) -> Verdict:
+    async def rate(
+        self, metric: str, instance: Mapping[str, Any], guidelines: str | None = None
+    ) -> Judgement:
         """Return the score, from 0 to 1, of an instance by a predefined metric such as `safety_v1`.
 
         Raises:
@@ -93,7 +95,7 @@ class VertexEvaluation:
             raise JudgeUnavailable(f"Vertex AI: {error}") from error
 
 
-def _verdict(metric: str, answer: Any) -> Verdict:
+def _verdict(metric: str, answer: Any) -> Judgement:
     (result,) = answer.metric_results or (None,)
     if result is not None and result.error and result.error.code:
         raise JudgeError(f"vertex/{metric}: {result.error.message}")
@@ -102,4 +104,4 @@ def _verdict(metric: str, answer: Any) -> Verdict:
     rubrics = result.rubric_verdicts or []
     missed = [one.reasoning for one in rubrics if not one.verdict and one.reasoning]
     counts = [f"{sum(bool(one.verdict) for one in rubrics)} of {len(rubrics)} rubrics met"] if rubrics else []
-    return Verdict(None, result.score, "; ".join([*filter(None, [result.explanation]), *counts, *missed]))
+    return Judgement(None, result.score, "; ".join([*filter(None, [result.explanation]), *counts, *missed]))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.review.mining.rules import Mask, Rule, way_of
-from spangrade.evaluator.review.mining.texts import Group, groups_of
+from spangrade.evaluator.review.mining.texts import SessionGroup, groups_of
 from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Problem
@@ -58,7 +58,7 @@ def _why_unusable(session: Session) -> str | None:
     return None
 
 
-def _question(group: Group, mask: Mask, failed_calls: bool) -> dict[str, Any]:
+def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, Any]:
     sessions = group.sessions
     rules: list[Rule] = []
     reference: dict[str, Any] = {}

@@ -22,7 +22,7 @@ _LONGEST = 200  # characters of a value of a call that is looked for in a text
 _MOST_VALUES = 500  # of a session's calls that are looked for in its texts
 
 
-class Group(NamedTuple):
+class SessionGroup(NamedTuple):
     """Sessions whose user inputs are equal up to values.
 
     `user_inputs` has names in braces for values. `values` are those of each session, by name, in the order of
@@ -35,7 +35,7 @@ class Group(NamedTuple):
     values: tuple[dict[str, str], ...]
 
 
-def groups_of(sessions: Iterable[Session], mask: Callable[[str], str], *, dedupe: bool) -> list[Group]:
+def groups_of(sessions: Iterable[Session], mask: Callable[[str], str], *, dedupe: bool) -> list[SessionGroup]:
     """Return sessions in groups with equal user inputs, up to values with `dedupe`; the largest first.
 
     What looks like a value, or is one of a call's arguments or results, is a value where it differs between
@@ -58,7 +58,7 @@ def groups_of(sessions: Iterable[Session], mask: Callable[[str], str], *, dedupe
     return _joined(made) if dedupe else made
 
 
-def _group(members: Sequence[tuple[Session, list[list[str]]]], personal: Collection[str]) -> Group:
+def _group(members: Sequence[tuple[Session, list[list[str]]]], personal: Collection[str]) -> SessionGroup:
     """Return a group of sessions whose texts are split in the same literal pieces.
 
     What differs between them, and what is `personal`, is a value; the rest is literal.
@@ -75,7 +75,7 @@ def _group(members: Sequence[tuple[Session, list[list[str]]]], personal: Collect
                 pieces[place] = "{" + names.setdefault(column, _name(len(names), literal_text)) + "}"
         inputs.append("".join(pieces))
     rows = [{name: column[index] for column, name in names.items()} for index in range(len(members))]
-    return Group(sessions, tuple(inputs), tuple(names.values()), tuple(rows))
+    return SessionGroup(sessions, tuple(inputs), tuple(names.values()), tuple(rows))
 
 
 def _name(number: int, text: str) -> str:
@@ -84,9 +84,9 @@ def _name(number: int, text: str) -> str:
     return name if "{" + name + "}" not in text else f"{name}_of_user"
 
 
-def _joined(groups: Sequence[Group]) -> list[Group]:
+def _joined(groups: Sequence[SessionGroup]) -> list[SessionGroup]:
     """Return groups without those whose texts an earlier, larger group accepts: their sessions join it."""
-    kept: list[Group] = []
+    kept: list[SessionGroup] = []
     by_texts: dict[tuple[str, ...], int] = {}
     patterns: dict[int, list[tuple[InputPattern, int]]] = defaultdict(list)  # by number of turns
     for group in groups:

@@ -8,7 +8,13 @@ from itertools import combinations
 from typing import NamedTuple
 
 from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate, corrected_rate
-from spangrade.evaluator.statistics.agreement.statistics import Confusion, Kappa, Rate, cohens_kappa, rate
+from spangrade.evaluator.statistics.agreement.statistics import (
+    AgreementRate,
+    Confusion,
+    Kappa,
+    cohens_kappa,
+    rate,
+)
 from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
 
 MIN_LABELS = 20  # with fewer, intervals contain the true value in less than 93% of some cases
@@ -56,7 +62,7 @@ class PairOfPeople(NamedTuple):
 
     first: str
     second: str
-    agreed: Rate
+    agreed: AgreementRate
     kappa: Kappa | None
 
 
@@ -76,12 +82,12 @@ class Agreement(NamedTuple):
     labels: int
     people: tuple[str, ...]
     confusion: Confusion
-    agreed: Rate
-    true_positive_rate: Rate | None
-    true_negative_rate: Rate | None
+    agreed: AgreementRate
+    true_positive_rate: AgreementRate | None
+    true_negative_rate: AgreementRate | None
     kappa: Kappa | None
-    labelled_rate: Rate
-    others_rate: Rate | None
+    labelled_rate: AgreementRate
+    others_rate: AgreementRate | None
     representative_p: float | None
     corrected: CorrectedRate
     ties: tuple[str, ...]
@@ -167,7 +173,7 @@ def _differing(judged: Judged, people: bool, labels: Sequence[Label]) -> Differi
     )
 
 
-def _same_rate_p(first: Rate, second: Rate | None) -> float | None:
+def _same_rate_p(first: AgreementRate, second: AgreementRate | None) -> float | None:
     if second is None:
         return None
     try:

@@ -43,7 +43,7 @@ class Confusion(NamedTuple):
         return self.pass_pass + self.fail_fail
 
 
-class Rate(NamedTuple):
+class AgreementRate(NamedTuple):
     """A share of sessions, `number` of `total`, with its 95% interval `low` to `high`."""
 
     number: int
@@ -62,11 +62,11 @@ class Kappa(NamedTuple):
     high: float
 
 
-def rate(number: int, total: int) -> Rate | None:
+def rate(number: int, total: int) -> AgreementRate | None:
     """Return a share of sessions with its interval; None without sessions."""
     if not total:
         return None
-    return Rate(number, total, number / total, *wilson_interval(number, total))
+    return AgreementRate(number, total, number / total, *wilson_interval(number, total))
 
 
 def cohens_kappa(confusion: Confusion) -> Kappa | None:

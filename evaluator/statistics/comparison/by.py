@@ -8,14 +8,14 @@ from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store.sql import text_literal
 
 
-class By(StrEnum):
+class ComparedBy(StrEnum):
     """What tells the sessions of one side from those of the other."""
 
     VERSION = "version"
     MODEL = "model"
 
 
-_CONDITIONS = {By.VERSION: "agent_version = {}", By.MODEL: "list_contains(models, {})"}
+_CONDITIONS = {ComparedBy.VERSION: "agent_version = {}", ComparedBy.MODEL: "list_contains(models, {})"}
 
 
 def condition(by: str, value: str) -> str:
@@ -23,6 +23,6 @@ def condition(by: str, value: str) -> str:
 
     Raises FieldError for another `by`.
     """
-    if by not in set(By):
-        raise FieldError("by", f"expected {' or '.join(By)}", by)
-    return _CONDITIONS[By(by)].format(text_literal(value))
+    if by not in set(ComparedBy):
+        raise FieldError("by", f"expected {' or '.join(ComparedBy)}", by)
+    return _CONDITIONS[ComparedBy(by)].format(text_literal(value))

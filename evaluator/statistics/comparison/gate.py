@@ -39,7 +39,7 @@ _NAMES = {
 }
 
 
-class Outcome(StrEnum):
+class GateOutcome(StrEnum):
     """What the data say of a gate."""
 
     PASSED = "passed"
@@ -70,7 +70,7 @@ class GateResult(NamedTuple):
     """
 
     gate: str
-    outcome: Outcome
+    outcome: GateOutcome
     reason: str
     accepted: str = ""
     questions: tuple[int, int] | None = None
@@ -85,9 +85,9 @@ class Compared(NamedTuple):
     def exit_code(self, *, inconclusive_ok: bool = False) -> ExitCode:
         """Return 1 if a gate failed, else 4 if one is not settled and that is not accepted, else 0."""
         outcomes = {result.outcome for result in self.gates}
-        if Outcome.FAILED in outcomes:
+        if GateOutcome.FAILED in outcomes:
             return ExitCode.FAILED
-        if Outcome.UNSETTLED in outcomes and not inconclusive_ok:
+        if GateOutcome.UNSETTLED in outcomes and not inconclusive_ok:
             return ExitCode.INCONCLUSIVE
         return ExitCode.PASSED
 
@@ -132,7 +132,7 @@ def judge(gate: Gate | BrokenGate, comparison: Comparison) -> GateResult:
         needed = change.difference.needed
         return GateResult(
             gate.text,
-            Outcome.UNSETTLED,
+            GateOutcome.UNSETTLED,
             f"{_observed(change)}: {change.difference.reason}",
             accepted,
             None if needed is None else (needed, needed),
@@ -140,7 +140,7 @@ def judge(gate: Gate | BrokenGate, comparison: Comparison) -> GateResult:
     outcome = _outcome(gate, change, change.difference)
     reason = _interval(gate, change, change.difference)
     needed_questions = None
-    if outcome is Outcome.UNSETTLED:
+    if outcome is GateOutcome.UNSETTLED:
         needed_questions = questions_needed(change.difference, gate.margin)
         if needed_questions is not None:
             fewest, most = needed_questions
@@ -154,7 +154,7 @@ def at_least_compared(share: float, comparison: Comparison) -> GateResult:
     """Return whether at least this share of the questions can be compared."""
     pairs = comparison.passed
     is_met = pairs.total > 0 and pairs.comparable >= share * pairs.total
-    outcome = Outcome.PASSED if is_met else Outcome.UNSETTLED
+    outcome = GateOutcome.PASSED if is_met else GateOutcome.UNSETTLED
     return GateResult(f"compared >= {share:.0%}", outcome, compared_text(comparison))
 
 
@@ -183,7 +183,7 @@ def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
     pairs = comparison.passed
     accepted = f"{counted(gate.most, 'question')}"
     if not pairs.is_paired:
-        return GateResult(gate.text, Outcome.UNSETTLED, "no question is in both", accepted)
+        return GateResult(gate.text, GateOutcome.UNSETTLED, "no question is in both", accepted)
     broken = sum(
         after.is_known and before.is_known and _mean(after.values) < _mean(before.values)
         for before, after in zip(pairs.of_first, pairs.of_second, strict=True)
@@ -194,11 +194,11 @@ def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
     )
     reason = f"{counted(broken, 'question')} broke"
     if broken > gate.most:
-        return GateResult(gate.text, Outcome.FAILED, reason, accepted)
+        return GateResult(gate.text, GateOutcome.FAILED, reason, accepted)
     if not pairs.total or broken + possible > gate.most:
         reason += f", and of {counted(possible, 'more question')} it is not known"
-        return GateResult(gate.text, Outcome.UNSETTLED, reason, accepted)
-    return GateResult(gate.text, Outcome.PASSED, reason, accepted)
+        return GateResult(gate.text, GateOutcome.UNSETTLED, reason, accepted)
+    return GateResult(gate.text, GateOutcome.PASSED, reason, accepted)
 
 
 def _may_break(before: Sequence[float], after: Sequence[float]) -> bool:
@@ -259,7 +259,7 @@ def _judge_with_unknown(gate: Gate, change: MetricChange, missing: int, accepted
     low, high = change.measured.bounds
     if math.isinf(high - low):
         reason = f"{unknown}, and what is unknown of {gate.metric} has no bounds"
-        return GateResult(gate.text, Outcome.UNSETTLED, reason, accepted)
+        return GateResult(gate.text, GateOutcome.UNSETTLED, reason, accepted)
     if not change.measured.higher_is_better:
         low, high = high, low
     cases = [
@@ -268,15 +268,15 @@ def _judge_with_unknown(gate: Gate, change: MetricChange, missing: int, accepted
     ]
     worst, best = (case for case in cases if isinstance(case, Difference))
     at_worst, at_best = (_interval(gate, change, case) for case in (worst, best))
-    if _outcome(gate, change, worst) is Outcome.PASSED:
-        return GateResult(gate.text, Outcome.PASSED, f"{unknown}; at worst {at_worst}", accepted)
-    if _outcome(gate, change, best) is Outcome.FAILED:
-        return GateResult(gate.text, Outcome.FAILED, f"{unknown}; at best {at_best}", accepted)
+    if _outcome(gate, change, worst) is GateOutcome.PASSED:
+        return GateResult(gate.text, GateOutcome.PASSED, f"{unknown}; at worst {at_worst}", accepted)
+    if _outcome(gate, change, best) is GateOutcome.FAILED:
+        return GateResult(gate.text, GateOutcome.FAILED, f"{unknown}; at best {at_best}", accepted)
     reason = f"{unknown}; at best {at_best}, at worst {at_worst}"
-    return GateResult(gate.text, Outcome.UNSETTLED, reason, accepted)
+    return GateResult(gate.text, GateOutcome.UNSETTLED, reason, accepted)
 
 
-def _outcome(gate: Gate, change: MetricChange, difference: Difference) -> Outcome:
+def _outcome(gate: Gate, change: MetricChange, difference: Difference) -> GateOutcome:
     """Return what the data show of a loss: one within the margin, one beyond it, or neither."""
     is_higher_better = change.measured.higher_is_better
     if difference.is_ratio:
@@ -287,7 +287,7 @@ def _outcome(gate: Gate, change: MetricChange, difference: Difference) -> Outcom
         is_within, is_beyond = difference.is_at_least(bound), difference.is_less_than(bound)
     else:
         is_within, is_beyond = difference.is_at_most(bound), difference.is_more_than(bound)
-    return Outcome.PASSED if is_within else Outcome.FAILED if is_beyond else Outcome.UNSETTLED
+    return GateOutcome.PASSED if is_within else GateOutcome.FAILED if is_beyond else GateOutcome.UNSETTLED
 
 
 def _interval(gate: Gate, change: MetricChange, difference: Difference) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from recordings import observed
 
-from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
 
 
 def langfuse(kind: str, name: str = "s", **values: Any) -> Observation:
@@ -30,7 +30,7 @@ def test_a_model_call_has_its_messages() -> None:
         output={"role": "assistant", "content": "ho", "tool_calls": [call]},
     )
     assert (found.kind, found.user_input, found.response) == ("llm", "hi", "ho")
-    assert found.tool_calls == (ToolCall("find", "c1", '{"q":"a"}'),)
+    assert found.tool_calls == (MessageCall("find", "c1", '{"q":"a"}'),)
     assert found.tool_results == (ToolResult(None, "c0", '"none"'),)
     assert found.tool_declarations is not None
     assert "find" in found.tool_declarations

@@ -10,7 +10,7 @@ import pytest
 from recordings import SPAN_ID, TRACE_ID, TURNS, dotted, observed, records, sessions
 
 from spangrade.converters.spans.messages import Message, message_of
-from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord
 
@@ -141,7 +141,7 @@ def log(name: str | None, body: Any, time_ns: int = 1, **attributes: Any) -> Log
     return LogRecord(TRACE_ID, SPAN_ID, time_ns, name, body=body, attributes=dotted(**attributes))
 
 
-LOOK = ToolCall("look", "1", '{"at":5}')
+LOOK = MessageCall("look", "1", '{"at":5}')
 
 
 @pytest.mark.parametrize(

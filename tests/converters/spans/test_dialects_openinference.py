@@ -11,7 +11,7 @@ from recordings import PARENT_ID, SPAN_ID, TRACE_ID, TURNS, dotted, observed, re
 
 from spangrade.converters.spans import langchain_values, run_io
 from spangrade.converters.spans.flattened import numbered
-from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord, Span
 
@@ -154,9 +154,9 @@ def test_a_model_call_is_read_from_flattened_attributes() -> None:
         output_tokens=3,
         cached_input_tokens=4,
         reasoning_tokens=2,
-        tool_calls=(ToolCall("look", "c2", '{"at":"home"}'),),
+        tool_calls=(MessageCall("look", "c2", '{"at":"home"}'),),
         tool_results=(ToolResult(None, "c1", '{"at":"home"}'),),
-        repeated_calls=(ToolCall("find", None, None),),
+        repeated_calls=(MessageCall("find", None, None),),
         span_name="s",
         scope="some.scope",
     )
@@ -318,7 +318,7 @@ def test_a_models_output_has_what_an_older_instrumentation_does_not_flatten() ->
     made = {"generations": [[{"message": {"lc": 1, "id": ["x", "AIMessage"], "kwargs": fields}}]]}
     found = oi("LLM", output__value=json.dumps(made), llm__output_messages__0__message__role="assistant")
     assert (found.call_key, found.cached_input_tokens, found.reasoning_tokens) == ("run-1", 4, 2)
-    assert found.tool_calls == (ToolCall("find", "c1", '{"at":1}'),)
+    assert found.tool_calls == (MessageCall("find", "c1", '{"at":1}'),)
     assert langchain_values.model_output({"generations": [[]]}) == {}
 
 
@@ -456,9 +456,9 @@ def test_older_openllmetry_flattens_its_messages() -> None:
         model="gpt-4.1",
         input_tokens=10,
         output_tokens=3,
-        tool_calls=(ToolCall("bring", "c2", '{"from":"home"}'),),
+        tool_calls=(MessageCall("bring", "c2", '{"from":"home"}'),),
         tool_results=(ToolResult(None, "c1", '{"at":"home"}'),),
-        repeated_calls=(ToolCall("find", "c1", None),),
+        repeated_calls=(MessageCall("find", "c1", None),),
         span_name="s",
         scope="some.scope",
         requested_model="gpt-4.1",

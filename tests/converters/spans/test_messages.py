@@ -10,7 +10,7 @@ import pytest
 from spangrade.converters.spans.ai_sdk_values import answer
 from spangrade.converters.spans.langchain_values import last_text
 from spangrade.converters.spans.messages import Exchange, code_executions, read_exchange
-from spangrade.converters.spans.observation import ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, ToolResult
 
 RAN = {"executable_code": {"code": "print(1)", "language": "PYTHON"}}
 RESULT = {"code_execution_result": {"outcome": "OUTCOME_OK", "output": "1"}}
@@ -51,7 +51,7 @@ def test_a_system_message_after_the_users_says_nothing_of_the_exchange(place: in
         user_input="hi",
         continues=True,
         tool_results=(ToolResult(None, "1", "1"), ToolResult(None, "2", "2")),
-        repeated_calls=(ToolCall("find", "1", "{}"), ToolCall("find", "2", "{}")),
+        repeated_calls=(MessageCall("find", "1", "{}"), MessageCall("find", "2", "{}")),
         user_messages=1,
     )
 

@@ -11,7 +11,7 @@ import pytest
 from builders import SECOND_NS, llm, observation, step, tool, turn
 from paths import RECORDED, SAMPLE
 
-from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Error, Latency, LLMCall, Session, Usage
@@ -109,7 +109,7 @@ WHOLE = replace(
 )
 UNPRICED = ANSWER._replace(model="ours")
 REFUSED = LOOK._replace(result='{"error":"no"}')
-LOOK_CALL = ToolCall("look", "c1", '{"a":1}')
+LOOK_CALL = MessageCall("look", "c1", '{"a":1}')
 LOOK_RESULT = ToolResult(None, "c1", "5")
 RETURNS = observation("agent", "returns", "shop", (4, 8), name="returns")
 TRANSFER = observation("tool", "transfer", "shop", (3, 4), name="transfer_to_returns", result="null")

@@ -8,7 +8,7 @@ import pytest
 from builders import observation
 from recordings import dotted, observed
 
-from spangrade.converters.spans.observation import Observation, ToolCall
+from spangrade.converters.spans.observation import MessageCall, Observation
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.cost import Price, price
 from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
@@ -33,7 +33,7 @@ def test_a_call_that_failed_before_any_output_costs_nothing() -> None:
     "changes",
     [
         {"response": "Your cart"},
-        {"tool_calls": (ToolCall("look", None, None),)},
+        {"tool_calls": (MessageCall("look", None, None),)},
         {"cut_off": True},
         {"failed": False},
         {"input_tokens": 5},

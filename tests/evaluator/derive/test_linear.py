@@ -8,7 +8,7 @@ import pytest
 from builders import observation
 from work import lines_executed
 
-from spangrade.converters.spans.observation import Kind, Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import Kind, MessageCall, Observation, ToolResult
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Session
 
@@ -67,7 +67,7 @@ def calls(*, ids: bool, spans: bool) -> Shape:
             before = f"c{count - i}" if ids else None  # the results come in any order
             found.append(
                 observation("llm", f"m{i:06}", "root", (2 * i, 2 * i + 1))._replace(
-                    tool_calls=(ToolCall("find", call_id, f'{{"n":{i}}}'),),
+                    tool_calls=(MessageCall("find", call_id, f'{{"n":{i}}}'),),
                     tool_results=(ToolResult("find", before, str(i)),) if i else (),
                 )
             )
@@ -85,7 +85,7 @@ def transfers(count: int) -> list[Observation]:
     agents = [observation("agent", f"a{i:06}", "root", (i, i + 1), name=f"a{i}") for i in range(count)]
     requests = [
         observation("llm", f"m{i:06}", "root", (i, i + 1))._replace(
-            tool_calls=(ToolCall(f"transfer_to_a{i}", None, None),)
+            tool_calls=(MessageCall(f"transfer_to_a{i}", None, None),)
         )
         for i in range(count)
     ]

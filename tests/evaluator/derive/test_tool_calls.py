@@ -8,7 +8,7 @@ import pytest
 from builders import observation, question
 
 from spangrade.converters.spans.messages import message_of, read_exchange
-from spangrade.converters.spans.observation import Observation, ToolCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
 from spangrade.evaluator.session import Session
@@ -17,13 +17,13 @@ SHOP = observation("agent", "shop", None, (0, 20), name="shop", user_input="hi")
 
 
 def ask(
-    span_id: str, at: float, *calls: ToolCall, results: tuple[ToolResult, ...] = (), parent: str = "shop"
+    span_id: str, at: float, *calls: MessageCall, results: tuple[ToolResult, ...] = (), parent: str = "shop"
 ) -> Observation:
     return observation("llm", span_id, parent, (at, at + 1), tool_calls=calls, tool_results=results)
 
 
-def call(name: str, call_id: str | None = None, arguments: str | None = '{"a":1}') -> ToolCall:
-    return ToolCall(name, call_id, arguments)
+def call(name: str, call_id: str | None = None, arguments: str | None = '{"a":1}') -> MessageCall:
+    return MessageCall(name, call_id, arguments)
 
 
 def span(name: str, at: float, call_id: str | None = None, **changes: Any) -> Observation:
@@ -144,7 +144,7 @@ def test_results_without_names_and_ids_belong_to_the_calls_in_order() -> None:
 
 @pytest.mark.parametrize("recorded", [(call("look"),), (), (call("lookpay", "c1c2", None),)])
 def test_a_call_that_only_the_next_requests_history_shows_whole_belongs_to_the_call(
-    recorded: tuple[ToolCall, ...],
+    recorded: tuple[MessageCall, ...],
 ) -> None:
     history = (call("look", "c1"), call("pay", "c2"))
     results = (ToolResult(None, "c1", "1"), ToolResult(None, "c2", "2"))

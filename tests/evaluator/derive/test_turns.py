@@ -12,7 +12,7 @@ from builders import observation
 from recordings import dotted, observed
 
 from spangrade.converters.spans.messages import message_of
-from spangrade.converters.spans.observation import Kind, Observation, ToolCall
+from spangrade.converters.spans.observation import Kind, MessageCall, Observation
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
@@ -122,7 +122,7 @@ def test_a_prompt_that_a_run_makes_of_its_message_does_not_begin_a_turn() -> Non
     tools = [observation("tool", f"ask {at}", "flow", (at, at + 2), name="ask") for at in (1, 6)]
     subs = [
         call("s1", "ask 1", 1.5, "price?", response="10"),
-        call("team", "flow", 4, "one", tool_calls=(ToolCall("ask", None, None),)),
+        call("team", "flow", 4, "one", tool_calls=(MessageCall("ask", None, None),)),
         call("s2", "ask 6", 6.5, "stock?", response="3", previous_reply="10"),
     ]
     assert turns(flow, *tools, *subs) == [("one", "3")]
@@ -420,7 +420,7 @@ def test_an_agent_to_which_a_tool_handed_over_does_not_begin_a_turn(over: Observ
 
 def test_an_agent_to_which_the_model_handed_over_does_not_begin_a_turn() -> None:
     """The span around both was lost, and the hand-off has no span of its own."""
-    to_desk = ToolCall("transfer_to_desk", "c1", "{}")
+    to_desk = MessageCall("transfer_to_desk", "c1", "{}")
     shop = observation("agent", "shop", "lost 1", (0, 3), name="shop", user_input="hi")
     asked = observation("llm", "m1", "shop", (1, 2), user_input="hi", continues=False, tool_calls=(to_desk,))
     desk = observation("agent", "desk", "lost 2", (4, 6), name="desk", user_input="hi")

@@ -11,10 +11,10 @@ from gemini_standin import QUESTION, GeminiStandIn, decision, gemini_standin
 from spangrade.evaluator.judge import (
     AnthropicJudge,
     JudgeError,
+    Judgement,
     JudgeRun,
     JudgeUnavailable,
     UnknownJudgeModel,
-    Verdict,
     load_judge,
     rate,
 )
@@ -48,7 +48,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Gemini
 async def test_a_question_is_asked_for_a_json_schema_and_has_tokens_and_cost(server: GeminiStandIn) -> None:
     judge = load_judge(f"anthropic/{MODEL}")
     assert judge.name == f"anthropic/{MODEL}"
-    assert await judge.ask(QUESTION) == Verdict(True, 0.9, "both greet", 1000, 100, PRICE)
+    assert await judge.ask(QUESTION) == Judgement(True, 0.9, "both greet", 1000, 100, PRICE)
     (request,) = server.requests
     assert request.path == "/v1/messages"
     assert "the-key" in (request.headers.get("x-api-key") or request.headers["authorization"])
@@ -64,7 +64,7 @@ async def test_a_question_is_asked_for_a_json_schema_and_has_tokens_and_cost(ser
 async def test_a_rating_is_read_and_its_tokens_may_be_unknown(server: GeminiStandIn) -> None:
     server.body = message(json.dumps({"reason": "polite", "score": 4}), usage=None)
     verdict = await AnthropicJudge(MODEL).ask(rate({"a": "x"}, "Rate", {1: "bad", 5: "good"}, {}))
-    assert verdict == Verdict(None, 4.0, "polite")
+    assert verdict == Judgement(None, 4.0, "polite")
 
 
 async def test_a_server_that_fails_for_a_moment_is_asked_again(server: GeminiStandIn) -> None:

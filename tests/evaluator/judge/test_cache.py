@@ -16,10 +16,10 @@ import pytest
 from gemini_standin import MODEL, PATIENCE_S, PRICE, QUESTION, decision, judge_of
 
 from spangrade.evaluator.judge import (
+    Judgement,
     JudgeRun,
     JudgeUnavailable,
     Spent,
-    Verdict,
     same_meaning,
     satisfies,
 )
@@ -34,7 +34,7 @@ async def test_a_verdict_is_kept_in_the_file_for_the_next_run(gemini, tmp_path):
     gemini.answer = lambda request: decision(False, "they differ", 0.25)
     first, second = (JudgeRun(judge_of(gemini), cache=path) for _ in range(2))
     verdict = await first.ask(QUESTION)
-    assert verdict == Verdict(False, 0.25, "they differ", 1000, 100, PRICE)
+    assert verdict == Judgement(False, 0.25, "they differ", 1000, 100, PRICE)
     assert await second.ask(QUESTION) == replace(verdict, cached=True)
     assert gemini.calls == 1
     assert first.spent == Spent(calls=1, input_tokens=1000, output_tokens=100, cost_usd=PRICE)
@@ -94,9 +94,9 @@ async def test_verdicts_are_readable_by_their_owner_alone_or_as_a_umask_allows(
 @pytest.mark.parametrize(
     "verdict",
     [
-        Verdict(True, None, "r"),
-        Verdict(False, 0.25, "nul \0 \u2028", 1, 2, 0.125),
-        Verdict(None, 4.0, "", None, 0, None),
+        Judgement(True, None, "r"),
+        Judgement(False, 0.25, "nul \0 \u2028", 1, 2, 0.125),
+        Judgement(None, 4.0, "", None, 0, None),
     ],
 )
 async def test_every_field_of_a_verdict_is_kept(tmp_path, verdict):

@@ -6,8 +6,8 @@ import pytest
 from gemini_standin import MODEL, QUESTION, judge_of
 
 from spangrade.evaluator.judge import (
+    Judgement,
     JudgeRun,
-    Verdict,
     default_judge,
     load_judge,
     use_judge,
@@ -70,16 +70,16 @@ def test_another_provider_is_one_class_and_an_entry_point(monkeypatch, tmp_path)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[spangrade.judges]\nacme = acme_judge:AcmeJudge\n")
     (tmp_path / "acme_judge.py").write_text(
-        "from spangrade.evaluator.judge import Verdict\n"
+        "from spangrade.evaluator.judge import Judgement\n"
         "class AcmeJudge:\n"
         "    def __init__(self, model):\n"
         "        self.name = f'acme/{model}'\n"
         "    async def ask(self, question):\n"
-        "        return Verdict(question.criterion == 'Hello', None, self.name)\n"
+        "        return Judgement(question.criterion == 'Hello', None, self.name)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     judge = load_judge("acme/large")
-    assert asyncio.run(JudgeRun(judge).ask(QUESTION)) == Verdict(True, None, "acme/large")
+    assert asyncio.run(JudgeRun(judge).ask(QUESTION)) == Judgement(True, None, "acme/large")
     with pytest.raises(
         InputError, match=r"judge 'nobody/x': no provider 'nobody' is installed; installed: .*acme"
     ):

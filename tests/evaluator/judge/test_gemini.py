@@ -12,11 +12,11 @@ from google.genai.types import HttpOptions
 from spangrade.evaluator.judge import (
     GeminiJudge,
     JudgeError,
+    Judgement,
     JudgeRun,
     JudgeUnavailable,
     Spent,
     UnknownJudgeModel,
-    Verdict,
     rate,
     same_meaning,
     satisfies,
@@ -41,16 +41,16 @@ async def test_a_question_is_asked_at_temperature_0_for_structured_output(gemini
 @pytest.mark.parametrize("passed", [True, False])
 async def test_a_verdict_has_reason_score_tokens_and_cost(gemini, passed):
     gemini.answer = lambda request: decision(passed, "both greet", 0.9)
-    assert await judge_of(gemini).ask(QUESTION) == Verdict(passed, 0.9, "both greet", 1000, 100, PRICE)
+    assert await judge_of(gemini).ask(QUESTION) == Judgement(passed, 0.9, "both greet", 1000, 100, PRICE)
 
 
 async def test_tokens_and_cost_that_are_not_known_are_none(gemini):
     gemini.usage = None
-    assert await judge_of(gemini).ask(QUESTION) == Verdict(True, None, "because")
+    assert await judge_of(gemini).ask(QUESTION) == Judgement(True, None, "because")
 
 
 async def test_the_cost_of_a_model_without_a_known_price_is_none(gemini):
-    assert await judge_of(gemini, "my-own-model").ask(QUESTION) == Verdict(True, None, "because", 1000, 100)
+    assert await judge_of(gemini, "my-own-model").ask(QUESTION) == Judgement(True, None, "because", 1000, 100)
 
 
 async def test_a_rating_is_asked_with_its_rubric_and_gives_a_score(gemini):
@@ -61,7 +61,7 @@ async def test_a_rating_is_asked_with_its_rubric_and_gives_a_score(gemini):
         {1: "rude", 5: "polite"},
         {"Tone": "no slang"},
     )
-    assert await judge_of(gemini).ask(question) == Verdict(None, 4.0, "polite", 1000, 100, PRICE)
+    assert await judge_of(gemini).ask(question) == Judgement(None, 4.0, "polite", 1000, 100, PRICE)
     prompt = gemini.requests[0].prompt
     rubric = "How polite is the agent?\n\nCriteria:\n- Tone: no slang\n\nScores:\n- 1: rude\n- 5: polite\n"
     assert rubric in prompt
@@ -113,7 +113,7 @@ async def test_an_error_is_not_kept_as_a_verdict(gemini, tmp_path):
         with pytest.raises(JudgeError, match=f"in the answer '{text}'"):
             await run.ask(QUESTION)
     gemini.answer = lambda request: decision(False)
-    assert await run.ask(QUESTION) == Verdict(False, None, "because", 1000, 100, PRICE)
+    assert await run.ask(QUESTION) == Judgement(False, None, "because", 1000, 100, PRICE)
     assert run.spent.calls == 3
 
 

@@ -7,11 +7,11 @@ from gemini_standin import QUESTION, decision, gemini_standin
 
 from spangrade.evaluator.judge import (
     JudgeError,
+    Judgement,
     JudgeRun,
     JudgeUnavailable,
     OpenAICompatibleJudge,
     UnknownJudgeModel,
-    Verdict,
 )
 
 
@@ -36,7 +36,7 @@ async def test_a_local_server_is_asked_for_a_json_schema(openai_server):
     openai_server.body = _completion(decision(True, "both greet", 1.0))
     judge = OpenAICompatibleJudge("qwen", base_url=f"{openai_server.url}/v1")
     assert judge.name == f"openai/qwen at {openai_server.url}/v1"
-    assert await judge.ask(QUESTION) == Verdict(True, 1.0, "both greet", 1000, 100)
+    assert await judge.ask(QUESTION) == Judgement(True, 1.0, "both greet", 1000, 100)
     [request] = openai_server.requests
     assert request.path == "/v1/chat/completions"
     assert (request.body["model"], request.body["temperature"]) == ("qwen", 0)
@@ -51,7 +51,7 @@ async def test_a_local_server_that_fails_for_a_moment_is_asked_again(openai_serv
     openai_server.body = _completion(decision(False), usage=False)
     openai_server.failures = [503]
     verdict = await OpenAICompatibleJudge("qwen", base_url=openai_server.url).ask(QUESTION)
-    assert (verdict, openai_server.calls) == (Verdict(False, None, "because"), 2)
+    assert (verdict, openai_server.calls) == (Judgement(False, None, "because"), 2)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_openai_itself_needs_a_key(openai_server):
 async def test_json_in_a_code_block_is_read(openai_server, fence):
     openai_server.body = _completion(fence.replace("{}", decision(True, "both greet", 1.0)))
     judge = OpenAICompatibleJudge("qwen", base_url=openai_server.url)
-    assert await judge.ask(QUESTION) == Verdict(True, 1.0, "both greet", 1000, 100)
+    assert await judge.ask(QUESTION) == Judgement(True, 1.0, "both greet", 1000, 100)
 
 
 async def test_an_unknown_model_of_a_server_is_reported_before_it_is_asked_and_when_it_is(openai_server):

@@ -7,10 +7,10 @@ from gemini_standin import MODEL, decision
 
 from spangrade.evaluator.judge import (
     JudgeBudgetExceeded,
+    Judgement,
     JudgeOptions,
     Spent,
     UnknownJudgeModel,
-    Verdict,
     default_cache_path,
     default_judge,
     judge_run,
@@ -67,11 +67,11 @@ def test_what_processes_spent_adds_up_and_stays_unknown():
 
 
 async def test_a_call_to_another_service_counts_in_the_budget(gemini):
-    async def call() -> Verdict:
-        return Verdict(None, 0.5, "rated")
+    async def call() -> Judgement:
+        return Judgement(None, 0.5, "rated")
 
     run = judge_run(JudgeOptions(MODEL, max_calls=1))
-    assert await run.pay(call) == Verdict(None, 0.5, "rated")
+    assert await run.pay(call) == Judgement(None, 0.5, "rated")
     with pytest.raises(JudgeBudgetExceeded):
         await run.pay(call)
     assert (gemini.calls, run.spent) == (0, Spent(1, 0, None, None, None))

@@ -10,9 +10,9 @@ from gemini_standin import MODEL, QUESTION, decision, judge_of, knows
 from spangrade.evaluator.judge import (
     JudgeBudgetExceeded,
     JudgeError,
+    Judgement,
     JudgeRun,
     Spent,
-    Verdict,
     rate,
     same_meaning,
 )
@@ -46,7 +46,7 @@ async def test_a_run_ends_with_its_budget_of_calls(gemini):
     run = JudgeRun(judge_of(gemini), max_calls=2)
     asked = [run.ask(same_meaning(f"text {i}", "Hello")) for i in range(5)]
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [Verdict] * 2 + [JudgeBudgetExceeded] * 3
+    assert [type(outcome) for outcome in outcomes] == [Judgement] * 2 + [JudgeBudgetExceeded] * 3
     assert str(outcomes[2]) == f"judge gemini/{MODEL}: all 2 calls of the budget are spent (max_calls)"
     assert gemini.calls == 2
     assert (await run.ask(same_meaning("text 0", "Hello"))).cached
@@ -77,7 +77,7 @@ async def test_calls_in_progress_exceed_a_budget_by_one_answer_at_most(gemini):
     run = JudgeRun(judge_of(gemini), max_cost_usd=limit_usd)
     asked = [run.ask(same_meaning(f"text {i}", "Hello")) for i in range(200)]
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    assert {type(outcome) for outcome in outcomes} == {Verdict, JudgeBudgetExceeded}
+    assert {type(outcome) for outcome in outcomes} == {Judgement, JudgeBudgetExceeded}
     assert limit_usd <= run.spent.cost_usd < limit_usd + answer_usd
     assert gemini.busiest <= 3  # of 8,192 tokens each; more could cost more than the budget together
 
@@ -99,12 +99,12 @@ async def test_calls_of_an_unknown_price_are_made_one_by_one_under_a_budget():
             assert self.in_progress == 1
             await asyncio.sleep(0)
             self.in_progress -= 1
-            return Verdict(True, None, "yes", 10, 1, 0.25)
+            return Judgement(True, None, "yes", 10, 1, 0.25)
 
     run = JudgeRun(OwnJudge(), max_cost_usd=1.0)
     asked = [run.ask(same_meaning(f"text {i}", "Hello")) for i in range(6)]
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [Verdict] * 4 + [JudgeBudgetExceeded] * 2
+    assert [type(outcome) for outcome in outcomes] == [Judgement] * 4 + [JudgeBudgetExceeded] * 2
 
 
 async def test_a_budget_of_money_cannot_be_kept_without_a_price(gemini):
@@ -120,11 +120,11 @@ async def test_a_budget_of_money_cannot_be_kept_without_a_price(gemini):
     [
         (
             [decision(True, "a", 0.9), decision(False, "b", 0.8), decision(True, "c", 0.7)],
-            Verdict(True, 0.8, "a (2 of 3 votes)", 3000, 300, pytest.approx(0.00165)),
+            Judgement(True, 0.8, "a (2 of 3 votes)", 3000, 300, pytest.approx(0.00165)),
         ),
         (
             [decision(True, "a"), decision(False, "b"), decision(False, "c")],
-            Verdict(False, None, "b (2 of 3 votes)", 3000, 300, pytest.approx(0.00165)),
+            Judgement(False, None, "b (2 of 3 votes)", 3000, 300, pytest.approx(0.00165)),
         ),
     ],
 )
@@ -139,7 +139,7 @@ async def test_the_median_of_the_votes_is_the_rating(gemini):
     verdict = await JudgeRun(judge_of(gemini), votes=3).ask(
         rate({"a": "x"}, "Rate", {1: "bad", 5: "good"}, {})
     )
-    assert verdict == Verdict(None, 4, "r4 (median of 3)", 3000, 300, pytest.approx(0.00165))
+    assert verdict == Judgement(None, 4, "r4 (median of 3)", 3000, 300, pytest.approx(0.00165))
 
 
 @pytest.mark.parametrize("votes", [0, 2, -1])

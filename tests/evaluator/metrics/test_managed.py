@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from builders import session, tool
 
-from spangrade.evaluator.judge import Verdict
+from spangrade.evaluator.judge import Judgement
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.definitions import definitions_of
@@ -25,9 +25,9 @@ class Service:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.score = score
 
-    async def rate(self, metric: str, instance: dict[str, Any], guidelines: str | None) -> Verdict:
+    async def rate(self, metric: str, instance: dict[str, Any], guidelines: str | None) -> Judgement:
         self.asked.append((metric, instance))
-        return Verdict(None, self.score, "so so")
+        return Judgement(None, self.score, "so so")
 
 
 def rated(name: str, scale: tuple[float, float], score: float | None = 0.25) -> tuple[Any, dict[str, Any]]:

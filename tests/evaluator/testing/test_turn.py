@@ -9,7 +9,7 @@ from paths import ROOT
 from pydantic import ValidationError
 
 from spangrade.evaluator.conversation_runner import ConversationRunner
-from spangrade.evaluator.judge import Verdict
+from spangrade.evaluator.judge import Judgement
 from spangrade.evaluator.turn import (
     AgentTurn,
     Conversation,
@@ -77,7 +77,7 @@ class Affirmative:
 
     async def ask(self, question):
         self.criteria.append(question.criterion)
-        return Verdict(True, 1.0, "yes")
+        return Judgement(True, 1.0, "yes")
 
 
 def _write(path: Path, content: object) -> Path:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from builders import question, session, tool
 
 from spangrade.evaluator.view.alignment import (
-    Call,
-    Difference,
-    Step,
+    CallPair,
+    StepPair,
+    TextPair,
     Value,
     Words,
     aligned,
@@ -21,7 +21,7 @@ def plain(text: str) -> tuple[Words, ...]:
 
 
 def test_differences_are_word_by_word() -> None:
-    assert difference("Your order A-1 is late.", "Your order A-2 is very late.") == Difference(
+    assert difference("Your order A-1 is late.", "Your order A-2 is very late.") == TextPair(
         (Words("Your order A-", False), Words("1", True), Words(" is late.", False)),
         (
             Words("Your order A-", False),
@@ -36,7 +36,7 @@ def test_differences_are_word_by_word() -> None:
 def test_long_texts_are_compared_as_a_whole_and_cut() -> None:
     long = "word " * 3_000
     found = difference(long, long + "more")
-    assert found == Difference((Words(long[:4_000] + "…", True),), (Words(long[:4_000] + "…", True),))
+    assert found == TextPair((Words(long[:4_000] + "…", True),), (Words(long[:4_000] + "…", True),))
 
 
 def test_names_are_aligned_around_those_that_both_sides_have() -> None:
@@ -48,15 +48,15 @@ def test_a_trajectory_is_aligned_with_the_steps_that_the_metrics_compare() -> No
     made = session([("hi", [tool("find"), tool("pay")])], agents=["shop"])
     wanted = question(trajectory=["shop", "find", "refund"])
     assert alignment(made, wanted).trajectory == (
-        Step("same", "shop", "shop", "shop step"),
-        Step("same", "find", "find", "find step"),
-        Step("missing", "refund", None),
-        Step("not expected", None, "pay", "pay step"),
+        StepPair("same", "shop", "shop", "shop step"),
+        StepPair("same", "find", "find", "find step"),
+        StepPair("missing", "refund", None),
+        StepPair("not expected", None, "pay", "pay step"),
     )
     of_agents = question(trajectory=["shop", "returns"], agents=["shop", "returns"])
     assert alignment(made, of_agents).trajectory == (
-        Step("same", "shop", "shop", "shop step"),
-        Step("missing", "returns", None),
+        StepPair("same", "shop", "shop", "shop step"),
+        StepPair("missing", "returns", None),
     )
 
 
@@ -64,16 +64,16 @@ def test_a_call_stands_beside_the_one_that_meets_it_as_in_the_metrics() -> None:
     made = session([("hi", [tool("find", {"id": 2}), tool("find", {"id": 1}), tool("log", {})])])
     wanted = question(tools=[("find", {"id": 1}), ("find", {"id": 3, "note": None}), "pay"])
     assert alignment(made, wanted).calls == (
-        Call("same", "find", "find", "find", (Value("same", "id", Difference(plain("1"), plain("1"))),)),
-        Call(
+        CallPair("same", "find", "find", "find", (Value("same", "id", TextPair(plain("1"), plain("1"))),)),
+        CallPair(
             "differs",
             "find",
             "find",
             "find",
-            (Value("differs", "id", Difference((Words("3", True),), (Words("2", True),))),),
+            (Value("differs", "id", TextPair((Words("3", True),), (Words("2", True),))),),
         ),
-        Call("missing", "pay", None, None, ()),
-        Call("not expected", None, "log", "log", ()),
+        CallPair("missing", "pay", None, None, ()),
+        CallPair("not expected", None, "log", "log", ()),
     )
 
 
@@ -86,12 +86,12 @@ def test_calls_in_another_order_are_marked() -> None:
 def test_a_failed_call_differs_although_its_arguments_are_the_same() -> None:
     made = session([("hi", [tool("find", {"id": 1}, ok=False)])])
     (call,) = alignment(made, question(tools=[("find", {"id": 1})])).calls or ()
-    assert call == Call(
+    assert call == CallPair(
         "differs",
         "find",
         "find",
         "find",
-        (Value("same", "id", Difference(plain("1"), plain("1"))),),
+        (Value("same", "id", TextPair(plain("1"), plain("1"))),),
         "failed",
     )
 
@@ -109,7 +109,7 @@ def test_wildcards_and_free_arguments_are_the_same() -> None:
 def test_arguments_that_are_not_recorded_differ_from_expected_ones() -> None:
     made = session([("hi", [tool("find")])])
     (call,) = alignment(made, question(tools=[("find", {"id": 1})])).calls or ()
-    expected = Difference(plain('{\n  "id": 1\n}'), None)
+    expected = TextPair(plain('{\n  "id": 1\n}'), None)
     assert call.values == (Value("differs", "arguments", expected),)
 
 
@@ -124,18 +124,18 @@ def test_state_reply_inputs_and_agents_are_compared() -> None:
     )
     found = alignment(made, wanted)
     assert found.state == (
-        Value("differs", "cart", Difference((Words("2", True),), (Words("1", True),))),
-        Value("missing", "paid", Difference(plain("true"), None)),
-        Value("not expected", "extra", Difference(None, plain("true"))),
+        Value("differs", "cart", TextPair((Words("2", True),), (Words("1", True),))),
+        Value("missing", "paid", TextPair(plain("true"), None)),
+        Value("not expected", "extra", TextPair(None, plain("true"))),
     )
     assert found.reply == Value(
-        "differs", "reply", Difference((Words("ok", False), Words(" then", True)), (Words("ok", False),))
+        "differs", "reply", TextPair((Words("ok", False), Words(" then", True)), (Words("ok", False),))
     )
     assert found.user_inputs == (
-        Value("same", "turn 1", Difference(plain("hi"), plain("hi"))),
-        Value("missing", "turn 2", Difference(plain("bye"), None)),
+        Value("same", "turn 1", TextPair(plain("hi"), plain("hi"))),
+        Value("missing", "turn 2", TextPair(plain("bye"), None)),
     )
-    assert found.agents == (Step("same", "shop", "shop"), Step("missing", "returns", None))
+    assert found.agents == (StepPair("same", "shop", "shop"), StepPair("missing", "returns", None))
 
 
 def test_what_the_question_does_not_expect_is_not_compared() -> None:

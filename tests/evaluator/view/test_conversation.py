@@ -6,9 +6,9 @@ from builders import SECOND_NS, llm, session, step, tool
 
 from spangrade.evaluator.session import Error, RequestedCall
 from spangrade.evaluator.view.conversation import (
-    Conversation,
-    Item,
-    Problem,
+    ShownConversation,
+    ShownItem,
+    ShownProblem,
     TurnView,
     Variable,
     conversation,
@@ -31,7 +31,7 @@ def test_a_turn_has_its_agents_calls_and_states_in_the_order_of_their_start() ->
         requested_calls=(RequestedCall(1, 1, "log", None, False, None, "shop", 4 * SECOND_NS, "t1", "llm"),),
     )
     changes = [StateChange(3 * SECOND_NS, {"paid": False, "cart": 1}, "t1", "pay")]
-    assert conversation(made, changes) == Conversation(
+    assert conversation(made, changes) == ShownConversation(
         (
             TurnView(
                 number=1,
@@ -41,9 +41,9 @@ def test_a_turn_has_its_agents_calls_and_states_in_the_order_of_their_start() ->
                 user_input=INPUT,
                 reply=REPLY,
                 items=(
-                    Item("agent", "shop", 0.0, "shop step"),
-                    Item("model", "gpt-4o", 1.0, "llm", agent="shop", latency_s=1.0, model=CALL),
-                    Item(
+                    ShownItem("agent", "shop", 0.0, "shop step"),
+                    ShownItem("model", "gpt-4o", 1.0, "llm", agent="shop", latency_s=1.0, model=CALL),
+                    ShownItem(
                         "tool",
                         "pay",
                         2.0,
@@ -54,9 +54,9 @@ def test_a_turn_has_its_agents_calls_and_states_in_the_order_of_their_start() ->
                         arguments=Text(
                             '{\n  "sum": 3\n}', 14, Place("tool_interactions", 0, "input_arguments")
                         ),
-                        errors=(Problem("tool pay", "no money", "pay"),),
+                        errors=(ShownProblem("tool pay", "no money", "pay"),),
                     ),
-                    Item(
+                    ShownItem(
                         "state",
                         "paid, cart",
                         3.0,
@@ -66,10 +66,10 @@ def test_a_turn_has_its_agents_calls_and_states_in_the_order_of_their_start() ->
                             Variable("cart", None, Text("1", 1, Place("state", 0, "cart"))),
                         ),
                     ),
-                    Item("requested", "log", 4.0, "llm", agent="shop", status="unknown"),
+                    ShownItem("requested", "log", 4.0, "llm", agent="shop", status="unknown"),
                 ),
                 hidden=0,
-                errors=(Problem("run x", "without a message", "x"),),
+                errors=(ShownProblem("run x", "without a message", "x"),),
             ),
         ),
         (),

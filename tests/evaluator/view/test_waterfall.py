@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders import SECOND_NS, llm, session, step, tool
 
 from spangrade.evaluator.view.session_source import SpanRow
-from spangrade.evaluator.view.waterfall import Bar, Gap, waterfall
+from spangrade.evaluator.view.waterfall import Bar, IdleGap, waterfall
 
 
 def span(span_id: str, parent: str | None, start: float, end: float, **changes: str) -> SpanRow:
@@ -55,7 +55,7 @@ def test_idle_times_between_turns_are_cut_out_of_the_axis() -> None:
         (0.0, 0.0, 500.0),
         (62.0, 500.0, 500.0),
     ]
-    assert (found.axis_s, found.gaps) == (4.0, (Gap(500.0, 60.0),))
+    assert (found.axis_s, found.gaps) == (4.0, (IdleGap(500.0, 60.0),))
 
 
 def test_a_page_of_bars_has_the_evidence_too_and_says_where_the_next_begins() -> None:

@@ -13,7 +13,7 @@ from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows
 import spangrade
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.selection import is_sampled
-from spangrade.evaluator.judge import Question, Verdict, use_judge
+from spangrade.evaluator.judge import Judgement, Question, use_judge
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.watch import Watch
@@ -173,9 +173,9 @@ class Judging:
         self.cost_usd = cost_usd
         self.asked = 0
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: Question) -> Judgement:
         self.asked += 1
-        return Verdict(True, 5.0, "fine", 10, 5, self.cost_usd)
+        return Judgement(True, 5.0, "fine", 10, 5, self.cost_usd)
 
 
 @pytest.mark.parametrize("limit", [{"max_calls": 2}, {"max_cost_usd": 0.02}])

@@ -55,7 +55,7 @@ from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.ingest import Ingest
 from spangrade.tracer.receiver.limits import Limits, RejectedError, too_long, unzipped
 from spangrade.tracer.receiver.queue import SpoolQueue
-from spangrade.tracer.receiver.server import Settings
+from spangrade.tracer.receiver.server import ReceiverSettings
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import folder_of, waiting
@@ -438,7 +438,7 @@ def test_tls_is_spoken_over_both_protocols(tmp_path: Path, certificate: tuple[Pa
 
 def test_half_of_a_key_pair_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--tls-cert and --tls-key belong together"):
-        Settings(tmp_path / "s.duckdb", certificate=tmp_path / "cert.pem").check()
+        ReceiverSettings(tmp_path / "s.duckdb", certificate=tmp_path / "cert.pem").check()
 
 
 def test_a_bomb_over_grpc_is_refused(running: Receiver) -> None:
@@ -511,9 +511,9 @@ def test_the_spool_is_for_its_owner_alone(tmp_path: Path) -> None:
 def test_other_machines_are_let_in_with_a_token_or_when_told(host: str) -> None:
     assert not is_loopback(host)
     with pytest.raises(InputError, match="open to other machines: set a token"):
-        Settings(Path("s.duckdb"), host=host).check()
-    Settings(Path("s.duckdb"), host=host, token="t").check()
-    Settings(Path("s.duckdb"), host=host, allow_anonymous=True).check()
+        ReceiverSettings(Path("s.duckdb"), host=host).check()
+    ReceiverSettings(Path("s.duckdb"), host=host, token="t").check()
+    ReceiverSettings(Path("s.duckdb"), host=host, allow_anonymous=True).check()
 
 
 def test_a_token_is_checked_before_a_message_is_read_over_grpc(tmp_path: Path) -> None:
@@ -723,4 +723,4 @@ def test_a_folder_that_is_missing_is_one_line(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     for landing in (None, str(tmp_path)):
         with pytest.raises(InputError, match=f"^{missing}: no such folder: the spool is made in it$"):
-            Settings(db=missing / "x", landing=landing).check()
+            ReceiverSettings(db=missing / "x", landing=landing).check()

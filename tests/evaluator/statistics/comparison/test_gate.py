@@ -12,8 +12,8 @@ from spangrade.evaluator.statistics.comparison.gate import (
     BrokenGate,
     Compared,
     Gate,
+    GateOutcome,
     GateResult,
-    Outcome,
     judge,
     parse_gate,
 )
@@ -47,18 +47,18 @@ def factor(estimate: float, low: float, high: float) -> Comparison:
 @pytest.mark.parametrize(
     ("text", "comparison", "outcome"),
     [
-        ("m worse by 0.02", share(-0.10, -0.15, -0.05), Outcome.FAILED),
-        ("m worse by 0.02", share(0.10, 0.05, 0.15), Outcome.PASSED),
-        ("m worse by 0.02", share(0.0, -0.01, 0.01), Outcome.PASSED),
-        ("m worse by 0.02", share(0.0, -0.05, 0.05), Outcome.UNSETTLED),
-        ("m worse by 0.2", share(-0.10, -0.15, -0.05), Outcome.PASSED),
-        ("m worse by 10%", factor(1.3, 1.2, 1.4), Outcome.FAILED),
-        ("m worse by 10%", factor(1.0, 0.95, 1.05), Outcome.PASSED),
-        ("m worse by 10%", factor(1.1, 0.9, 1.3), Outcome.UNSETTLED),
-        ("m worse by 10%", factor(0.5, 0.4, 0.6), Outcome.PASSED),
+        ("m worse by 0.02", share(-0.10, -0.15, -0.05), GateOutcome.FAILED),
+        ("m worse by 0.02", share(0.10, 0.05, 0.15), GateOutcome.PASSED),
+        ("m worse by 0.02", share(0.0, -0.01, 0.01), GateOutcome.PASSED),
+        ("m worse by 0.02", share(0.0, -0.05, 0.05), GateOutcome.UNSETTLED),
+        ("m worse by 0.2", share(-0.10, -0.15, -0.05), GateOutcome.PASSED),
+        ("m worse by 10%", factor(1.3, 1.2, 1.4), GateOutcome.FAILED),
+        ("m worse by 10%", factor(1.0, 0.95, 1.05), GateOutcome.PASSED),
+        ("m worse by 10%", factor(1.1, 0.9, 1.3), GateOutcome.UNSETTLED),
+        ("m worse by 10%", factor(0.5, 0.4, 0.6), GateOutcome.PASSED),
     ],
 )
-def test_the_whole_interval_decides(text: str, comparison: Comparison, outcome: Outcome) -> None:
+def test_the_whole_interval_decides(text: str, comparison: Comparison, outcome: GateOutcome) -> None:
     assert judge(parse_gate(text), comparison).outcome is outcome
 
 
@@ -66,7 +66,7 @@ def test_an_unsettled_gate_names_the_questions_that_would_settle_it() -> None:
     # The loss is 0 ± 0.05, the margin 0.02 away: (0.05 / 0.02)² × 100 questions
     assert judge(parse_gate("m worse by 0.02"), share(0.0, -0.05, 0.05)) == GateResult(
         "m worse by 0.02",
-        Outcome.UNSETTLED,
+        GateOutcome.UNSETTLED,
         "worse by 0 (-0.05 to 0.05); "
         "if nothing changed, between 985 and 1,724 questions settle it with 80% power",
         "a loss of 2 points (0.02)",
@@ -75,7 +75,7 @@ def test_an_unsettled_gate_names_the_questions_that_would_settle_it() -> None:
     assert judge(parse_gate("m worse by 0"), share(0.0, -0.05, 0.05)).questions is None
     assert judge(parse_gate("m worse by 5%"), compared(COST, FEW, 9)) == GateResult(
         "m worse by 5%",
-        Outcome.UNSETTLED,
+        GateOutcome.UNSETTLED,
         "0.9, then 0.8 USD, without an interval: 9 questions; at least 10 are needed",
         "a mean 5% higher",
         (10, 10),
@@ -91,13 +91,13 @@ def flips(gained: int, lost: int, questions: int) -> Comparison:
 def test_flips_are_judged_by_the_exact_test_at_the_margin() -> None:
     """Without a flip, 0.9 to the power of 36 is the first below 0.025: with 35 questions 0.1 could hide."""
     outcomes = [judge(parse_gate("m worse by 10%"), flips(0, 0, n)).outcome for n in (35, 36)]
-    assert outcomes == [Outcome.UNSETTLED, Outcome.PASSED]
-    assert judge(parse_gate("m worse by 0"), flips(0, 6, 7)).outcome is Outcome.FAILED
+    assert outcomes == [GateOutcome.UNSETTLED, GateOutcome.PASSED]
+    assert judge(parse_gate("m worse by 0"), flips(0, 6, 7)).outcome is GateOutcome.FAILED
     assert judge(parse_gate("m worse by 0.05"), flips(6, 6, 60)).questions == (402, 1004)
 
 
 def test_the_exit_code_is_that_of_the_gravest_gate() -> None:
-    failed, unsettled = GateResult("a", Outcome.FAILED, ""), GateResult("b", Outcome.UNSETTLED, "")
+    failed, unsettled = GateResult("a", GateOutcome.FAILED, ""), GateResult("b", GateOutcome.UNSETTLED, "")
     comparison = share(0.0, 0.0, 0.0)
     assert Compared(comparison).exit_code() is ExitCode.PASSED
     assert Compared(comparison, (unsettled, failed)).exit_code(inconclusive_ok=True) is ExitCode.FAILED
