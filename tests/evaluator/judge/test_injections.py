@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, use_judge
 from spangrade.evaluator.judge.prompts import read_answer, render
-from spangrade.evaluator.judge.protocol import JudgeError, JudgeVerdict, Question
+from spangrade.evaluator.judge.protocol import JudgeError, Judgement, Question
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.definitions import definitions_of
 from spangrade.evaluator.metrics.judged import judged
@@ -87,7 +87,7 @@ def test_the_judges_own_verdict_is_read_whatever_its_reason_quotes(quoted: str, 
     question = Question("satisfies", "It greets.", (("actual", quoted),))
     answer = json.dumps({"reason": quoted, "passed": passed, "score": 0.5})
     for text in (answer, f"```json\n{answer}\n```"):
-        assert read_answer(question, text, "j") == JudgeVerdict(passed, 0.5, quoted)
+        assert read_answer(question, text, "j") == Judgement(passed, 0.5, quoted)
 
 
 @pytest.mark.parametrize(
