@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -169,6 +170,41 @@ def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
             cell(row["errors"]),
         )
     return made
+
+
+def session_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the wide list of sessions line by line; the first thousand say how wide the columns are."""
+    each = iter(rows)
+    head = [_HEADINGS, *map(_session_texts, islice(each, _ALIGNED_BY))]
+    widths = [max(map(len, column)) for column in zip(*head, strict=True)]
+    left = _HEADINGS.index("turns")
+    aligned = [f"{{:{'<' if number < left else '>'}{width}}}" for number, width in enumerate(widths)]
+    line = "  ".join(aligned)
+    for texts in chain(head, map(_session_texts, each)):
+        yield line.format(*texts)
+
+
+_HEADINGS = (
+    *("verdict", "session", "question", "agents", "started"),
+    *("turns", "tools", "models", "tokens", "USD", "s", "errors"),
+)
+_ALIGNED_BY = 1_000  # rows
+
+
+def _session_texts(row: Mapping[str, Any]) -> tuple[str, ...]:
+    counts, started = (row["input_tokens"], row["output_tokens"]), row["started_at"]
+    known = [count for count in counts if count is not None]
+    cost, seconds = row["cost_usd"], row["total_s"]
+    return (
+        *(printable(row[name] or "–", newline=" ") for name in ("verdict", "session_id", "question_id")),
+        printable(", ".join(row["agents"] or ()) or "–", newline=" "),
+        "–" if started is None else started.isoformat(" ", "minutes"),
+        *(str(row[name]) for name in ("turns", "tool_calls", "llm_calls")),
+        str(sum(known)) if known else "–",
+        "–" if cost is None else f"{cost:.6f}",
+        "–" if seconds is None else f"{seconds:.2f}",
+        str(row["errors"]),
+    )
 
 
 def p_value_text(p_value: float | None) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from builders import llm, session
 from command_line import Spangrade
+from otlp_sessions import Said, write_sessions
 from paths import SAMPLE
 from rich.cells import cell_len
 from rich.console import Console
@@ -114,8 +115,26 @@ def test_sessions_are_chosen_and_sorted(options: tuple[str, ...], ids: str, list
 def test_a_list_that_is_cut_says_so(spangrade: Spangrade, graded: Path) -> None:
     cut = spangrade("sessions", "--db", graded, "--limit", "3").out
     whole = spangrade("sessions", "--db", graded, "--limit", "4").out
-    assert (len(cut), cut[-1], len(whole)) == (5, "there are more: raise --limit", 5)
+    more = "there are more than 3: raise --limit, or list all with --all"
+    assert (len(cut), cut[-1], len(whole)) == (5, more, 5)
     assert "raise" not in whole[-1]
+
+
+def test_a_table_has_a_hundred_sessions_and_the_list_of_all_a_line_for_each(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    db, ids = tmp_path / "s.duckdb", [f"s{n:03}" for n in range(120)]
+    public.open(db).import_files(write_sessions(tmp_path / "s.jsonl", ((one, [Said("hi")]) for one in ids)))
+    table, every = (spangrade("sessions", "--db", db, *options).out for options in ((), ("--all",)))
+    assert (len(table), table[-1]) == (
+        102,
+        "there are more than 100: raise --limit, or list all with --all",
+    )
+    assert [line.split()[1] for line in every] == ["session", *ids]
+    assert every[0].split() == table[0].split()
+    assert [line.split() for line in every[1:101]] == [line.split() for line in table[1:101]]
+    assert len(json.loads("\n".join(spangrade("sessions", "--db", db, "--format", "json").out))) == 120
+    assert spangrade("sessions", "--db", db, "--all", "--limit", "3").code == 2
 
 
 def test_a_wrong_order_or_limit_is_refused(spangrade: Spangrade, graded: Path) -> None:
