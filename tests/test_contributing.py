@@ -1,0 +1,89 @@
+"""What CONTRIBUTING.md adds to a copy of the source: each change is of at most two files, and works."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_once import copy_of_sample
+from paths import ROOT
+
+FOLDERS = ("src", "tracer", "converters", "evaluator")
+CHANGES = re.findall(r"^```diff\n(.*?)^```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE)
+
+
+def files_of(change: str) -> list[tuple[str, str]]:
+    """Return the files of a change, each with its lines."""
+    parts = re.split(r"^--- (.*)\n", change, flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def apply(change: str, source: Path) -> None:
+    """Put the lines of a change in place of those that it names, each of which a file has once."""
+    for name, lines in files_of(change):
+        file = source / name
+        before = "".join(f"{line[1:]}\n" for line in lines.splitlines() if line[0] in " -")
+        after = "".join(f"{line[1:]}\n" for line in lines.splitlines() if line[0] in " +")
+        text = file.read_text() if file.exists() else ""
+        assert text.count(before) == 1 if before else text == ""
+        file.write_text(text.replace(before, after) if before else after)
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the source with all changes."""
+    copy = tmp_path_factory.mktemp("source")
+    for folder in FOLDERS:
+        shutil.copytree(
+            ROOT / folder, copy / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for change in CHANGES:
+        apply(change, copy)
+    return copy
+
+
+def ran(source: Path, folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200", "PYTHONPATH": str(source / "src")}
+    command = [sys.executable, "-P", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+
+
+def test_each_change_is_of_at_most_two_files() -> None:
+    assert [len(files_of(change)) for change in CHANGES] == [1, 2, 2, 2]
+
+
+def test_what_contributing_adds_works(changed: Path, tmp_path: Path) -> None:
+    copy_of_sample(tmp_path / "s.duckdb")
+    spangrade = ("-m", "spangrade")
+    db = ("--db", "s.duckdb")
+    assert "Only sessions of this service." in ran(changed, tmp_path, *spangrade, "grade", "--help").stdout
+    assert ran(changed, tmp_path, *spangrade, "count", *db).stdout == "4\n"
+    columns = ran(
+        changed,
+        tmp_path,
+        *spangrade,
+        "sql",
+        "SELECT min(roots) AS roots FROM sessions",
+        *db,
+        "--format",
+        "json",
+    )
+    assert json.loads(columns.stdout) == [{"roots": 2}], columns.stderr
+    program = (
+        "import spangrade\n"
+        "db = spangrade.open('s.duckdb')\n"
+        "for service in ('customer_service', 'another'):\n"
+        "    run = db.grade(gates='turns_taken<=1', select=spangrade.Selection(service=service))\n"
+        "    print(len(run.sessions), run.metrics['turns_taken'].mean)\n"
+    )
+    done = ran(changed, tmp_path, "-c", program)
+    assert done.stdout.splitlines() == ["4 2.25", "0 None"], done.stderr
+    gated = ("--metric", "turns_taken<=1", "--service", "another", "--format", "json")
+    graded = ran(changed, tmp_path, *spangrade, "grade", *db, *gated)
+    assert json.loads(graded.stdout)["grades"] == []
