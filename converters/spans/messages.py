@@ -201,10 +201,10 @@ def read_exchange(inputs: Any, outputs: Any) -> Exchange:
     that no framework wrote.
     """
     response, calls = _response(outputs if isinstance(outputs, list) else [outputs])
-    return _newest_input(inputs)._replace(response=response, tool_calls=calls)
+    return _exchange(inputs, response, calls)
 
 
-def _newest_input(inputs: Any) -> Exchange:
+def _exchange(inputs: Any, response: str | None, calls: tuple[MessageCall, ...]) -> Exchange:
     user_input: str | None = None
     user_messages: int | None = None
     results: list[ToolResult] = []
@@ -224,20 +224,18 @@ def _newest_input(inputs: Any) -> Exchange:
             repeated[:0] = [call for call in message.tool_calls if call.call_id]
         if message.tool_results and (new or earlier):
             results[:0] = [r for r in message.tool_results if new or r.call_id]
-        if _is_of_user(message):
+        if message.role == "user" and message.text and not message.text.startswith(_INJECTED):
             user_input = message.text
-            user_messages = 1 + sum(map(_is_of_user, messages[: -newer - 1]))
+            user_messages = 1
+            if earlier_ones := messages[: -newer - 1]:
+                user_messages += sum(map(_is_of_user, earlier_ones))
             break
         has_results = has_results or bool(message.tool_results)
     continues = has_results or (None if user_input is None else False)
     before = next(older, None)
+    reply = before.text if before is not None and before.role == "assistant" else None
     return Exchange(
-        user_input=user_input,
-        continues=continues,
-        tool_results=tuple(results),
-        repeated_calls=tuple(repeated),
-        previous_reply=before.text if before is not None and before.role == "assistant" else None,
-        user_messages=user_messages,
+        user_input, continues, tuple(results), response, calls, tuple(repeated), reply, user_messages
     )
 
 
@@ -247,13 +245,10 @@ def _is_of_user(message: Any) -> bool:
         role = text(message.get("role"))
         if role is None or _ROLES.get(role, role) != "user":
             return False  # most messages: not read a second time
-    read = message_of(message)
-    return (
-        read is not None
-        and read.role == "user"
-        and bool(read.text)
-        and not (read.text or "").startswith(_INJECTED)
-    )
+        message = message_of(message)
+    if not isinstance(message, Message) or message.role != "user" or not message.text:
+        return False
+    return not message.text.startswith(_INJECTED)
 
 
 def _response(outputs: Sequence[Any]) -> tuple[str | None, tuple[MessageCall, ...]]:

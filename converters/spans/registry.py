@@ -31,6 +31,8 @@ _NO_CALLS = frozenset({"other", "workflow"})
 _OF_CALLS = frozenset({semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.INPUT_TOKENS})
 _COUNTS_TOKENS = frozenset({"llm", "agent", "workflow", "turn"})
 _TOKENS = "token"  # in the name of an attribute that counts tokens
+_MOST_NAMES = 4096
+_not_counts: set[str] = set()  # the names of attributes that were looked at and count no tokens
 _MAX_SIGNS = 1024  # combinations of signs whose candidates are remembered
 
 # https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
@@ -182,8 +184,12 @@ def observe(
 
 def _negative_count(attributes: Mapping[str, Any]) -> str | None:
     """Return what is wrong with a span's counts of tokens: that one is negative."""
-    for name, value in attributes.items():
-        if isinstance(value, int | float) and value < 0 and _TOKENS in name.lower():
+    for name in attributes.keys() - _not_counts:
+        value = attributes[name]
+        if _TOKENS not in name.lower():
+            if len(_not_counts) < _MOST_NAMES:
+                _not_counts.add(name)
+        elif isinstance(value, int | float) and value < 0:
             return f"ValueError: {name} is {value}"
     return None
 

@@ -58,14 +58,17 @@ def with_session_attributes(observation: Observation, span: Span) -> Observation
             changes.pop("agent_version", None)
     # A web server around the agent has an environment and a name too, and is not the session's.
     if observation.kind != "other":
-        if "environment" not in changes:
-            of_resource = first_text(map(span.resource.get, ENVIRONMENTS))
-            if of_resource is not None:
-                changes["environment"] = of_resource
-        service = text(span.resource.get(semconv.SERVICE_NAME))
-        if service is not None:
+        environment, service = of_resource(span.resource)
+        if environment is not None and environment != observation.environment:
+            changes.setdefault("environment", environment)
+        if service is not None and service != observation.service_name:
             changes["service_name"] = service
     return observation._replace(**changes) if changes else observation
+
+
+def of_resource(resource: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the environment and the service's name that a resource records."""
+    return first_text(map(resource.get, ENVIRONMENTS)), text(resource.get(semconv.SERVICE_NAME))
 
 
 def _given(attributes: Mapping[str, Any]) -> dict[str, Any]:

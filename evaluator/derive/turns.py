@@ -141,7 +141,9 @@ def _continues(turn: Group, group: Group) -> bool:
     if _is_during(turn, group) or _is_handed_over(turn, group):
         return True
     # A run's own input may be its final history, which ends with what its tools returned.
-    continues = next((o.continues for o in (*group.calls, *group.members) if o.continues is not None), None)
+    continues = next(
+        (o.continues for o in chain(group.calls, group.members) if o.continues is not None), None
+    )
     if continues is not None:
         return continues or _is_unanswered(turn, group)
     return same_trace and all(o.kind == "llm" for o in group.tops)
@@ -218,13 +220,17 @@ def turn_of(number: int, group: Group) -> Turn:
 
 
 def _user_input(group: Group) -> str | None:
-    turns = [o for o in group.members if o.kind == "turn"]
-    own = (o.user_input for o in (*turns, *group.tops))
-    runs = (o.run_input for o in group.tops)
-    inside = (o.user_input for o in (*group.calls, *group.members))
-    texts = (text for text in chain(own, runs, inside) if text is not None)
+    texts = (text for text in _texts_of_user(group) if text is not None)
     chosen = next((text for text in texts if not _PLACEHOLDER.fullmatch(text)), None)
     return chosen and _without_template(chosen, (o.run_input for o in group.tops))
+
+
+def _texts_of_user(group: Group) -> Iterator[str | None]:
+    """Yield what may be the user's message, the most certain first."""
+    yield from (o.user_input for o in group.members if o.kind == "turn")
+    yield from (o.user_input for o in group.tops)
+    yield from (o.run_input for o in group.tops)
+    yield from (o.user_input for o in chain(group.calls, group.members))
 
 
 def _without_template(chosen: str, given: Iterable[str | None]) -> str:

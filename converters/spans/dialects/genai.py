@@ -19,6 +19,7 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.histories import messages_in
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.session_attributes import of_resource
 from spangrade.converters.spans.values import count, exact_json, json_text, parse_json, text, texts
 from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
@@ -159,6 +160,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
     for field, name in _TURN_TEXTS:
         if name in attributes and (own := text(attributes[name])):
             fields[field] = own
+    environment, service = (None, None) if kind == "other" else of_resource(span.resource)
     return Observation(
         kind,
         span.trace_id,
@@ -174,6 +176,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         conversation_id=conversation_id,
         span_name=text(span.name),
         scope=span.scope_name,
+        environment=environment,
+        service_name=service,
         state=_state(span, attributes),
         timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
         **fields,
