@@ -152,6 +152,7 @@ class Prepared:
             groups=self.groups,
             unreviewed=sum(question.reviewed is False for question in self.questions.golden_questions),
             not_run=self.not_run,
+            name=self.spec.name,
         )
 
     def with_columns(

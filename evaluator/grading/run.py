@@ -156,7 +156,7 @@ class JudgeUsage(NamedTuple):
 class Run:
     """A grading run: its verdicts and scores, in memory.
 
-    `run_id` names it in the tables `runs` and `scores` of the database. `metrics` has each metric's totals by
+    `name` is the one that it was given. `run_id` names it in the tables `runs` and `scores` of the database. `metrics` has each metric's totals by
     name. `incomplete` says that some of the dataset or of the recorded spans could not be read. `gates` are
     the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
     `groups` the results are also counted by group.
@@ -178,6 +178,7 @@ class Run:
         groups: Groups | None = None,
         unreviewed: int = 0,
         not_run: int = 0,
+        name: str | None = None,
     ) -> None:
         self.run_id = run_id
         self.dataset = dataset
@@ -186,6 +187,7 @@ class Run:
         self.thresholds = thresholds
         self.unreviewed = unreviewed
         self.not_run = not_run
+        self.name = name
         self.judge: JudgeUsage | None = None
         self.repeats: Repeats | None = None
         self.sessions: list[SessionVerdict] = []

@@ -100,8 +100,8 @@ def load_run(store: Store, run_id: str) -> Run:
     What is not stored is not known of it: groups, and whether some of the input could not be read.
     """
     run_row = {"run_id": run_id}
-    ((dataset, thresholds, metrics, require_match, *judge),) = store.query(
-        "SELECT dataset, thresholds, metrics, coalesce(require_match, false), judge, judge_calls, "
+    ((name, dataset, thresholds, metrics, require_match, *judge),) = store.query(
+        "SELECT name, dataset, thresholds, metrics, coalesce(require_match, false), judge, judge_calls, "
         "judge_cache_hits, judge_input_tokens, judge_output_tokens, judge_cost_usd "
         "FROM runs WHERE run_id = $run_id",
         run_row,
@@ -114,6 +114,7 @@ def load_run(store: Store, run_id: str) -> Run:
         gates=[name for name in by_name if name in requested or name not in _DEFAULT_GATES],
         require_match=require_match,
         thresholds=by_name,
+        name=name,
     )
     if judge[0] is not None:
         run.judge = JudgeUsage(judge[0], Spent(*judge[1:]))

@@ -1,4 +1,4 @@
-"""A run as JUnit XML, which GitHub, GitLab and Jenkins show as tests: a case per question and session.
+"""A run as JUnit XML, which GitHub, GitLab and Jenkins show as tests: a case per question and session, named by the question.
 
 Cases are written one by one with the standard library's generator: the libraries for JUnit hold a whole
 report in memory. An inconclusive result is a failure, because a report of skipped tests counts as green.
@@ -49,9 +49,10 @@ def write_junit(run: Run, sessions: Iterable[Mapping[str, Any]], file: Path, at:
         xml.startDocument()
         with _element(xml, "testsuites", totals), _element(xml, "testsuite", _suite(run, totals, at)):
             _properties(xml, _run_properties(run))
+            repeats: Counter[str] = Counter()
             for session in sessions:
                 xml.ignorableWhitespace("\n")
-                _session_case(xml, run, session)
+                _session_case(xml, run, session, _name(session, repeats))
             for name, result, message in problems:
                 xml.ignorableWhitespace("\n")
                 with _element(xml, "testcase", {"classname": _RUN, "name": name}):
@@ -80,7 +81,7 @@ def _run_properties(run: Run) -> dict[str, object]:
 
 
 def _suite(run: Run, totals: Mapping[str, int], at: datetime) -> dict[str, object]:
-    name = f"spangrade {Path(run.dataset).name}".strip()
+    name = " ".join(filter(None, ("spangrade", run.name, Path(run.dataset).name)))
     return {"name": name, **totals, "timestamp": at.replace(tzinfo=None, microsecond=0).isoformat()}
 
 
@@ -105,18 +106,28 @@ def _result(run: Run, verdict: str) -> str | None:
             return "failure"
 
 
-def _session_case(xml: XMLGenerator, run: Run, session: Mapping[str, Any]) -> None:
+def _name(session: Mapping[str, Any], repeats: Counter[str]) -> str:
+    """Return the name of a session's case, the same in every run: its question's, with the repeat from 2 on."""
+    question = session["question_id"]
+    if question is None:
+        return str(session["session_id"])
+    repeats[question] += 1
+    return question if repeats[question] == 1 else f"{question} [repeat {repeats[question]}]"
+
+
+def _session_case(xml: XMLGenerator, run: Run, session: Mapping[str, Any], name: str) -> None:
     metrics: Mapping[str, Mapping[str, Any]] = session["metrics"]
     case: dict[str, object] = {
-        "classname": session["question_id"] or _NO_QUESTION,
-        "name": "unanswered" if session["session_id"] is None else session["session_id"],
+        "classname": _NO_QUESTION if session["question_id"] is None else Path(run.dataset).stem,
+        "name": name,
     }
     duration = metrics.get("latency_metrics", {}).get("value")
     if duration is not None:
         case["time"] = f"{duration:.6f}"
     scores = {f"score.{name}": one["value"] for name, one in metrics.items() if one["outcome"] == "score"}
     with _element(xml, "testcase", case):
-        _properties(xml, {"verdict": session["verdict"], **scores})
+        of_session = {} if session["session_id"] is None else {"session_id": session["session_id"]}
+        _properties(xml, {"verdict": session["verdict"], **of_session, **scores})
         result = _result(run, session["verdict"])
         if result is not None:
             _write_result(xml, result, session["verdict"], session["reason"], _difference(run, session))

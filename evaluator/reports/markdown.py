@@ -46,7 +46,8 @@ def markdown(run: Run) -> str:
 
 
 def _lines(run: Run) -> Iterator[str]:
-    yield f"## spangrade: {_OUTCOMES[run.exit_code]}"
+    name = f" {code(run.name)}" if run.name else ""
+    yield f"## spangrade{name}: {_OUTCOMES[run.exit_code]}"
     yield ""
     yield code(str(run), MAX_REASON)
     yield ""

@@ -69,23 +69,25 @@ JUNIT = """\
 <testsuite name="spangrade golden.json" tests="6" failures="3" errors="1" skipped="1" \
 timestamp="2026-11-21T12:30:15">\
 <properties><property name="run_id" value="r1"/><property name="exit_code" value="3"/></properties>
-<testcase classname="q1" name="s1" time="1.250000"><properties><property name="verdict" value="passed"/>\
-<property name="score.recall" value="1.0"/><property name="score.latency_metrics" value="1.25"/>\
+<testcase classname="golden" name="q1" time="1.250000"><properties><property name="verdict" value="passed"/>\
+<property name="session_id" value="s1"/><property name="score.recall" value="1.0"/><property name="score.latency_metrics" value="1.25"/>\
 </properties></testcase>
-<testcase classname="q1" name="s2"><properties><property name="verdict" value="failed"/>\
-<property name="score.recall" value="0.5"/><property name="score.polite" value="1.0"/></properties>\
+<testcase classname="golden" name="q1 [repeat 2]"><properties><property name="verdict" value="failed"/>\
+<property name="session_id" value="s2"/><property name="score.recall" value="0.5"/><property name="score.polite" value="1.0"/></properties>\
 <failure message="failed: recall: missing: find; polite: rude" type="failed">\
 recall is 0.5, beyond its threshold: missing: find
 polite is 1, beyond its threshold: rude</failure></testcase>
-<testcase classname="q2" name="s3"><properties><property name="verdict" value="inconclusive"/></properties>\
+<testcase classname="golden" name="q2"><properties><property name="verdict" value="inconclusive"/>\
+<property name="session_id" value="s3"/></properties>\
 <failure message="inconclusive: cost: no price" type="inconclusive">cost: no price</failure></testcase>
-<testcase classname="q3" name="s4"><properties><property name="verdict" value="broken"/></properties>\
+<testcase classname="golden" name="q3"><properties><property name="verdict" value="broken"/>\
+<property name="session_id" value="s4"/></properties>\
 <error message="broken: mine: ZeroDivisionError" type="broken">mine: ZeroDivisionError</error></testcase>
 <testcase classname="(no golden question)" name="s5"><properties>\
-<property name="verdict" value="unmatched"/></properties>\
+<property name="verdict" value="unmatched"/><property name="session_id" value="s5"/></properties>\
 <skipped message="unmatched: no golden question has its user inputs" type="unmatched">\
 no golden question has its user inputs</skipped></testcase>
-<testcase classname="q4" name="unanswered"><properties><property name="verdict" value="inconclusive"/>\
+<testcase classname="golden" name="q4"><properties><property name="verdict" value="inconclusive"/>\
 </properties><failure message="inconclusive: no session answers it; \
 import one, or name it with --question SESSION=ID" type="inconclusive">\
 no session answers it; import one, or name it with --question SESSION=ID</failure>\
@@ -152,12 +154,12 @@ def test_every_verdict_is_a_case_of_the_junit_report(tmp_path: Path) -> None:
 def test_junitparser_reads_what_did_not_pass_as_not_passed(tmp_path: Path) -> None:
     reported(tmp_path, GRADES)
     assert cases(tmp_path) == [
-        ("q1", "s1", []),
-        ("q1", "s2", [Failure]),
-        ("q2", "s3", [Failure]),
-        ("q3", "s4", [Error]),
+        ("golden", "q1", []),
+        ("golden", "q1 [repeat 2]", [Failure]),
+        ("golden", "q2", [Failure]),
+        ("golden", "q3", [Error]),
         ("(no golden question)", "s5", [Skipped]),
-        ("q4", "unanswered", [Failure]),
+        ("golden", "q4", [Failure]),
     ]
     (suite,) = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
     assert isinstance(suite, TestSuite)
@@ -201,7 +203,7 @@ def test_a_junit_report_is_not_green_where_the_exit_code_is_not_0(tmp_path: Path
     run = Run("r1", "golden.json", incomplete=True, gates=["polite"])
     reported(tmp_path, GRADES[:1], run)
     assert cases(tmp_path) == [
-        ("q1", "s1", []),
+        ("golden", "q1", []),
         ("(run)", "input", [Error]),
         ("(run)", "gate polite", [Failure]),
     ]
@@ -212,6 +214,12 @@ def test_a_junit_report_is_not_green_where_the_exit_code_is_not_0(tmp_path: Path
 def test_the_markdown_names_the_gravest_first(tmp_path: Path) -> None:
     reported(tmp_path, GRADES)
     assert (tmp_path / "summary.md").read_text(encoding="utf-8") == MARKDOWN
+
+
+def test_the_name_of_a_run_is_in_its_reports(tmp_path: Path) -> None:
+    reported(tmp_path, GRADES[:1], Run("r1", "golden.json", name="candidate"))
+    assert 'testsuite name="spangrade candidate golden.json"' in (tmp_path / "junit.xml").read_text()
+    assert (tmp_path / "summary.md").read_text().startswith("## spangrade `candidate`: passed\n")
 
 
 HOSTILE = "a`</code></failure>]]><img onerror=f()>\n\n# @all [x](https://evil.example) | \x00\x1b[2J\u202e"
