@@ -156,14 +156,14 @@ class JudgeUsage(NamedTuple):
 class Run:
     """A grading run: its verdicts and scores, in memory.
 
-    `name` is the one that it was given. `run_id` names it in the tables `runs` and `scores` of the database. `metrics` has each metric's totals by
+    `run_id` names it in the tables `runs` and `scores` of the database. `metrics` has each metric's totals by
     name. `incomplete` says that some of the dataset or of the recorded spans could not be read. `gates` are
     the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
     `groups` the results are also counted by group.
     `unreviewed` is the number of golden questions with `reviewed: false`, `not_run` that of the sessions that
     an agent was to hold and did not: the run is inconclusive for them.
     `judge` is set at the end of the run, and `repeats` after it is saved, if questions have several sessions.
-    `thresholds` are those of the gates, as `>= 0.9`, as far as they are known.
+    `thresholds` are those of the gates, as `>= 0.9`, as far as they are known; `name` may be None.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A run as JUnit XML, which GitHub, GitLab and Jenkins show as tests: a case per question and session, named by the question.
+"""A run as JUnit XML, which GitHub, GitLab and Jenkins show as tests: a case per session of a question.
 
 Cases are written one by one with the standard library's generator: the libraries for JUnit hold a whole
 report in memory. An inconclusive result is a failure, because a report of skipped tests counts as green.
@@ -107,7 +107,7 @@ def _result(run: Run, verdict: str) -> str | None:
 
 
 def _name(session: Mapping[str, Any], repeats: Counter[str]) -> str:
-    """Return the name of a session's case, the same in every run: its question's, with the repeat from 2 on."""
+    """Return the name of a session's case, the same in every run: its question's, and the repeat."""
     question = session["question_id"]
     if question is None:
         return str(session["session_id"])

@@ -70,10 +70,12 @@ JUNIT = """\
 timestamp="2026-11-21T12:30:15">\
 <properties><property name="run_id" value="r1"/><property name="exit_code" value="3"/></properties>
 <testcase classname="golden" name="q1" time="1.250000"><properties><property name="verdict" value="passed"/>\
-<property name="session_id" value="s1"/><property name="score.recall" value="1.0"/><property name="score.latency_metrics" value="1.25"/>\
+<property name="session_id" value="s1"/>\
+<property name="score.recall" value="1.0"/><property name="score.latency_metrics" value="1.25"/>\
 </properties></testcase>
 <testcase classname="golden" name="q1 [repeat 2]"><properties><property name="verdict" value="failed"/>\
-<property name="session_id" value="s2"/><property name="score.recall" value="0.5"/><property name="score.polite" value="1.0"/></properties>\
+<property name="session_id" value="s2"/>\
+<property name="score.recall" value="0.5"/><property name="score.polite" value="1.0"/></properties>\
 <failure message="failed: recall: missing: find; polite: rude" type="failed">\
 recall is 0.5, beyond its threshold: missing: find
 polite is 1, beyond its threshold: rude</failure></testcase>
