@@ -156,10 +156,13 @@ class ConversationRunner:
         """Return the conversation to await, and enter it in the test in progress."""
         test = current_test()
         name = self._name or (test.name if test else _DEFAULT_NAME)
-        store = self._store or (test.store if test else None)
+        store = self._store or (test.find_store() if test else None)
         dialects = Configured.of(load_settings().settings).dialects or ()
         run = BegunConversation(f"{caller.f_code.co_filename}:{caller.f_lineno}")
-        run.coroutine = self._run(_Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, [], dialects), run)
+        session = _Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, [], dialects)
+        run.coroutine = self._run(session, run)
+        if store is not None and self._store is None:
+            run.session_id, run.expected = session.id, self._expected.turns
         if test:
             test.runs.append(run)
         return run.coroutine
@@ -168,8 +171,14 @@ class ConversationRunner:
         __tracebackhide__ = True
         try:
             return await self._hold(session, run)
+        except Exception as error:
+            run.failure = f"{type(error).__name__}: {error}"
+            if isinstance(error, ConversationMismatch):
+                run.failure = str(error.similarity)
+            raise
         finally:
             run.ended = True
+            run.turn_spans += [span.span_id for span in session.spans if span.parent_span_id is None]
             if session.store is not None:
                 await asyncio.to_thread(keep, session.spans, session.store)
 

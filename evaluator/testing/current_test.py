@@ -6,7 +6,7 @@ It imports nothing heavy, because the pytest plugin is also loaded in test runs 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +17,19 @@ from typing import Any
 class BegunConversation:
     """A conversation that a test began: the file and line that began it, and whether it ended.
 
-    `calls` are the names of the tools that the agent called so far, each with its arguments as JSON.
+    `calls` are the names of the tools that the agent called so far, each with its arguments as JSON. Of a
+    conversation that is stored there is the session's id, the turns that it expects, the reason why it did
+    not end as expected, and the spans of the turns that it took.
     """
 
     place: str
     coroutine: Coroutine[Any, Any, Any] | None = None
     ended: bool = False
     calls: list[tuple[str, str]] = field(default_factory=list)
+    session_id: str = ""
+    expected: Sequence[Any] = ()
+    failure: str | None = None
+    turn_spans: list[str] = field(default_factory=list)
 
     def discard(self) -> None:
         """Close the coroutine if it never started, so that Python does not warn about it as well."""
@@ -33,10 +39,10 @@ class BegunConversation:
 
 @dataclass(eq=False)
 class CurrentTest:
-    """A test. `store` is the database for the spans of its conversations; None keeps none."""
+    """A test. `find_store` returns the database for the spans of its conversations; None keeps none."""
 
     name: str
-    store: Path | None = None
+    find_store: Callable[[], Path | None] = lambda: None
     runs: list[BegunConversation] = field(default_factory=list)
 
 

@@ -55,7 +55,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Fail tests that need the judge if it has no key, instead of skipping them.",
     )
     group.addoption(
-        "--spangrade-db", metavar="FILE", type=Path, help="Keep the spans of all conversations in FILE."
+        "--spangrade-db",
+        metavar="FILE",
+        type=Path,
+        help="Keep the conversations in FILE, and the verdicts as a run; else the database of the settings.",
+    )
+    group.addoption(
+        "--spangrade-run", metavar="NAME", help="The run's name there; without it the branch and the commit."
     )
 
 
@@ -166,17 +172,30 @@ class _Evals:
         self._not_judged = 0
         self._spent: list[tuple[str, dict[str, Any]]] = []  # of each worker and judge
         self._checked = False
-        self._db: Path | None = config.getoption("spangrade_db")
+        self._saved = ""  # what became of the run
+        self._tested: list[list[Any]] = []  # the stored conversations, as `TestedSession`s
         # The workers collect, and cannot end the run, so the controller checks the environment's model.
         on_workers = config.getoption("numprocesses", None) and os.environ.get(MODEL_VARIABLE)
         if on_workers or any(config.getoption(one.flag) is not None for one in _JUDGE_OPTIONS):
             self._check_judge()
         self._open = ExitStack()
         self._open.enter_context(judge_from(self.judge))
-        self._open.enter_context(in_test(CurrentTest("conversation", self._db)))  # while tests are collected
+        self._open.enter_context(
+            in_test(CurrentTest("conversation", self._database))
+        )  # while tests are collected
 
     def pytest_unconfigure(self) -> None:
         self._open.close()
+
+    def _database(self) -> Path | None:
+        """Return the database for the conversations: that of the option, else of the settings."""
+        given: Path | None = self._config.getoption("spangrade_db")
+        if given is not None:
+            return given
+        from spangrade.evaluator.grading.settings import load_settings
+
+        loaded = load_settings()
+        return Path(loaded.settings.database) if "database" in loaded.sources else None
 
     def judge(self) -> JudgeRun:
         """Return the judge of the run, with this process's share of the budget.
@@ -222,7 +241,7 @@ class _Evals:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        test = CurrentTest(str(item.nodeid), self._db)
+        test = CurrentTest(str(item.nodeid), self._database)
         item.stash[_TEST] = test
         item.stash[_NO_VERDICT] = ""
         with in_test(test):
@@ -266,6 +285,7 @@ class _Evals:
                 _calls(item.stash[_TEST]),
             )
             report.agent_eval = evaluated  # type: ignore[attr-defined]
+            report.agent_sessions = _tested(item, no_verdict or _outcome(report), report)  # type: ignore[attr-defined]
         if report.failed and call.excinfo is not None:
             frame = call.excinfo.traceback[-1].frame
             differences = "\n".join(_differences(frame.f_locals.values()))
@@ -279,18 +299,38 @@ class _Evals:
         if not (report.when == "call" or (report.when == "setup" and not report.passed)):
             return
         self._not_judged += getattr(report, "not_judged", False)
+        self._tested += getattr(report, "agent_sessions", ())
         if evaluated := getattr(report, "agent_eval", None):
             test, outcome, marked, calls = evaluated
             self._calls.setdefault(test, []).append((outcome == PASSED, calls))
             self._outcomes.setdefault(test, Counter())[outcome] += 1
             self._marked |= {test} if marked else set()
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._save_run(session)
         spent = [(judge.name, asdict(judge.spent)) for judge in self._judges.values()]
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["spangrade"] = spent
         else:
             self._spent += spent
+
+    def _save_run(self, session: pytest.Session) -> None:
+        """Store the evals of all processes as a run."""
+        db = self._database() if self._tested and self._worker is None else None
+        if db is None:
+            return
+        from spangrade.evaluator.testing.stored_run import TestedSession, save_tests
+        from spangrade.tracer.errors import StoreError
+
+        tested = [TestedSession(*one) for one in self._tested]
+        name = self._config.getoption("spangrade_run")
+        try:
+            run = save_tests(db, tested, name, Path(session.config.rootpath))
+        except StoreError as error:
+            self._saved = f"the run is not stored: {error}"
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        else:
+            self._saved = f"run {run.name}: spangrade runs --db {db}"
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -307,8 +347,9 @@ class _Evals:
         if self._not_judged and _in_ci() and not self._config.getoption(_REQUIRED):
             tests = "1 test was" if self._not_judged == 1 else f"{self._not_judged} tests were"
             lines.append(f"{tests} skipped because the judge has no key; {_REQUIRED} fails such tests")
-        if self._outcomes and self._db is not None:
-            lines.append(f"sessions: spangrade sessions --db {self._db}")
+        lines += [self._saved] if self._saved else []
+        if self._outcomes and (db := self._database()) is not None:
+            lines.append(f"sessions: spangrade sessions --db {db}")
         if lines:
             terminalreporter.write_sep("=", "agent evals")
         for line in lines:
@@ -319,6 +360,31 @@ def _outcome(report: pytest.TestReport) -> str:
     if report.passed:
         return PASSED
     return FAILED if report.failed or hasattr(report, "wasxfail") else SKIPPED
+
+
+def _tested(item: pytest.Item, outcome: str, report: pytest.TestReport) -> list[list[Any]]:
+    """Return the stored conversations of a test, each as fields of a `TestedSession` that a worker can send.
+
+    If the test fails although all of its conversations ended as expected, the last one has its failure.
+    """
+    stored = [run for run in item.stash[_TEST].runs if run.session_id and run.ended]
+    if not stored:
+        return []
+    from spangrade.evaluator.testing.stored_run import expectation_of
+
+    failures = [run.failure for run in stored]
+    if outcome != PASSED and not any(failures):
+        failures[-1] = str(report.longrepr or outcome).strip().splitlines()[-1]
+    test = _without_repeat(item)
+    tested = []
+    for number, (run, failure) in enumerate(zip(stored, failures, strict=True), 1):
+        name = test if number == 1 else f"{test} ({number})"
+        ended = PASSED if failure is None else outcome if outcome != PASSED else FAILED
+        evidence = run.turn_spans[-1:] if failure is not None else []
+        tested.append(
+            [run.session_id, name, expectation_of(name, run.expected), ended, failure or "", evidence]
+        )
+    return tested
 
 
 def _in_ci() -> bool:

@@ -649,3 +649,94 @@ def test_repeated_tests_have_pass_at_k_and_pass_hat_k_and_the_call_at_which_runs
         "pass^k over 2 tests: 1: 87.5%, 2: 75.0%, 3: 62.5%, 4: 50.0%; an interval needs 20 tests",
         "test_it.py::test_refunds[2] is flaky: step 2: refund (3 of 3 passed), the end (0 of 1 passed)",
     ]
+
+
+STORED = """
+from spangrade.evaluator.conversation_runner import ConversationRunner
+from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
+
+def shop(text):
+    return AgentTurn("sent", [ToolCall("look_up", {"id": "A-1"}, {"status": "sent"})])
+
+def test_status():
+    ConversationRunner(shop, [UserTurn("Where is A-1?"), AgentTurn("sent", [ToolCall("look_up")])]).run_sync()
+
+def test_refund():
+    ConversationRunner(shop, [UserTurn("A refund"), AgentTurn("*", [ToolCall("refund")])]).run_sync()
+
+def test_checks_more():
+    held = ConversationRunner(shop, [UserTurn("Hi"), AgentTurn("sent")]).run_sync()
+    assert held[-1].text == "late"
+
+def test_is_no_eval():
+    assert False
+"""
+
+
+def stored_run(folder, database="runs.duckdb"):
+    """The newest run of a database, with the verdicts and reasons of its questions."""
+    with spangrade.open(folder / database) as db:
+        run = db.runs()[-1]
+        failed = {one.question_id or one.session_id for one in db.sessions(failed=True)}
+    return run, sorted((one.question_id, str(one.verdict), one.reason) for one in run.sessions), failed
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_evals_are_stored_as_a_run_with_their_verdicts_and_reasons(run, pytester, workers):
+    done = run(
+        STORED,
+        "--spangrade-db",
+        "runs.duckdb",
+        "--spangrade-run",
+        "candidate",
+        "-n",
+        str(workers),
+        apart=True,
+    )
+    done.assert_outcomes(passed=1, failed=3)
+    stored, verdicts, failed = stored_run(pytester.path)
+    assert stored.name == "candidate"
+    assert [verdict[:2] for verdict in verdicts] == [
+        ("test_it.py::test_checks_more", "failed"),
+        ("test_it.py::test_refund", "failed"),
+        ("test_it.py::test_status", "passed"),
+    ]
+    assert "AssertionError" in verdicts[0][2]
+    assert "other tools were called" in verdicts[1][2]
+    assert len(failed) == 2
+    assert done.evals[-2] == "run candidate: spangrade runs --db runs.duckdb"
+    shown = command_line.spangrade("sessions", "--failed", "--db", "runs.duckdb", cwd=pytester.path)
+    assert shown.stdout.count("failed") == 2
+
+
+def test_what_a_test_expects_is_the_question_of_its_session(run, pytester):
+    run(STORED, "--spangrade-db", "runs.duckdb", apart=True)
+    query = "SELECT question FROM golden_questions WHERE question->>'id' LIKE '%test_status'"
+    with spangrade.open(pytester.path / "runs.duckdb") as db:
+        (row,) = db.sql(query)
+    question = json.loads(row["question"]) if isinstance(row["question"], str) else row["question"]
+    assert question["user_inputs"] == ["Where is A-1?"]
+    assert question["reference_data"]["reference_tool_interactions"] == [{"tool_name": "look_up"}]
+    assert question["reference_data"]["reference_response"] == "sent"
+
+
+def test_repeats_are_sessions_of_one_question_and_two_runs_are_compared(run, pytester):
+    options = ("--count", "2", "--spangrade-db", "runs.duckdb", "--spangrade-run")
+    run(STORED, *options, "main", apart=True)
+    fixed = STORED.replace('[ToolCall("refund")]', '[ToolCall("look_up")]').replace('"late"', '"sent"')
+    run(fixed, *options, "fixed", apart=True)
+    _, verdicts, _ = stored_run(pytester.path)
+    assert [name for name, _, _ in verdicts].count("test_it.py::test_refund") == 2
+    with spangrade.open(pytester.path / "runs.duckdb") as db:
+        compared = db.compare("main", "fixed", allow_changed_questions=True).comparison
+    assert [flip.key for flip in compared.fixed] == [
+        "test_it.py::test_checks_more",
+        "test_it.py::test_refund",
+    ]
+
+
+def test_the_database_of_the_settings_is_used_without_the_option(run, pytester):
+    pytester.makefile(".toml", spangrade='database = "of_settings.duckdb"')
+    run(STORED, apart=True)
+    _, verdicts, _ = stored_run(pytester.path, "of_settings.duckdb")
+    assert len(verdicts) == 3
