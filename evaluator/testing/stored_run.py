@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.derive.sync.up_to_date import StoredFile, up_to_date
+from spangrade.evaluator.derive.sync.up_to_date import DatabaseFile, up_to_date
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.revision import revision, run_name
@@ -88,7 +88,7 @@ def save_tests(db: Path, sessions: Sequence[TestedSession], name: str | None, fo
     with up_to_date(db, wait_s=_WAIT_S):  # the sessions are derived before their verdicts are stored
         pass
     save(
-        StoredFile(db),
+        DatabaseFile(db),
         run,
         [f"{TEST}>=1"],
         list(questions.values()),
