@@ -150,7 +150,7 @@ def _differences(values: Iterable[object]) -> list[str]:
         return []
     differences = []
     for value in values:
-        if isinstance(value, similarity_utils.Comparison):
+        if isinstance(value, similarity_utils.Comparing):
             value = value._similarity  # None if it was not awaited
         if isinstance(value, similarity_utils.Mismatch) or (
             isinstance(value, similarity_utils.Similarity) and not value
