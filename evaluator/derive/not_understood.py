@@ -21,6 +21,7 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import column_types
 
+_SQL = "spangrade.evaluator.derive.sync.sql"
 _MOST_EXAMPLES = 20  # spans of a scope whose attributes are named
 _CALLS = frozenset({"llm", "tool"})
 
@@ -94,8 +95,8 @@ def by_session(store: Store, session_ids: Sequence[str] | None) -> list[ScopeSpa
 
     A trace that is not a session stands under its own id.
     """
-    query = statement("spans_not_understood", "spangrade.evaluator.derive.sync.sql")
-    return _scope_spans(store.query(query, {"sessions": session_ids, "most": _MOST_EXAMPLES}))
+    parameters = {"sessions": session_ids, "most": _MOST_EXAMPLES}
+    return _scope_spans(store.query(statement("spans_not_understood", _SQL), parameters))
 
 
 def without_session(store: Store) -> list[ScopeSpans]:
@@ -103,9 +104,11 @@ def without_session(store: Store) -> list[ScopeSpans]:
 
     Where nothing was imported, these are all spans if the database has no session.
     """
+    ((has_session,),) = store.query(statement("has_session", _SQL))
+    if has_session:
+        return []
     ignored = ignored_scopes(store)
-    query = statement("spans_without_session", "spangrade.evaluator.derive.sync.sql")
-    found = _scope_spans(store.query(query, {"most": _MOST_EXAMPLES}))
+    found = _scope_spans(store.query(statement("spans_without_session", _SQL), {"most": _MOST_EXAMPLES}))
     return [one for one in found if one.scope not in ignored]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
+import duckdb
+
 _PACKAGE = "spangrade.tracer.store"
 
 
@@ -29,4 +31,6 @@ def text_literal(text: str) -> str:
 
 def error_line(error: Exception) -> str:
     """Return an error of DuckDB in one line: what is wrong, and the names that it suggests instead."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return "DuckDB needs more memory than its limit: raise SPANGRADE_MEMORY_LIMIT, to 4GB for example"
     return " ".join(str(error).split("\n\n", 1)[0].split())

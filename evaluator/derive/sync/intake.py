@@ -48,7 +48,7 @@ from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH_BYTES, Table, arrow_column, bytes_of
 
 WRITE = 32_768  # rows that are written at once: some 60 MB
-WRITE_BYTES = 2 * BATCH_BYTES  # that they have at most
+WRITE_BYTES = BATCH_BYTES  # that they have at most, but for the last batch of them
 _SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
 
 _log = logging.getLogger("spangrade")
@@ -235,6 +235,7 @@ def _store_batches(
     `before` is the number of sessions that there were.
     """
     rest: Sequence[ReadBatch] = ()
+    group: Sequence[ReadBatch]
     for group in grouped(batches, _share_of_write, 1):
         if sum(map(_share_of_write, group)) < 1:
             rest = group  # the last
@@ -244,6 +245,7 @@ def _store_batches(
     with open_store() as store:  # once for the rest and what follows: opening it takes 50 ms
         if rest:
             _write(store, intake, rest)
+        group = rest = ()  # not in memory while sessions are built and the database is closed
         callbacks.on_progress("deriving sessions")
         if intake.traces:
             _remember_import(store, intake.traces)

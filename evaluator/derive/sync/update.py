@@ -31,6 +31,7 @@ from spangrade.evaluator.derive.sync.observations import Observations
 from spangrade.evaluator.derive.sync.observed import ObservedTrace, Trace, joined, observe_records
 from spangrade.evaluator.derive.sync.recorded import (
     AT_ONCE,
+    AT_ONCE_BYTES,
     StoredRows,
     TraceRange,
     arrived_rows,
@@ -50,7 +51,7 @@ from spangrade.tracer.store.untrusted import column_types, table_problem
 _LINKED_AT_ONCE = 4_096  # traces
 # Of sessions that are built at once; a larger one is built alone. Some 50 MB in a process.
 _BUILT_AT_ONCE = 32_768  # records
-_BUILT_AT_ONCE_BYTES = 32_000_000  # of packed observations
+_BUILT_AT_ONCE_BYTES = 16_000_000  # of packed observations
 
 # As the built-in `map`.
 InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -272,18 +273,21 @@ def _whole_traces(
 ) -> list[Trace]:
     """Return what all records of traces show: as they were observed, else as they are read together."""
     whole, to_read = [], []
-    in_parts: list[ObservedTrace] = []
     observed_again = observations.again[purpose] is not None
-    for trace in traces:
-        observed = observations.of(trace.range.trace_id)
-        one = joined(observed) if observed and (observed_again or not trace.is_known) else None
-        if one is None or one.trace.records != trace.records:
-            to_read.append(trace)
-        else:
-            whole.append(one.trace)
-            if len(observed) > 1:
-                in_parts.append(one)
-    observations.replace(in_parts)
+
+    def in_parts() -> Iterator[ObservedTrace]:
+        for trace in traces:
+            observed = observations.of(trace.range.trace_id)
+            one = joined(observed) if observed and (observed_again or not trace.is_known) else None
+            if one is None or one.trace.records != trace.records:
+                to_read.append(trace)
+            else:
+                whole.append(one.trace)
+                if len(observed) > 1:
+                    yield one
+
+    for some in batches(in_parts(), lambda one: len(one.observations), AT_ONCE_BYTES):
+        observations.replace(some)
     observations.mark_whole(trace.trace_id for trace in whole)
     return whole + [one.trace for one in _read_whole(store, observations, to_read)]
 

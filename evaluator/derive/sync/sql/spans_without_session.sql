@@ -1,12 +1,20 @@
 -- The spans of the last import by scope if none is in a session; without an import, of the whole database.
 WITH here AS (
-    SELECT trace_id, session_id
+    SELECT trace_id
     FROM derived.traces
     WHERE trace_id IN (FROM last_import) OR NOT EXISTS (FROM last_import)
+), scopes AS (
+    SELECT coalesce(scope_name, '') AS scope, count(*) AS spans, arg_min(seq, seq, $most) AS first_spans
+    FROM spans
+    SEMI JOIN here USING (trace_id)
+    GROUP BY ALL
+), examples AS (
+    SELECT scope, list(attributes) AS attributes
+    FROM spans
+    JOIN (SELECT scope, unnest(first_spans) AS seq FROM scopes) USING (seq)
+    GROUP BY ALL
 )
-SELECT NULL, coalesce(scope_name, ''), count(*), arg_min(attributes, seq, $most)
-FROM spans
-SEMI JOIN here USING (trace_id)
-WHERE NOT EXISTS (FROM here SEMI JOIN derived.sessions USING (session_id))
-GROUP BY ALL
-ORDER BY 3 DESC, 2
+SELECT NULL, scope, spans, coalesce(attributes, [])
+FROM scopes
+LEFT JOIN examples USING (scope)
+ORDER BY spans DESC, scope
