@@ -30,7 +30,8 @@ from spangrade.evaluator.derive.sync.intake import (
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, DatabaseFile, derive
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.grading.run_list import list_runs
-from spangrade.evaluator.grading.session_list import SessionSort, find_session_id, list_sessions
+from spangrade.evaluator.grading.session_list import find_session_id, list_sessions
+from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.settings import NO_SETTINGS, ProjectSettings, filled, load_settings
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Questions, Selection, StrPath, several
 from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade

@@ -17,7 +17,7 @@ from spangrade.evaluator.cli.output import (
     print_json,
     warn_not_understood,
 )
-from spangrade.evaluator.grading.session_list import SessionSort
+from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.terminal import counted
 

@@ -8,7 +8,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
-from spangrade.evaluator.statistics.trends.trend import By
+from spangrade.evaluator.statistics.trends.by import By
 
 
 def trend(

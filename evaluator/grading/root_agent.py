@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.session import Session
+if TYPE_CHECKING:
+    from spangrade.converters.datasets.golden import GoldenQuestion
+    from spangrade.evaluator.session import Session
 
 
 class RootAgentName(StrEnum):

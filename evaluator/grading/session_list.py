@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
+from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.sql import statement
-
-
-class SessionSort(StrEnum):
-    """Orders of sessions: by start, else the largest or gravest first, and what is unknown last."""
-
-    START = "start"
-    NEWEST = "newest"
-    LATENCY = "latency"
-    COST = "cost"
-    TOKENS = "tokens"
-    ERRORS = "errors"
-    VERDICT = "verdict"
-
 
 GRAVEST_FIRST = (*PRECEDENCE, Verdict.UNMATCHED, Verdict.PASSED)
 _ORDER_BY = {

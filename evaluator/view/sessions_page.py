@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.evaluator.grading.session_list import GRAVEST_FIRST, SessionSort
+from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
+from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.view.filters import ERRORS, NOT_GRADED, VERDICTS, SessionFilter, session_filter
 from spangrade.evaluator.view.queries import page_query, query_rows

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.statistics.trends.trend import By, Trend, trend
+from spangrade.evaluator.statistics.trends.by import By
+from spangrade.evaluator.statistics.trends.trend import Trend, trend
 from spangrade.evaluator.view.charts import MeansChart, busiest, lines, means
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.quantities import parse_time

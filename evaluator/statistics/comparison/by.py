@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 
 from spangrade.tracer.fields import FieldError
-from spangrade.tracer.store.sql import text_literal
 
 
 class ComparedBy(StrEnum):
@@ -25,4 +24,8 @@ def condition(by: str, value: str) -> str:
     """
     if by not in set(ComparedBy):
         raise FieldError("by", f"expected {' or '.join(ComparedBy)}", by)
+    from spangrade.tracer.store.sql import (
+        text_literal,  # DuckDB takes 50 ms to import
+    )
+
     return _CONDITIONS[ComparedBy(by)].format(text_literal(value))

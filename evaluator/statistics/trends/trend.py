@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
+from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
@@ -18,14 +18,6 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
 _PACKAGE = "spangrade.evaluator.statistics.trends"
-
-
-class By(StrEnum):
-    """What sessions are grouped by."""
-
-    DAY = "day"
-    VERSION = "version"
-    MODEL = "model"
 
 
 _KEYS = {

@@ -1,0 +1,13 @@
+"""What `spangrade trend` groups sessions by."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class By(StrEnum):
+    """What sessions are grouped by."""
+
+    DAY = "day"
+    VERSION = "version"
+    MODEL = "model"
