@@ -29,19 +29,11 @@ _ENVIRONMENT = {_MODE: "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_nice
 
 
 def executor(engine: Engine, workers: int, address: str | None = None) -> AbstractContextManager[InOrder]:
-    """Give an executor; see `local` and `on_ray`."""
+    """Give an executor of processes of this machine, or of Ray; see `on_ray`."""
     if engine is Engine.RAY:
         return on_ray(workers, address)
     if address is not None:
         raise FieldError("ray_address", "it is for the engine ray")
-    return local(workers)
-
-
-def local(workers: int) -> AbstractContextManager[InOrder]:
-    """Give an executor of `workers` processes, or of this one.
-
-    Raises SpangradeError if one is killed: run the update again.
-    """
     return workers_in_order(workers)
 
 

@@ -8,8 +8,8 @@ from arrangements import Arrangement, arranged, conversations
 from same_tables import differences
 from spans_of_many import land, single_machine
 
+from spangrade.evaluator.derive.sync.workers import workers_in_order
 from spangrade.evaluator.lake.catalog import Lake
-from spangrade.evaluator.lake.executors import local
 from spangrade.evaluator.lake.job import update_lake
 from spangrade.tracer.span import LogRecord
 
@@ -27,7 +27,7 @@ def test_a_lake_has_the_rows_of_a_database_whatever_the_order_and_the_split(
     landing = str(tmp_path / "landing")
     for number, landed in enumerate(arranged(records, Arrangement(8, is_sorted=False, imports=2, workers=2))):
         land(landing, [landed[first::3] for first in range(3)], first=3 * number)
-        with local(2) as in_order:
+        with workers_in_order(2) as in_order:
             update_lake(lake, landing, in_order)
     rows, differing = differences(lake, db)
     assert rows["sessions"] > 3_000

@@ -14,12 +14,12 @@ from same_tables import differences
 from servers import Postgres, s3
 from spans_of_many import deliveries, land, single_machine
 
-from spangrade.evaluator.derive.sync.workers import InOrder
+from spangrade.evaluator.derive.sync.workers import InOrder, workers_in_order
 from spangrade.evaluator.lake.catalog import lake_at
 from spangrade.evaluator.lake.compact import compact
 from spangrade.evaluator.lake.delete import delete_from_lake
 from spangrade.evaluator.lake.engine import Engine
-from spangrade.evaluator.lake.executors import executor, local, on_ray
+from spangrade.evaluator.lake.executors import executor, on_ray
 from spangrade.evaluator.lake.job import Sizes, Updated, update_lake
 from spangrade.evaluator.maintenance.delete import delete
 from spangrade.tracer.errors import InputError, SpangradeError
@@ -130,11 +130,11 @@ def test_a_killed_process_of_this_machine_is_run_again_by_hand(catalogs: Postgre
     lake = lake_at(catalogs.new_database(), str(tmp_path / "lake"))
     with (
         pytest.raises(SpangradeError, match=r"^a worker process ended unexpectedly"),
-        local(2) as in_order,
+        workers_in_order(2) as in_order,
     ):
         update_lake(
             lake, str(tmp_path / "landing"), killing(in_order, "derive", tmp_path / "killed"), sizes=SIZES
         )
-    with local(2) as in_order:
+    with workers_in_order(2) as in_order:
         update_lake(lake, str(tmp_path / "landing"), in_order, sizes=SIZES)
     assert differences(lake, single_machine(tmp_path / "one.duckdb", landed))[1] == {}

@@ -16,10 +16,10 @@ from same_tables import differences
 from spans_of_many import deliveries, land, single_machine
 
 import spangrade
+from spangrade.evaluator.derive.sync.workers import workers_in_order
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.lake import job
 from spangrade.evaluator.lake.catalog import Lake, attached, lake_at
-from spangrade.evaluator.lake.executors import local
 from spangrade.evaluator.lake.grading import grading_by
 from spangrade.evaluator.lake.job import Sizes, Updated, update_lake
 from spangrade.tracer.errors import InputError, StoreError
@@ -54,7 +54,7 @@ def snapshots(lake: Lake) -> int:
 def test_4000_spans_in_two_processes_come_to_the_single_machines_rows(lake: Lake, tmp_path: Path) -> None:
     folders = Folders(tmp_path, 490)
     land(folders.landing, folders.landed[:3])
-    with local(2) as in_order:
+    with workers_in_order(2) as in_order:
         first = update_lake(lake, folders.landing, in_order, sizes=Sizes(1_000, 700))
         land(folders.landing, folders.landed[3:], first=3)
         second = update_lake(lake, folders.landing, in_order, sizes=Sizes(1_000, 700))
