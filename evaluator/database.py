@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
     from spangrade.evaluator.running.options import RunOptions
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
+    from spangrade.evaluator.statistics.clusters import Cluster
     from spangrade.evaluator.statistics.comparison.gate import Compared
     from spangrade.evaluator.statistics.trends.trend import Trend
     from spangrade.evaluator.watch.options import WatchOptions
@@ -746,6 +747,23 @@ class Database:
         if min_compared is not None:
             results.insert(0, at_least_compared(min_compared, comparison))
         return Compared(comparison, tuple(results))
+
+    def explain(self, run: str, what: str = "", *, baseline: str | None = None) -> list[Cluster]:
+        """Return why sessions of a run failed: those that failed alike together, the largest cluster first.
+
+        Arguments and values do not part them: eight sessions that lack a call of one tool are one cluster. A
+        cluster has the steps that its sessions share, and the step at which they part from sessions of the
+        same questions that pass, in the run itself or in the `baseline`; runs are named as in `compare`. With
+        `what` only the clusters are returned whose text has it. Raises InputError if there is no such run.
+        """
+        from spangrade.evaluator.grading.run_list import find_run_id
+        from spangrade.evaluator.statistics.clusters import clusters
+        from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
+
+        with self.stored.reading() as store:
+            sessions = sample_of_run(store, find_run_id(store, run)).graded
+            others = () if baseline is None else sample_of_run(store, find_run_id(store, baseline)).graded
+        return [one for one in clusters(sessions, others) if what in one.what]
 
     def trend(
         self,

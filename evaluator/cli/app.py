@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "show": "show:show",
     "runs": "runs:runs",
     "compare": "compare:compare",
+    "explain": "explain:explain",
     "audit": "audit:audit",
     "trend": "trend:trend",
     "regrade": "regrade:regrade",

@@ -99,13 +99,21 @@ def run(
         comparison = {} if compared is None else {"comparison": comparison_json(*compared)}
         print_json({**run_json(graded), **comparison})
     else:
+        from spangrade.evaluator.reports.clusters import failure_lines
         from spangrade.evaluator.reports.comparison import comparison_tables
-        from spangrade.evaluator.reports.flips import flip_lines
+        from spangrade.evaluator.reports.flips import MAX_WHOLE, flip_lines, flips_of, shown_sessions
         from spangrade.evaluator.reports.tables import run_tables
 
         show(run_tables(graded, every=all))
+        if (alike := failure_lines(graded)) is not None:
+            show(alike)
         if compared is not None:
-            show(flip_lines(compared.comparison), comparison_tables(*compared, every=all))
+            flips = flips_of(compared.comparison)
+            whole = (
+                [name for flip in flips for name in shown_sessions(flip)] if len(flips) <= MAX_WHOLE else []
+            )
+            changed = flip_lines(flips, {name: opened.session(name) for name in whole})
+            show(comparison_tables(*compared, every=all), changed)
     code = graded.exit_code
     if compared is not None and fail_if:
         code = _with_gates(code, compared.exit_code())

@@ -2,33 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import unified_diff
 
 from rich.text import Text
 
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
+from spangrade.evaluator.session import Session
 from spangrade.evaluator.statistics.comparison.compare import Comparison, Flip
 from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.tracer.canonical_json import dumps
 
 MAX_LISTED = 20
+MAX_WHOLE = 6  # questions that flipped: the lines that changed are shown of no more
+MAX_LINES = 12  # of these of a question
+MAX_LINE = 200  # characters
 
 
-def flip_lines(comparison: Comparison) -> Text:
-    """Return a line for each question that flipped: its id, `passed → failed`, and the reason.
-
-    The broken ones come first. Of several sessions of a question it says how many passed.
-    """
+def flips_of(comparison: Comparison) -> list[Flip]:
+    """Return the questions that flipped, the broken ones first."""
     flips = (
         *comparison.broken,
         *comparison.inconclusive_in_second,
         *comparison.fixed,
         *comparison.inconclusive_in_first,
     )
-    lines = [_line(flip) for flip in dict.fromkeys(flips)]
-    if not lines:
-        return Text("no question flipped")
-    more = [Text(f"and {len(lines) - MAX_LISTED} more")] if len(lines) > MAX_LISTED else []
-    return Text("\n").join([*lines[:MAX_LISTED], *more])
+    return list(dict.fromkeys(flips))
+
+
+def shown_sessions(flip: Flip) -> tuple[str, str]:
+    """Return the ids of a session before and of one after, which show the flip: one passes, if any does."""
+    before, after = (
+        next((one for one in side if (one.verdict == "passed") is passes), side[0])
+        for side, passes in (
+            (flip.first, any(one.verdict == "passed" for one in flip.first)),
+            (flip.second, all(one.verdict == "passed" for one in flip.second)),
+        )
+    )
+    return before.session_id, after.session_id
+
+
+def flip_lines(flips: Sequence[Flip], sessions: Mapping[str, Session]) -> Text:
+    """Return a line for each question that flipped: its id, `passed → failed`, and the reason.
+
+    Of several sessions of a question it says how many passed. If the `sessions` are there, by id, the lines
+    that changed follow: what was called and said before, and now.
+    """
+    lines = []
+    for flip in flips[:MAX_LISTED]:
+        lines.append(_line(flip))
+        before, after = map(sessions.get, shown_sessions(flip))
+        if before is not None and after is not None:
+            lines += _changed_lines(before, after)
+    if len(flips) > MAX_LISTED:
+        lines.append(Text(f"and {len(flips) - MAX_LISTED} more"))
+    return Text("\n").join(lines) if lines else Text("no question flipped")
 
 
 def _line(flip: Flip) -> Text:
@@ -45,3 +73,31 @@ def _verdict(sessions: Sequence[Graded]) -> Text:
     passed = sum(one.verdict == "passed" for one in sessions)
     style = "passed" if passed == len(sessions) else "failed"
     return Text(f"{passed} of {len(sessions)} passed", VERDICT_STYLES[style])
+
+
+def _changed_lines(before: Session, after: Session) -> list[Text]:
+    """Return what differs between two sessions: `-` is the first's alone, `+` the second's."""
+    found = [
+        line
+        for line in unified_diff(_spoken(before), _spoken(after), n=1, lineterm="")
+        if not line.startswith(("---", "+++", "@@"))
+    ]
+    lines = [cell(f"  {line}", newline=" ") for line in found[:MAX_LINES]]
+    for line in lines:
+        line.stylize({"-": "red", "+": "green"}.get(line.plain[2], ""))
+    more = [Text(f"  and {len(found) - MAX_LINES} more lines")] if len(found) > MAX_LINES else []
+    return [*lines, *more]
+
+
+def _spoken(session: Session) -> list[str]:
+    """Return what the user and the agent said, and which tools it called, a line each."""
+    lines = []
+    for number, turn in enumerate(session.turns, 1):
+        lines.append(f"user: {turn.user_input or ''}")
+        lines += [
+            f"{call.tool_name} {dumps(call.input_arguments)} → {dumps(call.output)}"
+            for call in session.tool_interactions
+            if call.turn == number
+        ]
+        lines.append(f"agent: {turn.final_response or ''}")
+    return [" ".join(line.split())[:MAX_LINE] for line in lines]

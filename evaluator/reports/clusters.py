@@ -1,0 +1,62 @@
+"""Failures in clusters, for people and as JSON values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.reports.tables import cell
+from spangrade.evaluator.statistics.clusters import Cluster, what_went_wrong
+from spangrade.tracer.terminal import counted
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.grading.run import Run
+
+MAX_LISTED = 20
+
+
+def failure_lines(run: Run) -> Text | None:
+    """Return a line for each way in which sessions of a run failed, as `missing: cancel_policy: 8 sessions`.
+
+    None if no two of them failed alike.
+    """
+    failing = (Verdict.FAILED, Verdict.BROKEN)
+    ways = Counter(what_went_wrong(one.reason) for one in run.sessions if one.verdict in failing)
+    if not ways or max(ways.values()) < 2:
+        return None
+    lines = [cell(f"{what}: {counted(number, 'session')}") for what, number in ways.most_common(MAX_LISTED)]
+    if (more := len(ways) - MAX_LISTED) > 0:
+        lines.append(Text(f"and {more} more; `spangrade explain` lists them"))
+    return Text("\n").join(lines)
+
+
+def explained(clusters: Iterable[Cluster]) -> Text:
+    """Return each cluster with its shared path, where it parts from sessions that pass, and examples."""
+    lines: list[Text] = []
+    for one in clusters:
+        lines.append(cell(f"{one.what}: {counted(len(one.sessions), 'session')}"))
+        lines.append(cell(f"  path: {', '.join(one.shared) or 'no step is shared'}"))
+        if one.parts:
+            lines.append(cell(f"  {one.parts} ({one.parted} of {one.compared})"))
+        elif not one.compared:
+            lines.append(Text("  no session of these questions passes; --baseline RUN has some"))
+        lines.append(cell(f"  for example: {', '.join(one.examples)}"))
+    return Text("\n").join(lines) if lines else Text("no session failed")
+
+
+def cluster_json(cluster: Cluster) -> dict[str, Any]:
+    """Return a cluster as JSON values."""
+    return {
+        "what": cluster.what,
+        "sessions": [one.session_id for one in cluster.sessions],
+        "questions": list(dict.fromkeys(one.key for one in cluster.sessions)),
+        "shared_path": list(cluster.shared),
+        "parts": cluster.parts or None,
+        "parted": cluster.parted,
+        "compared": cluster.compared,
+        "examples": list(cluster.examples),
+    }

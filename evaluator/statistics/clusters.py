@@ -1,0 +1,97 @@
+"""What went wrong in the sessions of a run: failures in clusters, whatever arguments and values they have."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.statistics.comparison.parting import parting
+from spangrade.evaluator.statistics.comparison.sample import Graded
+
+_FAILING = (Verdict.FAILED, Verdict.BROKEN)
+_EXAMPLES = 3
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_BEYOND = re.compile(r"(missing: [^;]*); not expected: [^;]*")  # a call in place of another
+_VALUE = re.compile(r"\d+\.\d+|\d{3,}")  # not the number of a turn or a step
+
+
+class Cluster(NamedTuple):
+    """Sessions that failed alike: the gates, and what of tools, steps and errors their reasons name.
+
+    `shared` are the steps with which the paths of all of them begin. `parts` says at which step most of those
+    part from a session of the same question that passes, `parted` of how many that is true, `compared` how
+    many have such a session.
+    """
+
+    what: str
+    sessions: tuple[Graded, ...]
+    shared: tuple[str, ...]
+    parts: str
+    parted: int
+    compared: int
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The ids of three sessions, of as many questions as there are."""
+        by_question = {one.key: one.session_id for one in reversed(self.sessions)}
+        ids = dict.fromkeys([*reversed(by_question.values()), *(one.session_id for one in self.sessions)])
+        return tuple(ids)[:_EXAMPLES]
+
+
+def what_went_wrong(reason: str) -> str:
+    """Return a reason without arguments and values: `tool_usage_accuracy: missing: cancel_policy`."""
+    names = _BEYOND.sub(r"\1", "".join(_outside_of_json(reason)))
+    return " ".join(_VALUE.sub("…", _QUOTED.sub("…", names)).split())
+
+
+def clusters(sessions: Iterable[Graded], others: Iterable[Graded] = ()) -> list[Cluster]:
+    """Return the failed and broken sessions in clusters, the largest first.
+
+    They are held against those of the `sessions`, and of the `others`, that pass.
+    """
+    sessions = list(sessions)
+    passing: dict[str, Sequence[str]] = {}
+    for one in (*sessions, *others):
+        if one.verdict == Verdict.PASSED and one.trajectory is not None:
+            passing.setdefault(one.key, one.trajectory)
+    alike: dict[str, list[Graded]] = {}
+    for one in sessions:
+        if one.verdict in _FAILING:
+            alike.setdefault(what_went_wrong(one.reason), []).append(one)
+    made = [_cluster(what, each, passing) for what, each in alike.items()]
+    return sorted(made, key=lambda cluster: (-len(cluster.sessions), cluster.what))
+
+
+def _cluster(what: str, sessions: Sequence[Graded], passing: dict[str, Sequence[str]]) -> Cluster:
+    paths = [one.trajectory or () for one in sessions]
+    parted = parting(paths)
+    shared = paths[0] if parted is None else paths[0][: parted.step - 1]
+    steps: Counter[str] = Counter()
+    compared = 0
+    for one in sessions:
+        if one.trajectory is not None and one.key in passing:
+            compared += 1
+            if found := parting([passing[one.key], one.trajectory]):
+                steps[f"step {found.step}: {found.names[0]} where it passes, {found.names[1]} here"] += 1
+    ((parts, number),) = steps.most_common(1) or [("", 0)]
+    return Cluster(what, tuple(sessions), tuple(shared), parts, number, compared)
+
+
+def _outside_of_json(text: str) -> Iterator[str]:
+    """Yield the characters of a text that are not within the brackets of an object or a list."""
+    depth, is_text, is_escaped = 0, False, False
+    for character in text:
+        if depth and is_text:
+            is_text = is_escaped or character != '"'
+            is_escaped = character == "\\" and not is_escaped
+        elif depth and character == '"':
+            is_text = True
+        elif character in "{[":
+            depth += 1
+        elif depth and character in "}]":
+            depth -= 1
+        elif not depth:
+            yield character

@@ -1,0 +1,113 @@
+"""Why sessions failed: those that failed alike together, and what changed in those that flipped."""
+
+import json
+import sys
+import textwrap
+
+import pytest
+from command_line import run as spangrade
+
+from spangrade.evaluator.statistics.clusters import clusters, what_went_wrong
+from spangrade.evaluator.statistics.comparison.sample import Graded
+
+SHOP = """
+    import spangrade
+    from pathlib import Path
+
+    @spangrade.tool
+    def look_up(order):
+        return {"status": "sent"}
+
+    @spangrade.tool
+    def cancel(order):
+        return {"cancelled": order}
+
+    def answer(text):
+        with spangrade.agent("shop"):
+            look_up(text[-1])
+            if Path(__file__).with_name("lazy").exists():
+                return "I will."
+            cancel(text[-1])
+            return "Cancelled."
+"""
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A folder with an agent and three questions, which is the current one."""
+    (tmp_path / "cancelling.py").write_text(textwrap.dedent(SHOP))
+    questions = [
+        {
+            "id": f"cancel-{order}",
+            "user_inputs": [f"Cancel {order}"],
+            "agents_evaluated": ["shop"],
+            "reference_data": {
+                "reference_tool_interactions": [{"tool_name": "cancel", "input_arguments": {"order": order}}]
+            },
+        }
+        for order in "123"
+    ]
+    (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": questions}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    sys.modules.pop("cancelling", None)
+
+
+def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
+    assert spangrade("run", "cancelling.py:answer", "golden.json", "--name", "main").code == 0
+    (shop / "lazy").touch()
+    done = spangrade("run", "cancelling.py:answer", "golden.json", "--name", "lazy", "--compare", "main")
+    assert done.code == 1
+    assert "tool_usage_accuracy: missing: cancel: 3 sessions" in done.out
+    reason = 'tool_usage_accuracy: missing: cancel{"order":"1"}; not expected: look_up{"order":"1"}'
+    first = done.out.index(f"cancel-1  passed → failed  {reason}")
+    assert done.out[first + 1 : first + 5] == [
+        '   look_up {"order":"1"} → {"status":"sent"}',
+        '  -cancel {"order":"1"} → {"cancelled":"1"}',
+        "  -agent: Cancelled.",
+        "  +agent: I will.",
+    ]
+    explained = spangrade("explain", "lazy", "cancel", "--baseline", "main").out
+    assert explained[:3] == [
+        "tool_usage_accuracy: missing: cancel: 3 sessions",
+        "  path: shop, look_up",
+        "  step 3: cancel where it passes, the end here (3 of 3)",
+    ]
+    assert explained[3].startswith("  for example: cancel-1-")
+    assert spangrade("explain", "lazy").out[2] == (
+        "  no session of these questions passes; --baseline RUN has some"
+    )
+    (only,) = json.loads("\n".join(spangrade("explain", "lazy", "--format", "json").out))
+    assert only["questions"] == ["cancel-1", "cancel-2", "cancel-3"]
+    assert spangrade("explain", "main").out == ["no session failed"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "what"),
+    [
+        ('missing: find{"id":"a}\\"{"}, find', "missing: find, find"),
+        ('missing: find{"id":1}; not expected: look; cost: high', "missing: find; cost: high"),
+        ("cost: 0.012 USD, expected at most 0.01", "cost: … USD, expected at most …"),
+        ("conversation: turn 1 ended in an error", "conversation: turn 1 ended in an error"),
+        ("reply: 'It is sent.' is not 'It is late.'", "reply: … is not …"),
+        ("", ""),
+    ],
+)
+def test_arguments_and_values_do_not_part_what_went_wrong(reason, what):
+    assert what_went_wrong(reason) == what
+
+
+def test_a_cluster_is_held_against_passing_sessions_of_the_same_question():
+    sessions = [
+        Graded("a1", "a", "failed", "missing: x{1}", ("agent", "y")),
+        Graded("a2", "a", "passed", "", ("agent", "x")),
+        Graded("b1", "b", "failed", "missing: x{2}", None),
+        Graded("c1", "c", "inconclusive", "not known", ("agent",)),
+        Graded("d1", "d", "broken", "mine: ZeroDivisionError", ("agent",)),
+    ]
+    first, second = clusters(sessions)
+    assert (first.what, first.examples) == ("missing: x", ("a1", "b1"))
+    assert (first.parts, first.parted, first.compared) == ("step 2: x where it passes, y here", 1, 1)
+    assert first.shared == ()
+    assert (second.what, second.parts) == ("mine: ZeroDivisionError", "")
