@@ -184,14 +184,17 @@ def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[d
             continue
         reference = question.reference_data
         turns: list[dict[str, Any]] = [
-            {
-                "invocation_id": f"{question.id}-{number}",
-                "user_content": _content("user", text),
-                "intermediate_data": {"tool_uses": [], "tool_responses": [], "intermediate_responses": []},
-            }
+            {"invocation_id": f"{question.id}-{number}", "user_content": _content("user", text)}
             for number, text in enumerate(question.user_inputs, 1)
         ]
         calls = reference.reference_tool_interactions or ()
+        if reference.reference_tool_interactions is not None:
+            for turn in turns:
+                turn["intermediate_data"] = {
+                    "tool_uses": [],
+                    "tool_responses": [],
+                    "intermediate_responses": [],
+                }
         for number, call in enumerate(calls, 1):
             use, response = _use(call, f"{question.id}-call-{number}")
             turns[-1]["intermediate_data"]["tool_uses"].append(use)
@@ -271,7 +274,8 @@ def _question(
     rubrics: list[str],
     agent: str | None,
 ) -> dict[str, Any]:
-    reference: dict[str, Any] = {"reference_tool_interactions": calls}
+    given = any(either(turn, "intermediate_data") is not None for turn in turns)
+    reference: dict[str, Any] = {"reference_tool_interactions": calls} if given else {}
     if agent is not None:
         targets = [
             call["input_arguments"].get("agent_name") for call in calls if call["tool_name"] == _HANDOFF

@@ -44,6 +44,7 @@ def question_of(
         raise InputError(f'{where}: not a list; expected a list of turns, each an object with "query"')
     user_inputs: list[str] = []
     calls: list[dict[str, Any]] = []
+    calls_given = False
     response: str | None = None
     for at, turn in _turns(turns, where):
         if isinstance(turn, Problem):
@@ -57,6 +58,7 @@ def question_of(
             yield Problem(f"{at}.query", "missing" if query is None else "not a text; the turn is left out")
             continue
         user_inputs.append(query)
+        calls_given = calls_given or turn.get("expected_tool_use") is not None
         for call in _calls(turn, at):
             if isinstance(call, Problem):
                 yield call
@@ -69,10 +71,8 @@ def question_of(
             yield Problem(f"{at}.reference", "not a text")
     if not user_inputs:
         raise InputError(f'{where}: no turn with a "query"; nothing to convert')
-    reference_data: dict[str, Any] = {
-        "reference_tool_interactions": calls,
-        "reference_trajectory": [agent],
-    }
+    reference_data: dict[str, Any] = {"reference_tool_interactions": calls} if calls_given else {}
+    reference_data["reference_trajectory"] = [agent]
     if responses and response is not None:
         reference_data["reference_response"] = response
     question: dict[str, Any] = {
@@ -112,7 +112,8 @@ def _turns(messages: Sequence[Any], where: str) -> Iterator[tuple[str, Any]]:
         else:
             calls = [*turn.get("expected_tool_use", ()), *_requested(message)]
             reply = _text(message)
-            turn |= {"expected_tool_use": calls, **({"reference": reply} if reply else {})}
+            turn |= {"expected_tool_use": calls} if calls else {}
+            turn |= {"reference": reply} if reply else {}
     if turn is not None:
         yield place, turn
 

@@ -94,16 +94,20 @@ class ReferenceToolInteraction(_Model):
     unordered: bool = False
 
 
+Calls = Annotated[tuple[ReferenceToolInteraction, ...], Field(min_length=1)]
+
+
 class ReferenceData(_Model):
     """What is expected of a session. A part that is None is not judged; custom keys are kept.
 
-    `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`.
+    `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`,
+    and of at least one call. An empty `reference_tool_interactions` expects that no tool is called.
     A list within `reference_trajectory` holds steps that may come in any order.
     `max_cost_usd` and `max_latency_s` are what the session's model calls may cost and its turns may take.
     """
 
     reference_tool_interactions: tuple[ReferenceToolInteraction, ...] | None = None
-    reference_tool_alternatives: tuple[tuple[ReferenceToolInteraction, ...], ...] | None = None
+    reference_tool_alternatives: tuple[Calls, ...] | None = None
     reference_trajectory: tuple[TrajectoryStep, ...] | None = None
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None
@@ -137,15 +141,19 @@ class GoldenQuestion(_Model):
 
     @property
     def accepted_calls(self) -> tuple[tuple[ReferenceToolInteraction, ...], ...]:
-        """The lists of calls that are accepted: the reference's, then its alternatives."""
-        reference = self.reference_data
-        return (reference.reference_tool_interactions or (), *(reference.reference_tool_alternatives or ()))
+        """The lists of calls that are accepted: the reference's, if it has one, then its alternatives."""
+        first = self.reference_data.reference_tool_interactions
+        others = self.reference_data.reference_tool_alternatives or ()
+        return (first or (), *others) if first is not None or not others else others
 
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data`, or of `user_inputs` or `agents_evaluated`.
 
-        None if the question does not have it.
+        None if the question does not have it. Of `reference_tool_interactions` that is the first alternative
+        if only alternatives are given.
         """
+        if key == "reference_tool_interactions" and self.reference_data.reference_tool_alternatives:
+            return self.accepted_calls[0]
         if key in ("user_inputs", "agents_evaluated"):
             return getattr(self, key)
         return getattr(self.reference_data, key, None)

@@ -40,8 +40,8 @@ REFERENCE_GATES = {
 
 # Every question names its agents: they alone are not a reference that a session could be compared with.
 NOT_A_COMPARISON = (CONVERSATION, REFERENCE_GATES["agents_evaluated"])
-# The default gates that pass whatever happened if their reference is an empty list or object.
-EMPTY_IS_NOTHING = ("tool_usage_accuracy", "state_management_fidelity")
+# The default gates that pass whatever happened if their reference is empty.
+EMPTY_IS_NOTHING = ("state_management_fidelity",)
 
 # Measured for every session, with a question that has the reference if it needs one.
 REPORTED = (

@@ -26,6 +26,11 @@ _WHICH_QUESTION = (
     f"record {QUESTION_ID} on its spans (spangrade.session), or say which it answers: "
     "grade --question SESSION=ID"
 )
+_CALLS = "reference_tool_interactions"
+_EMPTY = (
+    "leave the key out where any calls are allowed; older versions of the converters wrote it where nothing "
+    "was known of the calls"
+)
 _JUDGE = (
     "set up a judge (its key, or grade --judge-model), compare the words (--metric 'response_match>=0.7'), "
     f"or do not compare it (--no-reference {RESPONSE})"
@@ -53,9 +58,25 @@ def lint_grade(
         for metric in finding.metrics:
             if finding.advice is not None:
                 advice.setdefault((finding.session_id, metric), finding.advice)
+    yield from _empty_references(dataset)
     with use_judge_of_run(NoJudge(_NOT_ASKED)):
         for one in prepared.grades(prepared.with_columns(sessions, on_problem), unanswered=whole):
             yield from _findings(one, advice)
+
+
+def _empty_references(dataset: GoldenDataset) -> Iterator[Finding]:
+    """Yield a finding if no question expects a call, and some say so: older converters wrote `[]` always."""
+    given = [
+        question.accepted_calls
+        for question in dataset.golden_questions
+        if question.reference(_CALLS) is not None
+    ]
+    if given and all(calls == ((),) for calls in given):
+        questions = (
+            "the golden question expects" if len(given) == 1 else f"{len(given)} golden questions expect"
+        )
+        what = f'{questions} that no tool is called ("{_CALLS}": []), and none expects a call'
+        yield Finding("no_calls_expected", None, what, 1, (), _EMPTY)
 
 
 def _findings(one: Grade, advice: Mapping[tuple[str | None, str], str]) -> Iterator[Finding]:

@@ -121,15 +121,15 @@ def tool_recall(
 def tool_usage_accuracy(
     session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
 ) -> Outcome:
-    """The share of the reference's calls that were made: the same as `tool_recall`.
+    """The share of the reference's calls that were made, as in `tool_recall`.
 
+    An empty reference expects no calls: 1 without calls, 0 with any.
     Inconclusive if the value depends on arguments or results that are not recorded, or on whether a
     requested call was executed.
 
     Source: own definition: the reference lists the calls that must happen.
     """
-    outcome: Outcome = tool_recall(session, question, matcher=matcher)
-    return outcome
+    return _score(session, question, matcher, _usage_accuracy)
 
 
 METRICS = (
@@ -140,6 +140,11 @@ METRICS = (
     tool_recall,
     tool_usage_accuracy,
 )
+
+
+def _usage_accuracy(pairing: Pairing) -> float:
+    made, expected = len(pairing.actual), len(pairing.expected)
+    return recall(pairing.matched, expected) if expected else precision(0, made, 0)
 
 
 def _score(
@@ -167,6 +172,8 @@ def _score_of(
     value: Callable[[Pairing], float],
 ) -> Score | Inconclusive:
     actual = compared_calls(session, question)
+    if not expected and session.requested_calls:
+        return _score_of_none(actual, [_requested(call) for call in session.requested_calls], value)
     if are_copies(expected, actual):
         return Score(1.0, None, "as expected")
     context = Context(matcher, values, actual)
@@ -186,6 +193,23 @@ def _score_of(
         if best > score:
             return Inconclusive(unknown if best == 1 else f"{unknown}; {_differences(pairing)[0]}", best)
     return Score(score, None, *_differences(pairing))
+
+
+def _score_of_none(
+    actual: Sequence[ToolInteraction],
+    requested: Sequence[ToolInteraction],
+    value: Callable[[Pairing], float],
+) -> Score | Inconclusive:
+    """Return the outcome where no call is expected, and some were requested that may have been executed."""
+    pairing = pairing_of((), actual, _never)
+    score = value(pairing)
+    if value(pairing_of((), [*actual, *requested], _never)) < score:
+        return Inconclusive(_unknown((), actual, requested), score)
+    return Score(score, None, *_differences(pairing)) if score < 1 else Score(1.0, None, "as expected")
+
+
+def _never(_expected: ReferenceToolInteraction, _call: ToolInteraction) -> bool:
+    return False
 
 
 def _requested(call: RequestedCall) -> ToolInteraction:

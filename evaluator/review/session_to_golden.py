@@ -53,10 +53,8 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
             call["status"] = "error"
         calls.append(call)
     steps = groupby(step.name for step in session.trajectory if step.kind == "agent")
-    reference: dict[str, Any] = {
-        "reference_tool_interactions": calls,
-        "reference_trajectory": [name for name, _ in steps],
-    }
+    reference: dict[str, Any] = {"reference_tool_interactions": calls} if calls else {}
+    reference["reference_trajectory"] = [name for name, _ in steps]
     if session.state_variables is not None:
         kept: dict[str, Any] = {}
         for name, value in session.state_variables.items():

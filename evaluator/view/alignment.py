@@ -89,7 +89,9 @@ def alignment(session: Session, question: GoldenQuestion) -> Alignment:
     cut = max(len(session.trajectory), len(session.tool_interactions)) > MOST
     return Alignment(
         None if reference.reference_trajectory is None else _trajectory(session, question),
-        None if reference.reference_tool_interactions is None else tuple(_calls(session, question)),
+        None
+        if question.reference("reference_tool_interactions") is None
+        else tuple(_calls(session, question)),
         None
         if reference.reference_state_variables is None
         else _values(reference.reference_state_variables, session.state_variables or {}),

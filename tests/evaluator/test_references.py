@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +47,86 @@ def test_integers_of_any_length_are_compared_exactly(
         graded(Said("Hi", calls=[Call("find", other)]), options=gate, reference_tool_interactions=[call]).code
         == 1
     )
+
+
+FIND, SELL = {"tool_name": "find"}, {"tool_name": "sell"}
+
+
+@pytest.mark.parametrize(("calls", "code"), [(["find"], 0), (["sell", "sell"], 0), (["sell"], 1), ([], 1)])
+def test_alternatives_alone_are_a_reference(graded: Any, calls: list[str], code: int) -> None:
+    said = Said("Hi", calls=[Call(name) for name in calls])
+    assert graded(said, reference_tool_alternatives=[[FIND], [SELL, SELL]]).code == code
+
+
+@pytest.mark.parametrize("alternatives", [[[]], [[FIND], []]])
+def test_an_alternative_without_calls_is_refused(graded: Any, alternatives: list[Any]) -> None:
+    """Every session would meet it."""
+    done = graded(Said("Hi"), reference_tool_interactions=[FIND], reference_tool_alternatives=alternatives)
+    where = f"reference_data.reference_tool_alternatives[{len(alternatives) - 1}]"
+    error = f'spangrade: golden.json: golden_questions[0] (id "q1").{where}: must not be empty'
+    assert (done.code, done.err) == (2, [error])
+
+
+@pytest.mark.parametrize(
+    ("calls", "code"), [((), 0), ((Call("find"),), 1), ((Call("find", error="no connection"),), 1)]
+)
+def test_an_empty_list_of_calls_expects_that_no_tool_is_called(
+    graded: Any, calls: tuple[Call, ...], code: int
+) -> None:
+    done = graded(Said("Hi", calls=calls), reference_tool_interactions=[])
+    assert done.code == code
+
+
+def test_no_calls_or_those_of_an_alternative(graded: Any) -> None:
+    references = {"reference_tool_interactions": [], "reference_tool_alternatives": [[FIND]]}
+    codes = [
+        graded(Said("Hi", calls=[Call(name) for name in names]), **references).code
+        for names in ([], ["find"], ["sell"])
+    ]
+    assert codes == [0, 0, 1]
+
+
+def test_a_log_without_expected_calls_expects_none_in_particular(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    log, golden = tmp_path / "log.json", tmp_path / "golden.json"
+    for turns, expected in (
+        ([{"query": "Hi"}], None),
+        ([{"query": "Hi"}, {"query": "Bye", "expected_tool_use": []}], []),
+        ([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}], None),
+    ):
+        log.write_text(json.dumps(turns))
+        golden.unlink(missing_ok=True)
+        options = ("--input", log, "--output", golden, "--agent", "shop")
+        assert spangrade("convert", "test-to-golden", *options).code == 0
+        (question,) = json.loads(golden.read_text())["golden_questions"]
+        assert question["reference_data"].get("reference_tool_interactions") == expected
+
+
+def test_an_eval_set_keeps_whether_calls_are_expected(spangrade: Spangrade, tmp_path: Path) -> None:
+    golden, evalset, again = (tmp_path / f"{name}.json" for name in ("golden", "a.evalset", "again"))
+    for references in ({}, {"reference_tool_interactions": []}, {"reference_tool_interactions": [FIND]}):
+        write_golden(golden, {"id": "q1", "user_inputs": ["Hi"], **references})
+        for file in (evalset, again):
+            file.unlink(missing_ok=True)
+        options = ("convert", "evalset", "--agent", "shop", "--input")
+        assert spangrade(*options, golden, "--output", evalset).code == 0
+        assert spangrade(*options, evalset, "--output", again).code == 0
+        (question,) = json.loads(again.read_text())["golden_questions"]
+        calls = question["reference_data"].get("reference_tool_interactions")
+        assert (calls and [call["tool_name"] for call in calls]) == (
+            references.get("reference_tool_interactions") and ["find"]
+        )
+
+
+def test_lint_names_a_dataset_that_expects_no_call_at_all(graded: Any, spangrade: Spangrade) -> None:
+    """Older versions of the converters wrote an empty list where nothing was known."""
+
+    def codes(**references: Any) -> list[str]:
+        graded(Said("Hi", calls=[Call("find")]), **references)
+        done = spangrade("lint", "--dataset", "golden.json", "--format", "json")
+        return [finding["code"] for finding in json.loads("\n".join(done.out))]
+
+    assert "no_calls_expected" in codes(reference_tool_interactions=[])
+    assert "no_calls_expected" not in codes(reference_tool_interactions=[FIND])
+    assert "no_calls_expected" not in codes(reference_trajectory=["shop"])

@@ -69,14 +69,17 @@ def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, 
         kinds = Counter((call.tool_name, call.ok is False) for call in calls)
         ways[tuple(sorted(kinds.items()))].append((calls, values))
     lists = []
-    for number, way in enumerate(sorted(ways.values(), key=len, reverse=True)):
+    # An alternative is not empty: sessions without calls come first.
+    by_number = sorted(ways.items(), key=lambda way: (bool(way[0]), -len(way[1])))
+    for number, (_, way) in enumerate(by_number):
         where = "reference_tool_interactions"
         if number:
             where = f"reference_tool_alternatives[{number - 1}]"
         expected, learned = way_of(way, where, mask)
         rules += (Rule(where, "these tools", len(way)), *learned)
         lists.append(expected)
-    reference["reference_tool_interactions"] = lists[0]
+    if any(lists):
+        reference["reference_tool_interactions"] = lists[0]
     if lists[1:]:
         reference["reference_tool_alternatives"] = lists[1:]
     _add_agreed(reference, sessions, mask, rules)
