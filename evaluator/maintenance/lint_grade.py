@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import (
     CONVERSATION,
@@ -58,24 +59,20 @@ def lint_grade(
         for metric in finding.metrics:
             if finding.advice is not None:
                 advice.setdefault((finding.session_id, metric), finding.advice)
-    yield from _empty_references(dataset)
+    yield from _empty_references(prepared.questions.golden_questions)
     with use_judge_of_run(NoJudge(_NOT_ASKED)):
         for one in prepared.grades(prepared.with_columns(sessions, on_problem), unanswered=whole):
             yield from _findings(one, advice)
 
 
-def _empty_references(dataset: GoldenDataset) -> Iterator[Finding]:
+def _empty_references(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
     """Yield a finding if no question expects a call, and some say so: older converters wrote `[]` always."""
-    given = [
-        question.accepted_calls
-        for question in dataset.golden_questions
-        if question.reference(_CALLS) is not None
-    ]
+    given = [question.accepted_calls for question in questions if question.reference(_CALLS) is not None]
     if given and all(calls == ((),) for calls in given):
-        questions = (
+        subject = (
             "the golden question expects" if len(given) == 1 else f"{len(given)} golden questions expect"
         )
-        what = f'{questions} that no tool is called ("{_CALLS}": []), and none expects a call'
+        what = f'{subject} that no tool is called ("{_CALLS}": []), and none expects a call'
         yield Finding("no_calls_expected", None, what, 1, (), _EMPTY)
 
 

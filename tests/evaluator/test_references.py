@@ -125,6 +125,7 @@ def test_lint_names_a_dataset_that_expects_no_call_at_all(graded: Any, spangrade
     def codes(**references: Any) -> list[str]:
         graded(Said("Hi", calls=[Call("find")]), **references)
         done = spangrade("lint", "--dataset", "golden.json", "--format", "json")
+        assert done.err == []
         return [finding["code"] for finding in json.loads("\n".join(done.out))]
 
     assert "no_calls_expected" in codes(reference_tool_interactions=[])
