@@ -274,8 +274,8 @@ def _question(
     rubrics: list[str],
     agent: str | None,
 ) -> dict[str, Any]:
-    given = any(either(turn, "intermediate_data") is not None for turn in turns)
-    reference: dict[str, Any] = {"reference_tool_interactions": calls} if given else {}
+    has_calls = any(either(turn, "intermediate_data") is not None for turn in turns)
+    reference: dict[str, Any] = {"reference_tool_interactions": calls} if has_calls else {}
     if agent is not None:
         targets = [
             call["input_arguments"].get("agent_name") for call in calls if call["tool_name"] == _HANDOFF
