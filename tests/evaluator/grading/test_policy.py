@@ -102,10 +102,6 @@ def test_references_are_dropped_by_name_or_all() -> None:
     [
         ({}, NO_REFERENCE),
         ({"tone": "rude", "mood": 1}, "no gate reads tone, mood; request one that does (--metric NAME>=T)"),
-        (
-            {"tools": []},
-            "no gate reads reference_tool_interactions; request one that does (--metric NAME>=T)",
-        ),
     ],
 )
 def test_a_question_without_anything_to_compare_with_is_inconclusive(
