@@ -58,7 +58,9 @@ def write_golden(file: Path, *questions: dict[str, Any]) -> Path:
         {"id": one["id"], "user_inputs": one["user_inputs"], "agents_evaluated": one.get("agents", ["shop"])}
         | {
             "reference_data": {
-                key: value for key, value in one.items() if key.startswith(("reference_", "max_"))
+                key: value
+                for key, value in one.items()
+                if key.startswith(("reference_", "max_", "forbidden_", "no_"))
             }
         }
         for one in questions

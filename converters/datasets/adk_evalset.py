@@ -241,6 +241,9 @@ def _as_response(output: Any) -> dict[str, Any]:
     return output if isinstance(output, dict) else {"result": output}
 
 
+_WITHOUT_A_PLACE = ("forbidden_tools", "no_further_calls", "max_cost_usd", "max_latency_s")
+
+
 def _without_a_place(question: GoldenQuestion) -> str:
     reference = question.reference_data
     targets = [
@@ -250,7 +253,7 @@ def _without_a_place(question: GoldenQuestion) -> str:
     ]
     lost = [key for key in ("metadata",) if question.metadata]
     lost += ["reference_tool_alternatives"] if reference.reference_tool_alternatives else []
-    lost += [key for key in ("max_cost_usd", "max_latency_s") if question.reference(key) is not None]
+    lost += [key for key in _WITHOUT_A_PLACE if question.reference(key) is not None]
     lost += (
         [f"agents_evaluated beyond {question.agents_evaluated[0]}"] if question.agents_evaluated[1:] else []
     )

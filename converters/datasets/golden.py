@@ -12,6 +12,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictBool,
     StrictStr,
     ValidationError,
     model_validator,
@@ -103,11 +104,14 @@ class ReferenceData(_Model):
     `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`,
     and of at least one call. An empty `reference_tool_interactions` expects that no tool is called.
     A list within `reference_trajectory` holds steps that may come in any order.
+    `forbidden_tools` must not be called; with `no_further_calls` no calls but the expected ones are made.
     `max_cost_usd` and `max_latency_s` are what the session's model calls may cost and its turns may take.
     """
 
     reference_tool_interactions: tuple[ReferenceToolInteraction, ...] | None = None
     reference_tool_alternatives: tuple[Calls, ...] | None = None
+    forbidden_tools: Annotated[Names, Field(min_length=1)] | None = None
+    no_further_calls: StrictBool | None = None
     reference_trajectory: tuple[TrajectoryStep, ...] | None = None
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None
@@ -149,14 +153,15 @@ class GoldenQuestion(_Model):
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data`, or of `user_inputs` or `agents_evaluated`.
 
-        None if the question does not have it. Of `reference_tool_interactions` that is the first alternative
-        if only alternatives are given.
+        None if the question does not have it, or if `no_further_calls` is false. Of
+        `reference_tool_interactions` that is the first alternative if only alternatives are given.
         """
         if key == "reference_tool_interactions" and self.reference_data.reference_tool_alternatives:
             return self.accepted_calls[0]
         if key in ("user_inputs", "agents_evaluated"):
             return getattr(self, key)
-        return getattr(self.reference_data, key, None)
+        value = getattr(self.reference_data, key, None)
+        return None if key == "no_further_calls" and value is False else value
 
 
 class GoldenDataset(_Model):
@@ -333,6 +338,7 @@ _EXPECTED = {
     "model_type": "an object",
     "tuple_type": "a list",
     "float_type": "a number",
+    "bool_type": "true or false",
 }
 
 

@@ -26,7 +26,7 @@ from spangrade.evaluator.session import Session, ToolInteraction
 _EXAMPLES = 3  # survivors of one kind and target for which an edit is looked for
 _LONGEST_VALUE = 200  # characters of a state variable that is expected: a longer one is content
 _DATA, _CALLS, _TRAJECTORY = "reference_data", "reference_tool_interactions", "reference_trajectory"
-_OTHER_CALLS = "reference_tool_alternatives"
+_OTHER_CALLS, _NO_FURTHER = "reference_tool_alternatives", "no_further_calls"
 # Gates that are stricter than the default ones: the first that helps is proposed.
 _GATES = ("trajectory_exact_match>=1", "tool_exact_match>=1", "tool_exact_match:exact>=1")
 
@@ -187,6 +187,8 @@ def _candidates(
             yield from _agents(session, question)
         if all(call.agent == other.agent for call, other in pairs):
             yield from _trajectory(session, question, tools=not pairs)
+        if question.reference(_CALLS) is not None and question.reference(_NO_FURTHER) is None:
+            yield Edit((_DATA, _NO_FURTHER), True)
 
 
 def _reply(session: Session, question: GoldenQuestion) -> Iterator[Edit]:

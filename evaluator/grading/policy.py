@@ -27,10 +27,12 @@ RESPONSE = "reference_response"
 NOTHING_TO_COMPARE = "nothing to compare with"  # begins the reason of a question that no gate compares
 
 # The default gate of each reference of a question. A reference is what must happen: their thresholds are 1,
-# and 0.8 for a reply, which a judge may rate.
+# 0 for calls that must not be made, and 0.8 for a reply, which a judge may rate.
 REFERENCE_GATES = {
     "reference_trajectory": "trajectory_accuracy",
     "reference_tool_interactions": "tool_usage_accuracy",
+    "forbidden_tools": "forbidden_calls",
+    "no_further_calls": "further_calls",
     "reference_state_variables": "state_management_fidelity",
     RESPONSE: "final_response_match",
     "agents_evaluated": "agent_routing",
@@ -51,6 +53,7 @@ REPORTED = (
     "thinking_metrics",
     "tool_utilization",
     "tool_success_rate",
+    "unexpected_calls",
     "grounding_utilization",
     "context_saturation",
     "agent_handoffs",

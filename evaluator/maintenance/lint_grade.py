@@ -17,7 +17,7 @@ from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.maintenance.lint import Finding
-from spangrade.evaluator.metrics import Inconclusive
+from spangrade.evaluator.metrics import Inconclusive, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.semconv import QUESTION_ID
 from spangrade.tracer.span import Problem
@@ -32,6 +32,8 @@ _EMPTY = (
     "leave the key out where any calls are allowed; older versions of the converters wrote it where nothing "
     "was known of the calls"
 )
+_GATES_OF_CALLS = {"further_calls", "forbidden_calls"}
+_FURTHER = 'if they must not be made: "no_further_calls": true in reference_data, or "forbidden_tools"'
 _JUDGE = (
     "set up a judge (its key, or grade --judge-model), compare the words (--metric 'response_match>=0.7'), "
     f"or do not compare it (--no-reference {RESPONSE})"
@@ -63,6 +65,7 @@ def lint_grade(
     with use_judge_of_run(NoJudge(_NOT_ASKED)):
         for one in prepared.grades(prepared.with_columns(sessions, on_problem), unanswered=whole):
             yield from _findings(one, advice)
+            yield from _further_calls(one)
 
 
 def _empty_references(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
@@ -74,6 +77,14 @@ def _empty_references(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
         )
         what = f'{subject} that no tool is called ("{_CALLS}": []), and none expects a call'
         yield Finding("no_calls_expected", None, what, 1, (), _EMPTY)
+
+
+def _further_calls(one: Grade) -> Iterator[Finding]:
+    """Yield a finding for calls that the question does not expect and that no gate counts."""
+    outcome = one.outcomes.get("unexpected_calls")
+    if isinstance(outcome, Score) and outcome.value > 0 and _GATES_OF_CALLS.isdisjoint(one.outcomes):
+        what = f"golden question {one.question_id} allows further calls; {outcome.reason}"
+        yield Finding("further_calls", one.session_id, what, int(outcome.value), (), _FURTHER)
 
 
 def _findings(one: Grade, advice: Mapping[tuple[str | None, str], str]) -> Iterator[Finding]:

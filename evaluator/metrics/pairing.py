@@ -119,6 +119,22 @@ def best_met(session: Session, question: GoldenQuestion) -> tuple[ReferenceToolI
     return min(question.accepted_calls, key=differing)
 
 
+def met_calls(session: Session, question: GoldenQuestion, *, at_best: bool = False) -> set[int]:
+    """Return the positions of the calls that meet a reference call, and of failed calls before such a one.
+
+    With `at_best` calls count that meet one only if what is not recorded of them does.
+    """
+    calls = compared_calls(session, question)
+    pairs = pair_calls(best_met(session, question), calls, user_values(session, question), at_best=at_best)
+    paired = {place for place in pairs if place is not None}
+    last = {calls[place].tool_name: place for place in sorted(paired)}
+    return {
+        call.position
+        for place, call in enumerate(calls)
+        if place in paired or (call.ok is False and place < last.get(call.tool_name, 0))
+    }
+
+
 def pairing_of(
     expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction], match: _Match
 ) -> Pairing:

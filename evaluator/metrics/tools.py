@@ -19,9 +19,11 @@ from spangrade.evaluator.metrics.pairing import (
     Context,
     Pairing,
     are_copies,
+    best_met,
     compared_calls,
     in_order,
     is_match,
+    met_calls,
     pairing_of,
     result_matches,
 )
@@ -132,6 +134,44 @@ def tool_usage_accuracy(
     return _score(session, question, matcher, _usage_accuracy)
 
 
+@metric(needs="reference_tool_interactions", unit="calls", higher_is_better=False, grows=True)
+def unexpected_calls(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls that meet no call of the reference, without failed calls before one that does.
+
+    Inconclusive if it depends on arguments or results that are not recorded, or on whether a requested call
+    was executed.
+
+    Source: own definition.
+    """
+    return _further_calls(session, question)
+
+
+@metric(needs="no_further_calls", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
+def further_calls(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls that meet no call of the reference, where it allows none: `unexpected_calls`.
+
+    Inconclusive if it depends on arguments or results that are not recorded, or on whether a requested call
+    was executed.
+
+    Source: own definition.
+    """
+    return _further_calls(session, question)
+
+
+@metric(needs="forbidden_tools", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
+def forbidden_calls(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls of the tools that the reference forbids, failed ones too.
+
+    Inconclusive if such a call was only requested.
+
+    Source: own definition.
+    """
+    forbidden = question.reference("forbidden_tools")
+    calls = [call for call in session.tool_interactions if call.tool_name in forbidden]
+    requested = [_requested(call) for call in session.requested_calls if call.tool_name in forbidden]
+    return _count(calls, _unknown((), [], requested))
+
+
 METRICS = (
     tool_exact_match,
     tool_in_order_match,
@@ -139,7 +179,30 @@ METRICS = (
     tool_precision,
     tool_recall,
     tool_usage_accuracy,
+    unexpected_calls,
+    further_calls,
+    forbidden_calls,
 )
+
+
+def _further_calls(session: Session, question: GoldenQuestion) -> Score | Inconclusive:
+    actual = compared_calls(session, question)
+    met, perhaps_met = (met_calls(session, question, at_best=at_best) for at_best in (False, True))
+    certain = [call for call in actual if call.position not in perhaps_met]
+    if len(perhaps_met) > len(met):
+        names = {wanted.tool_name for calls in question.accepted_calls for wanted in calls}
+        possible = [call for call in actual if call.tool_name in names]
+        return _count(certain, _unknown(best_met(session, question), possible, ()))
+    return _count(certain, _unknown((), [], [_requested(call) for call in session.requested_calls]))
+
+
+def _count(calls: Sequence[ToolInteraction], unknown: str) -> Score | Inconclusive:
+    """Return the number of calls, a lower bound if there may be more."""
+    listed = _listed([_call(call.tool_name, call.input_arguments, failed=call.ok is False) for call in calls])
+    if unknown:
+        return Inconclusive(f"{unknown}; {listed}" if calls else unknown, float(len(calls)))
+    spans = tuple(call.span_id for call in calls if call.span_id is not None)
+    return Score(float(len(calls)), None, f"not expected: {listed}" if calls else "none", spans)
 
 
 def _usage_accuracy(pairing: Pairing) -> float:

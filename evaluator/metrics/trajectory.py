@@ -9,8 +9,7 @@ from operator import eq
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.matching import arranged, common_length, is_subsequence, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
-from spangrade.evaluator.metrics.pairing import best_met, compared_calls, pair_calls
-from spangrade.evaluator.metrics.user_values import user_values
+from spangrade.evaluator.metrics.pairing import met_calls
 from spangrade.evaluator.session import Session, Step
 
 _UNKNOWN = Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
@@ -244,7 +243,7 @@ def major_steps(session: Session, question: GoldenQuestion, *, at_best: bool = F
     named, agents = _named(question), _agents(session, question)
     if not named - agents:
         return steps
-    met = _met_calls(session, question, at_best=at_best)
+    met = met_calls(session, question, at_best=at_best)
     calls: dict[str, deque[int]] = defaultdict(deque)
     for call in session.tool_interactions:
         calls[call.tool_name].append(call.position)
@@ -258,19 +257,6 @@ def major_steps(session: Session, question: GoldenQuestion, *, at_best: bool = F
     }
     kept = (step for step in steps if step.kind == "agent" or step.position not in left_out)
     return _without_repeats(kept, agents)
-
-
-def _met_calls(session: Session, question: GoldenQuestion, *, at_best: bool) -> set[int]:
-    """Return the positions of the calls that meet a reference call, and of failed calls before such a one."""
-    calls = compared_calls(session, question)
-    pairs = pair_calls(best_met(session, question), calls, user_values(session, question), at_best=at_best)
-    paired = {place for place in pairs if place is not None}
-    last = {calls[place].tool_name: place for place in sorted(paired)}
-    return {
-        call.position
-        for place, call in enumerate(calls)
-        if place in paired or (call.ok is False and place < last.get(call.tool_name, 0))
-    }
 
 
 def _without_repeats(steps: Iterable[Step], agents: Set[str]) -> list[Step]:

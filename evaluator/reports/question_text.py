@@ -23,6 +23,10 @@ def question_text(question: GoldenQuestion) -> Iterator[Text]:
             notes = [f"status {call.status}"] * (call.status is not None) + ["in any order"] * call.unordered
             yield cell(f"  {call.tool_name}{arguments} {', '.join(notes)}".rstrip())
     reference = question.reference_data
+    if reference.forbidden_tools:
+        yield cell(f"forbidden: {', '.join(reference.forbidden_tools)}")
+    if reference.no_further_calls:
+        yield cell("no further calls")
     if reference.reference_state_variables:
         yield cell(f"state: {dumps(reference.reference_state_variables)}")
     if reference.reference_response is not None:

@@ -131,3 +131,84 @@ def test_lint_names_a_dataset_that_expects_no_call_at_all(graded: Any, spangrade
     assert "no_calls_expected" in codes(reference_tool_interactions=[])
     assert "no_calls_expected" not in codes(reference_tool_interactions=[FIND])
     assert "no_calls_expected" not in codes(reference_trajectory=["shop"])
+
+
+DELETE = Call("delete_account", {"id": 1})
+FOUND = Call("find", {"q": "a"})
+
+
+@pytest.mark.parametrize(
+    ("calls", "code"),
+    [((FOUND,), 0), ((FOUND, DELETE), 1), ((FOUND, DELETE._replace(error="refused")), 1), ((DELETE,), 1)],
+)
+def test_a_forbidden_tool_fails_the_session_that_calls_it(
+    graded: Any, calls: tuple[Call, ...], code: int
+) -> None:
+    references = {"reference_tool_interactions": [FIND], "forbidden_tools": ["delete_account", "refund"]}
+    assert graded(Said("Hi", calls=calls), **references).code == code
+    alone = graded(Said("Hi", calls=calls), forbidden_tools=["delete_account"])
+    assert alone.code == int(DELETE.name in [call.name for call in calls])
+
+
+@pytest.mark.parametrize(
+    ("calls", "code"),
+    [
+        ((FOUND,), 0),
+        ((FOUND._replace(error="no connection"), FOUND), 0),  # made again
+        ((FOUND, FOUND._replace(error="no connection")), 1),
+        ((FOUND, FOUND), 1),
+        ((FOUND, DELETE), 1),
+        ((), 1),
+    ],
+)
+def test_no_further_calls_are_allowed_beside_those_expected(
+    graded: Any, calls: tuple[Call, ...], code: int
+) -> None:
+    said = Said("Hi", calls=calls)
+    assert graded(said, reference_tool_interactions=[FIND], no_further_calls=True).code == code
+    assert graded(said, reference_tool_interactions=[FIND], no_further_calls=False).code == int(not calls)
+
+
+def test_unexpected_calls_are_counted_and_can_be_a_gate(graded: Any) -> None:
+    said = Said("Hi", calls=[FOUND, DELETE, DELETE])
+    options = ("--format", "json")
+    done = graded(said, options=options, reference_tool_interactions=[FIND])
+    assert (done.code, json.loads("\n".join(done.out))["metrics"]["unexpected_calls"]["mean"]) == (0, 2)
+    gate = ("--metric", "unexpected_calls<=1", "--metric", "tool_recall>=1")
+    assert graded(said, options=gate, reference_tool_interactions=[FIND]).code == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("forbidden_tools", "delete_account", "expected a list of strings, found a string"),
+        ("forbidden_tools", [], "must not be empty"),
+        ("no_further_calls", "yes", "expected true or false, found a string"),
+        ("forbiden_tools", ["a"], 'unknown key "forbiden_tools"; did you mean "forbidden_tools"?'),
+    ],
+)
+def test_a_mistake_in_what_is_forbidden_is_one_line(
+    graded: Any, tmp_path: Path, spangrade: Spangrade, key: str, value: Any, expected: str
+) -> None:
+    graded(Said("Hi"))
+    document = json.loads(Path("golden.json").read_text())
+    document["golden_questions"][0]["reference_data"] = {key: value}
+    Path("golden.json").write_text(json.dumps(document))
+    done = spangrade("grade", "golden.json")
+    (line,) = done.err
+    assert (done.code, line.endswith(expected)) == (2, True), line
+
+
+def test_lint_advises_where_further_calls_were_made_and_are_allowed(
+    graded: Any, spangrade: Spangrade
+) -> None:
+    def findings(**references: Any) -> list[str]:
+        graded(Said("Hi", calls=[FOUND, DELETE]), reference_tool_interactions=[FIND], **references)
+        done = spangrade("lint", "--dataset", "golden.json", "--format", "json")
+        found = json.loads("\n".join(done.out))
+        return [one["what"] for one in found if one["code"] == "further_calls"]
+
+    what = 'golden question q1 allows further calls; not expected: delete_account{"id":1}'
+    assert findings() == [what]
+    assert findings(no_further_calls=True) == []
+    assert findings(forbidden_tools=["refund"]) == []
