@@ -29,8 +29,11 @@ Names = tuple[StrictStr, ...]
 Limit = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 
 
-def _step(value: Any) -> Any:
-    """Return a step of a trajectory: a name, or names of steps that may come in any order."""
+TrajectoryStep = str | tuple[str, ...]  # a name, or names of steps that may come in any order
+
+
+def _step(value: Any) -> TrajectoryStep:
+    """Return a step of a trajectory."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
@@ -40,9 +43,6 @@ def _step(value: Any) -> Any:
         "expected a string, or a list of the strings of steps in any order, found {found}",
         {"found": _described(value)},
     )
-
-
-TrajectoryStep = Annotated[StrictStr | tuple[StrictStr, ...], BeforeValidator(_step)]
 
 
 class _Model(BaseModel):
@@ -112,7 +112,7 @@ class ReferenceData(_Model):
     reference_tool_alternatives: tuple[Calls, ...] | None = None
     forbidden_tools: Annotated[Names, Field(min_length=1)] | None = None
     no_further_calls: StrictBool | None = None
-    reference_trajectory: tuple[TrajectoryStep, ...] | None = None
+    reference_trajectory: tuple[Annotated[TrajectoryStep, BeforeValidator(_step)], ...] | None = None
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None
     max_cost_usd: Limit | None = None

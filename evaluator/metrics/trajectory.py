@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence, Set
+from itertools import groupby
 from operator import eq
 
-from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion, TrajectoryStep
 from spangrade.evaluator.metrics.matching import arranged, common_length, is_subsequence, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import met_calls
@@ -97,9 +98,10 @@ def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
     """
     if session.agents is None:
         return _UNKNOWN
-    outcome = _score_of(session, question, major_steps(session, question), _f1)
+    reference = major_reference(session, question)
+    outcome = _score_of(session, reference, major_steps(session, question), _f1)
     if isinstance(outcome, Score) and outcome.value < 1:
-        best = _score_of(session, question, major_steps(session, question, at_best=True), _f1)
+        best = _score_of(session, reference, major_steps(session, question, at_best=True), _f1)
         if isinstance(best, Score) and best.value > outcome.value:
             return Inconclusive(f"{_NOT_RECORDED}; {outcome.reason}", best.value)
     return outcome
@@ -180,17 +182,18 @@ def _score(
 ) -> Outcome:
     if session.agents is None:
         return _UNKNOWN
-    return _score_of(session, question, compared_steps(session, question), value)
+    reference = question.reference_data.reference_trajectory or ()
+    return _score_of(session, reference, compared_steps(session, question), value)
 
 
 def _score_of(
     session: Session,
-    question: GoldenQuestion,
+    reference: Sequence[TrajectoryStep],
     steps: Sequence[Step],
     value: Callable[[Sequence[str], Sequence[str]], float],
 ) -> Score | Inconclusive:
     actual = tuple(step.name for step in steps)
-    expected = tuple(arranged(question.reference_data.reference_trajectory or (), actual))
+    expected = tuple(arranged(reference, actual))
     score = value(actual, expected)
     if score == 1:
         return Score(1.0, None, "as expected")
@@ -257,6 +260,13 @@ def major_steps(session: Session, question: GoldenQuestion, *, at_best: bool = F
     }
     kept = (step for step in steps if step.kind == "agent" or step.position not in left_out)
     return _without_repeats(kept, agents)
+
+
+def major_reference(session: Session, question: GoldenQuestion) -> list[TrajectoryStep]:
+    """Return the reference that `trajectory_accuracy` compares: an agent named twice in a row is one step."""
+    steps = groupby(question.reference_data.reference_trajectory or ())
+    agents = _agents(session, question)
+    return [one for step, same in steps for one in ([step] if step in agents else same)]
 
 
 def _without_repeats(steps: Iterable[Step], agents: Set[str]) -> list[Step]:

@@ -14,7 +14,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolIn
 from spangrade.evaluator.metrics.matching import ANY_TEXT, AnyOf, arguments_match, arranged, expects_null
 from spangrade.evaluator.metrics.pairing import best_met, compared_calls, pair_calls
 from spangrade.evaluator.metrics.references import resolved
-from spangrade.evaluator.metrics.trajectory import major_steps
+from spangrade.evaluator.metrics.trajectory import major_reference, major_steps
 from spangrade.evaluator.metrics.user_values import pattern_of, user_values
 from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.evaluator.view.texts import LONGEST, as_text
@@ -120,8 +120,7 @@ def aligned(expected: Sequence[str], actual: Sequence[str]) -> Iterator[tuple[in
 
 def _trajectory(session: Session, question: GoldenQuestion) -> tuple[StepPair, ...]:
     steps = major_steps(session, question)[:MOST]
-    reference = question.reference_data.reference_trajectory or ()
-    expected = arranged(reference, [step.name for step in steps])[:MOST]
+    expected = arranged(major_reference(session, question), [step.name for step in steps])[:MOST]
     rows = []
     for left, right in aligned(expected, [step.name for step in steps]):
         actual = None if right is None else steps[right]

@@ -176,3 +176,11 @@ def test_a_call_whose_arguments_are_not_recorded_may_be_one_that_is_expected(gra
     references = {"reference_tool_interactions": TOOLS[:1], "reference_trajectory": [GREETING, PAYMENT]}
     assert graded((GREETING, unknown, PAY), **references).code == 4
     assert graded((GREETING, unknown, PAY, DELETE), **references).code == 1
+
+
+def test_an_agent_that_is_used_as_a_tool_is_one_step(graded: Any) -> None:
+    """Its call and its own span stand beside each other, and a reference may name it once or twice."""
+    steps = (GREETING, ("Intake", {}), "Intake", PAY)
+    for named in (["Intake"], ["Intake", "Intake"]):
+        assert graded(steps, reference_trajectory=[GREETING, *named, PAYMENT]).code == 0
+    assert graded(steps, reference_trajectory=[GREETING, PAYMENT]).code == 1
