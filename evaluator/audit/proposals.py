@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.audit.audit import Audited, Fate, Tried, fates, gates_of, graded
 from spangrade.evaluator.audit.golden_edits import Edit, edited
-from spangrade.evaluator.audit.limits import Spread, limit_of, pooled_spread
+from spangrade.evaluator.audit.limits import LEAST_SESSIONS, Spread, limit_of, pooled_spread
 from spangrade.evaluator.audit.right import complete
 from spangrade.evaluator.audit.turns import REPLY
 from spangrade.evaluator.audit.usage import COST, LATENCY
@@ -187,7 +187,9 @@ def _candidates(
             yield from _agents(session, question)
         if all(call.agent == other.agent for call, other in pairs):
             yield from _trajectory(session, question, tools=not pairs)
-        if question.reference(_CALLS) is not None and question.reference(_NO_FURTHER) is None:
+        # Another good session may make one call more: a few of them are no reason to forbid that.
+        is_known = len(sessions) >= LEAST_SESSIONS and question.reference(_CALLS) is not None
+        if is_known and question.reference(_NO_FURTHER) is None:
             yield Edit((_DATA, _NO_FURTHER), True)
 
 
