@@ -6,6 +6,7 @@ A hand-off counts only if the reference names its tool. A call that failed match
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
@@ -106,17 +107,34 @@ def pair_calls(
     return pairing_of(expected, actual, matches).chosen
 
 
+def compared_lists(
+    session: Session, question: GoldenQuestion
+) -> Sequence[tuple[ReferenceToolInteraction, ...]]:
+    """Return the accepted lists of calls that name the most of what a session called.
+
+    So a list is compared whole: who makes a call that only a longer list has is not compared with a shorter
+    one, which would leave that call free. Calls that failed do not choose a list.
+    """
+    lists = question.accepted_calls
+    if len(lists) == 1:
+        return lists
+    called = Counter(call.tool_name for call in compared_calls(session, question) if call.ok is not False)
+    named = [(called & Counter(wanted.tool_name for wanted in calls)).total() for calls in lists]
+    return [calls for calls, count in zip(lists, named, strict=True) if count == max(named)]
+
+
 def best_met(session: Session, question: GoldenQuestion) -> tuple[ReferenceToolInteraction, ...]:
-    """Return the list of calls, of those that a question accepts, of which a session made the most."""
-    if len(question.accepted_calls) == 1:
-        return question.accepted_calls[0]
+    """Return the list of calls, of those that a session is compared with, of which it made the most."""
+    lists = compared_lists(session, question)
+    if len(lists) == 1:
+        return lists[0]
     actual, values = compared_calls(session, question), user_values(session, question)
 
     def differing(calls: Sequence[ReferenceToolInteraction]) -> int:
         missing = list(pair_calls(calls, actual, values)).count(None)
         return missing + abs(len(actual) - len(calls) + missing)
 
-    return min(question.accepted_calls, key=differing)
+    return min(lists, key=differing)
 
 
 def met_calls(session: Session, question: GoldenQuestion, *, at_best: bool = False) -> set[int]:

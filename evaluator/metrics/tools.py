@@ -3,7 +3,8 @@
 `pairing.py` says which call meets which. If arguments or results are not recorded, a metric is computed
 twice: as if no such call matched, and as if every one did. If the values differ, it is inconclusive.
 
-Of the reference and its `reference_tool_alternatives`, the list of calls counts that the session meets best.
+Of the reference and its `reference_tool_alternatives`, the list of calls counts that the session meets best,
+among those that name the most of its calls.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from spangrade.evaluator.metrics.pairing import (
     are_copies,
     best_met,
     compared_calls,
+    compared_lists,
     in_order,
     is_match,
     met_calls,
@@ -216,7 +218,7 @@ def _score(
     """Return the outcome for the list of calls that the session meets best."""
     values = user_values(session, question)
     outcomes: list[Score | Inconclusive] = []
-    for expected in question.accepted_calls:
+    for expected in compared_lists(session, question):
         outcomes.append(_score_of(session, question, expected, matcher, values, value))
         if isinstance(outcomes[-1], Score) and outcomes[-1].value == 1:
             return outcomes[-1]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import count, groupby
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.metrics.matching import json_equal
@@ -26,6 +27,11 @@ class Mined(NamedTuple):
     problems: list[Problem]
 
 
+_VALUES = re.compile(r"\{\w+\}")  # the names of values, and of what was masked
+_WORDS = re.compile(r"[^\W\d_]+")
+_MOST_WORDS = 5  # of a user's first input, in the id of a question
+
+
 def mine(sessions: Iterable[Session], *, dedupe: bool = True, failed_calls: bool = False) -> Mined:
     """Return golden questions that expect what sessions did, not reviewed yet.
 
@@ -43,9 +49,21 @@ def mine(sessions: Iterable[Session], *, dedupe: bool = True, failed_calls: bool
         else:
             usable.append(session)
     mask = Redaction("mask").value
-    return Mined(
-        [_question(group, mask, failed_calls) for group in groups_of(usable, mask, dedupe=dedupe)], problems
-    )
+    questions: list[dict[str, Any]] = []
+    taken: set[str] = set()
+    for group in groups_of(usable, mask, dedupe=dedupe):
+        own = group.sessions[0].question_id
+        question_id = own if own and own not in taken else _new_id(group, taken)
+        taken.add(question_id)
+        questions.append({"id": question_id, **_question(group, mask, failed_calls)})
+    return Mined(questions, problems)
+
+
+def _new_id(group: Group, taken: Container[str]) -> str:
+    """Return an id that nobody has yet: the first words of the user, without their values, and a number."""
+    first = _VALUES.sub(" ", group.user_inputs[0]) if group.user_inputs else ""
+    words = "-".join(_WORDS.findall(first.lower())[:_MOST_WORDS]) or "question"
+    return next(name for number in count(1) if (name := f"{words}-{number}") not in taken)
 
 
 def _why_unusable(session: Session) -> str | None:
@@ -76,7 +94,7 @@ def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, 
         if number:
             where = f"reference_tool_alternatives[{number - 1}]"
         expected, learned = way_of(way, where, mask)
-        rules += (Rule(where, "these tools", len(way)), *learned)
+        rules += (Rule(where, "these tools", len(way)), *learned, *_optional(way[0][0], ways, where))
         lists.append(expected)
     if any(lists):
         reference["reference_tool_interactions"] = lists[0]
@@ -85,7 +103,6 @@ def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, 
     _add_agreed(reference, sessions, mask, rules)
     first = sessions[0]
     question: dict[str, Any] = {
-        "id": first.question_id or first.session_id,
         "user_inputs": list(group.user_inputs),
         "agents_evaluated": [name for name in first.agents or () if all(_took_part(name, sessions))]
         or list(first.agents or ())[:1],
@@ -99,6 +116,18 @@ def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, 
     if group.names:
         question["user_values"] = list(group.names)
     return question
+
+
+def _optional(
+    calls: Calls, ways: Mapping[tuple[Any, ...], Sequence[tuple[Calls, dict[str, str]]]], where: str
+) -> Iterator[Rule]:
+    """Yield the calls of a list that sessions with a list contained in it left out."""
+    own = Counter(call.tool_name for call in calls)
+    for other in ways.values():
+        fewer = Counter(call.tool_name for call in other[0][0])
+        if fewer < own:
+            names = ", ".join(sorted((own - fewer).elements()))
+            yield Rule(where, f"optional, other sessions do without: {names}", len(other))
 
 
 def _took_part(name: str, sessions: Sequence[Session]) -> Iterable[bool]:

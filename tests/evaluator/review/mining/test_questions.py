@@ -44,7 +44,7 @@ def exact(done: Session, question: dict[str, Any]) -> float:
 def test_what_varies_becomes_a_reference_or_a_wildcard() -> None:
     (question,) = mined(order(1), order(2), order(3))
     assert question == {
-        "id": "s1",
+        "id": "cancel-my-order-now-1",
         "user_inputs": ["Cancel my order {value1} now"],
         "user_values": ["value1"],
         "agents_evaluated": ["shop"],
@@ -196,10 +196,47 @@ def test_many_sessions_become_a_golden_file_once(spangrade: Spangrade, tmp_path:
     assert (made.code, made.out) == (2, [f"1 question added to {golden}; 1 left out"])
     assert made.err == ["spangrade: session broken: a turn ended in an error without an answer"]
     again = spangrade(*command[:3], "session_id <> 'broken'", *command[4:])
-    same = f'spangrade: {golden}: id "s1": "s1" has the same user inputs and is kept as it is'
+    name = '"find-order-1"'
+    same = f"spangrade: {golden}: id {name}: {name} has the same user inputs and is kept as it is"
     assert (again.code, again.out, again.err) == (0, [f"0 questions added to {golden}"], [same])
     graded = spangrade("grade", golden, "--db", db, "--session", "s2")
     assert graded.out[-2:] == ["1 golden question not reviewed yet", "1 session: 1 passed"]
+
+
+def test_a_longer_list_of_calls_is_compared_whole_beside_one_that_it_contains(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    def recorded(name: str, **orders: list[Call]) -> Path:
+        sessions = [(one, [Said(f"Buy {one}", calls=calls)]) for one, calls in orders.items()]
+        return write_sessions(tmp_path / f"{name}.json", sessions)
+
+    short, sms = [Call("find"), Call("pay", {"by": "card"})], Call("notify", {"by": "sms"})
+    golden = tmp_path / "golden.json"
+    good = recorded("good", A1=short, A2=short, A3=[*short, sms], A4=[*short, sms])
+    spangrade("import", good, "--db", tmp_path / "good.duckdb")
+    spangrade("convert", "session", "--dedupe", "--db", tmp_path / "good.duckdb", "-o", golden)
+    (question,) = json.loads(golden.read_text())["golden_questions"]
+    assert question["id"] == "buy-1"
+    assert [rule for rule in question["metadata"]["learned"]["rules"] if "optional" in rule["rule"]] == [
+        {
+            "where": "reference_tool_alternatives[0]",
+            "rule": "optional, other sessions do without: notify",
+            "sessions": 2,
+        }
+    ]
+    fax = Call("notify", {"by": "fax"})
+    for calls, code in (
+        (short, 0),
+        ([*short, sms], 0),
+        ([*short, Call("notify", {}, error="boom"), sms], 0),
+        ([*short, fax], 1),
+        ([short[0], sms], 1),
+    ):
+        done = spangrade(
+            "grade", golden, "--spans", recorded("new", A5=calls), "--db", tmp_path / "new.duckdb"
+        )
+        assert (done.code, calls) == (code, calls)
+        (tmp_path / "new.duckdb").unlink()
 
 
 def test_one_session_or_many_are_converted_not_both(spangrade: Spangrade, tmp_path: Path) -> None:
