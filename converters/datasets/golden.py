@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -105,6 +105,7 @@ class ReferenceData(_Model):
     and of at least one call. An empty `reference_tool_interactions` expects that no tool is called.
     A list within `reference_trajectory` holds steps that may come in any order.
     `forbidden_tools` must not be called; with `no_further_calls` no calls but the expected ones are made.
+    `reference_responses` has the reply to each user input, None for any.
     `max_cost_usd` and `max_latency_s` are what the session's model calls may cost and its turns may take.
     """
 
@@ -115,6 +116,7 @@ class ReferenceData(_Model):
     reference_trajectory: tuple[Annotated[TrajectoryStep, BeforeValidator(_step)], ...] | None = None
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None
+    reference_responses: Annotated[tuple[StrictStr | None, ...], Field(min_length=1)] | None = None
     max_cost_usd: Limit | None = None
     max_latency_s: Limit | None = None
 
@@ -143,6 +145,18 @@ class GoldenQuestion(_Model):
             raise PydanticCustomError("wrong_key", '"{key}" belongs in reference_data', {"key": key})
         return value
 
+    @model_validator(mode="after")
+    def _refuse_wrong_number_of_responses(self) -> Self:
+        responses, inputs = self.reference_data.reference_responses, len(self.user_inputs)
+        if responses is not None and len(responses) != inputs:
+            raise PydanticCustomError(
+                "wrong_number",
+                "reference_data.reference_responses: expected {expected}, one for each user input "
+                "(null for any), found {found}",
+                {"expected": inputs, "found": len(responses)},
+            )
+        return self
+
     @property
     def accepted_calls(self) -> tuple[tuple[ReferenceToolInteraction, ...], ...]:
         """The lists of calls that are accepted: the reference's, if it has one, then its alternatives."""
@@ -153,7 +167,7 @@ class GoldenQuestion(_Model):
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data`, or of `user_inputs` or `agents_evaluated`.
 
-        None if the question does not have it, or if `no_further_calls` is false. Of
+        None if the question does not have it, if `no_further_calls` is false, or if any reply will do. Of
         `reference_tool_interactions` that is the first alternative if only alternatives are given.
         """
         if key == "reference_tool_interactions" and self.reference_data.reference_tool_alternatives:
@@ -161,7 +175,10 @@ class GoldenQuestion(_Model):
         if key in ("user_inputs", "agents_evaluated"):
             return getattr(self, key)
         value = getattr(self.reference_data, key, None)
-        return None if key == "no_further_calls" and value is False else value
+        is_nothing = (key == "no_further_calls" and value is False) or (
+            key == "reference_responses" and value is not None and set(value) == {None}
+        )
+        return None if is_nothing else value
 
 
 class GoldenDataset(_Model):

@@ -274,4 +274,12 @@ def _is_empty(message: Any) -> bool:
         return False
     reason = str(message.get("finish_reason") or message.get("stop_reason") or "")
     content = message["parts"] if "parts" in message else message.get("content")
-    return content in ("", []) and "tool" not in reason and "function" not in reason
+    return (content == "" or _is_without_text(content)) and "tool" not in reason and "function" not in reason
+
+
+def _is_without_text(parts: Any) -> bool:
+    """Return whether a list has no part but empty texts."""
+    return isinstance(parts, list) and all(
+        isinstance(part, dict) and part.get("type") == "text" and part.get("content", part.get("text")) == ""
+        for part in parts
+    )

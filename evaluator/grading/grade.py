@@ -13,7 +13,7 @@ from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, Candidates, QuestionIndex
-from spangrade.evaluator.grading.policy import CONVERSATION, RESPONSE, Decision, MetricPlan, Verdict
+from spangrade.evaluator.grading.policy import CONVERSATION, REPLIES, Decision, MetricPlan, Verdict
 from spangrade.evaluator.grading.root_agent import RootAgentName, renamed, root_agent, with_other_name
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, load_metrics
@@ -69,8 +69,10 @@ def may_ask_judge(dataset: GoldenDataset, requested: Iterable[Metric], without: 
     if any(inspect.iscoroutinefunction(metric.function) for metric in requested):
         return True
     gates = {gate.needs for gate in MetricPlan.of(requested, load_metrics(), without).gates}
-    return RESPONSE in gates and any(
-        question.reference(RESPONSE) is not None for question in dataset.golden_questions
+    return any(
+        question.reference(reference) is not None
+        for reference in gates.intersection(REPLIES)
+        for question in dataset.golden_questions
     )
 
 

@@ -24,6 +24,8 @@ CONVERSATION = "conversation"  # gates every session with a golden question
 MAX_NAMED = 3  # of the golden questions that a session may answer, in its reason
 
 RESPONSE = "reference_response"
+RESPONSES = "reference_responses"
+REPLIES = (RESPONSE, RESPONSES)  # a judge may rate what differs from them
 NOTHING_TO_COMPARE = "nothing to compare with"  # begins the reason of a question that no gate compares
 
 # The default gate of each reference of a question. A reference is what must happen: their thresholds are 1,
@@ -35,6 +37,7 @@ REFERENCE_GATES = {
     "no_further_calls": "further_calls",
     "reference_state_variables": "state_management_fidelity",
     RESPONSE: "final_response_match",
+    RESPONSES: "responses_match",
     "agents_evaluated": "agent_routing",
     "max_cost_usd": "cost_limit",
     "max_latency_s": "latency_limit",
@@ -114,12 +117,13 @@ class MetricPlan:
 
         `reply_threshold` takes the place of the default threshold of the gate of `reference_response`.
         `root_agent_name` is what else names a session's root agent.
+        `reply_threshold` takes the place of the default threshold of the gates of replies.
         """
         by_name = {metric.name: metric for metric in requested}
         defaults = [gate for reference, gate in REFERENCE_GATES.items() if reference not in without]
         gates = [installed[name] for name in (CONVERSATION, *defaults) if name not in by_name]
         if reply_threshold is not None:
-            gates = [replace(m, threshold=reply_threshold) if m.needs == RESPONSE else m for m in gates]
+            gates = [replace(m, threshold=reply_threshold) if m.needs in REPLIES else m for m in gates]
         return cls(
             tuple(gates),
             tuple(by_name.values()),
@@ -175,7 +179,7 @@ class MetricPlan:
             verdict = _verdict_of(metric, outcome)
             if verdict is not Verdict.PASSED:
                 why = outcome.error if isinstance(outcome, Failure) else outcome.reason
-                if isinstance(outcome, Score) and (metric in self.requested or metric.needs == RESPONSE):
+                if isinstance(outcome, Score) and (metric in self.requested or metric.needs in REPLIES):
                     why = f"{outcome.value:.6g}, expected {threshold_text(metric)}{': ' if why else ''}{why}"
                 reasons.setdefault(verdict, []).append(f"{metric.name}: {why}")
             if _judges(metric, outcome):

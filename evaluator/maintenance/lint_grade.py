@@ -103,7 +103,8 @@ def _findings(one: Grade, advice: Mapping[tuple[str | None, str], str]) -> Itera
         elif name == CONVERSATION and one.question_id is None:
             yield Finding("ambiguous", one.session_id, outcome.reason, 1, (name,), _WHICH_QUESTION)
         elif _NOT_ASKED in outcome.reason:
-            what = f"the last reply differs from {RESPONSE}: a judge has to rate it"
+            reply = "the last reply" if name == REFERENCE_GATES[RESPONSE] else "a reply"
+            what = f"{reply} differs from {_reference_of(name) or RESPONSE}: a judge has to rate it"
             yield Finding("needs_judge", one.session_id, what, 1, (), _JUDGE)
         elif (reference := _reference_of(name)) is not None:
             help_ = advice.get((one.session_id, name), "record it")

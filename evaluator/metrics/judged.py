@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceData
 from spangrade.evaluator.judge import (
     JudgeBudgetExceeded,
     JudgeRun,
@@ -42,6 +45,7 @@ RUBRICS_VERSION = (
     1  # increased with every change of rubrics.json: scores by different rubrics are not comparable
 )
 _ZERO_TO_ONE = (0.0, 1.0)
+_RESPONSE, _LAST_REPLY = "reference_response", "the last reply"
 _JUDGE = "response_correctness@judge"  # of replies that differ from the reference
 
 
@@ -172,6 +176,67 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
     return _rated(session, question)  # type: ignore[return-value]
 
 
+@metric(needs="reference_responses", threshold=0.8)
+def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
+    """The lowest of the scores of the replies that are expected, each as in `final_response_match`.
+
+    Inconclusive if such a reply is not recorded, or differs and there is no judge. A turn whose reply may be
+    any (null), or that the session does not have, is left out.
+
+    Source: own definition.
+    """
+    started = [
+        (number, final_response_match.function(*_until(session, question, number, expected)))
+        for number, expected in enumerate(question.reference("reference_responses"), 1)
+        if expected is not None and number <= len(session.turns)
+    ]
+    if not started:
+        return Inconclusive("none of the session's turns has an expected reply")
+    if any(inspect.iscoroutine(outcome) for _, outcome in started):
+        # A coroutine: only a reply that differs needs the judge's event loop.
+        return _lowest_of_rated(started)  # type: ignore[return-value]
+    return _lowest(started)
+
+
+def _until(
+    session: Session, question: GoldenQuestion, number: int, expected: str
+) -> tuple[Session, GoldenQuestion]:
+    """Return a session as it was after a turn, and a question that expects a reply there."""
+    made = replace(
+        session,
+        turns=session.turns[:number],
+        trajectory=tuple(step for step in session.trajectory if (step.turn or 1) <= number),
+        tool_interactions=tuple(call for call in session.tool_interactions if (call.turn or 1) <= number),
+    )
+    changes = {
+        "user_inputs": question.user_inputs[:number],
+        "reference_data": ReferenceData(reference_response=expected),
+    }
+    return made, question.model_copy(update=changes)
+
+
+async def _lowest_of_rated(started: Sequence[tuple[int, Any]]) -> Outcome:
+    return _lowest(
+        [(number, await outcome if inspect.iscoroutine(outcome) else outcome) for number, outcome in started]
+    )
+
+
+def _lowest(outcomes: Sequence[tuple[int, Outcome]]) -> Outcome:
+    """Return the outcome of the turns together: the lowest score, if what is unknown cannot lower it."""
+    scores = [(number, outcome) for number, outcome in outcomes if isinstance(outcome, Score)]
+    number, lowest = min(scores, key=lambda one: one[1].value, default=(0, Score(1.0)))
+    for turn, outcome in outcomes:
+        if isinstance(outcome, Inconclusive):
+            why = outcome.reason.replace(_RESPONSE, f"reference_responses[{turn - 1}]")
+            why = why.replace(_LAST_REPLY, f"the reply of turn {turn}")
+            return outcome._replace(reason=why, best=lowest.value)
+        if not isinstance(outcome, Score):
+            return outcome
+    if lowest.value == 1:
+        return Score(1.0, None, "as expected", lowest.evidence, lowest.details)
+    return lowest._replace(reason=f"turn {number}: {lowest.reason.replace(_LAST_REPLY, 'the reply')}")
+
+
 async def _rated(session: Session, question: GoldenQuestion) -> Outcome:
     judge = _judge()
     try:
@@ -208,5 +273,6 @@ def _judge() -> Metric:
 METRICS = (
     *(judged(name, definition) for name, definition in shipped_definitions().items()),
     final_response_match,
+    responses_match,
     response_match,
 )

@@ -11,7 +11,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion, TrajectoryStep
 from spangrade.evaluator.metrics.matching import arranged, common_length, is_subsequence, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import met_calls
-from spangrade.evaluator.session import Session, Step
+from spangrade.evaluator.session import Session, Step, Turn
 
 _UNKNOWN = Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
 _NOT_RECORDED = (
@@ -147,9 +147,12 @@ def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
 
 @metric(needs="user_inputs", threshold=1.0)
 def conversation(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if there are as many turns as user inputs and none ended in an error without an answer, else 0.
+    """1 if there are as many turns as user inputs and each has a reply, else 0.
 
-    Never inconclusive.
+    A turn has none if it ended in an error without an answer, or if an empty reply is recorded, unless no
+    user began it, one of its calls waits for a person's approval or was rejected, or it ends with a hand-off.
+    A reply that is not recorded is taken for one. Inconclusive if the turn of an empty reply has a call that
+    was only requested: the conversation may go on elsewhere.
 
     Source: own definition.
     """
@@ -158,10 +161,29 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     if unanswered:
         numbers = ", ".join(str(turn.turn) for turn in unanswered)
         return Score(0.0, None, f"turn {numbers} ended in an error without an answer")
+    silent = [turn for turn in session.turns if _is_silent(turn, session)]
+    if silent:
+        numbers = ", ".join(str(turn.turn) for turn in silent)
+        reason = f"turn {numbers} has an empty reply"
+        requested = {call.turn for call in session.requested_calls}
+        if turns == expected and all(turn.turn in requested for turn in silent):
+            return Inconclusive(f"{reason}, and a call whose result is not recorded", 1.0)
+        return Score(0.0, None, reason)
     if turns == expected:
         return Score(1.0, None, "as expected")
     went = "stopped after" if turns < expected else "went on for"
     return Score(0.0, None, f"{went} {turns} turns of {expected}")
+
+
+def _is_silent(turn: Turn, session: Session) -> bool:
+    """Return whether a turn has an empty reply, and nothing that stands for one."""
+    if turn.final_response is None or turn.final_response.strip() or not (turn.user_input or "").strip():
+        return False
+    calls = [call for call in session.tool_interactions if call.turn == turn.turn]
+    if any(call.approval in ("asked", "rejected") for call in calls):
+        return False
+    last_ns = max((call.start_ns for call in session.llm_calls if call.turn == turn.turn), default=0)
+    return not any(call.handoff and call.start_ns >= last_ns for call in calls)
 
 
 METRICS = (

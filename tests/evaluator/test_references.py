@@ -212,3 +212,64 @@ def test_lint_advises_where_further_calls_were_made_and_are_allowed(
     assert findings() == [what]
     assert findings(no_further_calls=True) == []
     assert findings(forbidden_tools=["refund"]) == []
+
+
+WAITS = Call("find", {}, result={"error": "This tool call requires confirmation, please approve or reject."})
+
+
+@pytest.mark.parametrize(
+    ("middle", "last", "code"),
+    [
+        (Said("And then?", "Then this."), Said("Bye", "Bye."), 0),
+        (Said("And then?", ""), Said("Bye", "Bye."), 1),
+        (Said("And then?", "  "), Said("Bye", "Bye."), 1),
+        (Said("And then?", "Then this."), Said("Bye", ""), 1),
+        (Said("And then?", None), Said("Bye", "Bye."), 0),  # not recorded, and not expected
+        (Said("And then?", "", calls=[WAITS]), Said("Bye", "Bye."), 0),
+    ],
+)
+def test_every_turn_has_a_reply_unless_an_approval_stands_there(
+    graded: Any, middle: Said, last: Said, code: int
+) -> None:
+    done = graded(Said("Hi", calls=[FOUND]), middle, last, reference_tool_interactions=[FIND])
+    number = 2 if last.reply else 3
+    assert (done.code, f"turn {number} has an empty reply" in "\n".join(done.out)) == (code, code == 1)
+
+
+@pytest.mark.parametrize(
+    ("replies", "code", "why"),
+    [
+        (("One.", "Two.", "Three."), 0, ""),
+        (("One.", "Other.", "Three."), 0, ""),  # any is accepted
+        (("One.", None, "Three."), 0, ""),
+        (
+            ("Uno.", "Two.", "Three."),
+            4,
+            "reference_responses[0] cannot be compared: the reply of turn 1 differs",
+        ),
+        (
+            (None, "Two.", "Three."),
+            4,
+            "reference_responses[0] cannot be compared: the reply of turn 1 is not",
+        ),
+        (("One.", "Two.", ""), 1, "turn 3: the reply is empty"),
+    ],
+)
+def test_the_reply_to_each_user_input_can_be_expected(
+    graded: Any, replies: tuple[str | None, ...], code: int, why: str
+) -> None:
+    turns = [Said(f"Say {number}", reply) for number, reply in enumerate(replies, 1)]
+    done = graded(*turns, reference_responses=["One.", None, "Three."])
+    assert (done.code, why in " ".join(" ".join(done.out).split())) == (code, True), done.out
+
+
+def test_as_many_replies_are_expected_as_there_are_user_inputs(graded: Any) -> None:
+    done = graded(Said("Hi"), Said("Bye"), reference_responses=["Done."])
+    expected = (
+        "reference_data.reference_responses: expected 2, one for each user input (null for any), found 1"
+    )
+    assert (done.code, done.err) == (
+        2,
+        [f'spangrade: golden.json: golden_questions[0] (id "q1"): {expected}'],
+    )
+    assert graded(Said("Hi"), Said("Bye"), reference_responses=[None, None]).code == 4

@@ -106,7 +106,8 @@ def undecided(graded: Iterable[Graded], unanswered: Iterable[str]) -> dict[str, 
 def is_judged(metric: str) -> bool:
     """Return whether a judge may have rated a metric: of one that is not installed that is not known."""
     name = metric.partition(":")[0]
-    return name == "final_response_match" or name.endswith("@judge") or name not in load_metrics()
+    is_of_replies = name in ("final_response_match", "responses_match")
+    return is_of_replies or name.endswith("@judge") or name not in load_metrics()
 
 
 def measured(metric: str, *samples: Sample) -> Measured:

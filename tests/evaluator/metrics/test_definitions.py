@@ -214,6 +214,7 @@ def test_our_own_files_are_definitions() -> None:
         "response_correctness@judge",
         "rubrics@judge",
         "final_response_match",
+        "responses_match",
         "response_match",
     ]
     for name in sorted(MANAGED):

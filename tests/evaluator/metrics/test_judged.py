@@ -219,6 +219,21 @@ def test_another_reply_is_rated_by_the_judge_with_the_reference(
     assert materials(gemini)["reference"] == "It is open."
 
 
+def test_each_expected_reply_that_differs_is_rated_by_the_judge_as_of_its_turn(gemini: GeminiStandIn) -> None:
+    """The lowest rating counts; the judge of a turn sees nothing that came later."""
+    done = session([("hi", ()), ("and now", ()), ("bye", ())], session_id="s1")
+    replies = ("Hello.", "Now this.", "Bye.")
+    turns = zip(done.turns, replies, strict=True)
+    done = replace(done, turns=tuple(turn._replace(final_response=reply) for turn, reply in turns))
+    gemini.answer = lambda request: rating(3)
+    asked = question("hi", "and now", "bye", reference_responses=["Hello.", "Now that.", None])
+    (graded,) = grade([done], GoldenDataset(golden_questions=(asked,)))
+    assert graded[2:4] == (Verdict.FAILED, "responses_match: 0.6, expected >= 0.8: turn 2: because")
+    assert gemini.calls == 1
+    assert materials(gemini)["reference"] == "Now that."
+    assert "bye" not in str(materials(gemini))
+
+
 def test_without_a_judge_another_reply_is_inconclusive_and_names_the_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
