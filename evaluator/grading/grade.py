@@ -71,7 +71,8 @@ def may_ask_judge(dataset: GoldenDataset, requested: Iterable[Metric], without: 
     gates = {gate.needs for gate in MetricPlan.of(requested, load_metrics(), without).gates}
     return any(
         question.reference(reference) is not None
-        for reference in gates.intersection(REPLIES)
+        for reference in REPLIES
+        if reference in gates
         for question in dataset.golden_questions
     )
 

@@ -185,7 +185,7 @@ def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
 
     Source: own definition.
     """
-    started = [
+    started: list[tuple[int, Any]] = [
         (number, final_response_match.function(*_until(session, question, number, expected)))
         for number, expected in enumerate(question.reference("reference_responses"), 1)
         if expected is not None and number <= len(session.turns)
