@@ -316,6 +316,10 @@ class Session:
             "another session; `reused` if its id came again a day later and more, with nothing repeated"
         ),
     ] = None
+    prompts: Annotated[
+        tuple[str, ...] | None,
+        Column("the prompts, by first use: `spangrade.prompt`, or `name@version` of a registry"),
+    ] = None
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None

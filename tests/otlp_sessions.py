@@ -38,6 +38,7 @@ def write_sessions(
     agent: str = "shop",
     start_ns: int = START_NS,
     version: str | None = None,
+    prompt: str | None = None,
 ) -> Path:
     """Write sessions, each an id and its turns, to a file as OTLP JSON lines; return the file."""
     resource = {"attributes": [{"key": "service.version", "value": {"stringValue": version}}]}
@@ -46,6 +47,8 @@ def write_sessions(
         for index, turn in enumerate(turns):
             at = start_ns + number * 10**12 + index * 10**10
             spans += _turn(session_id, index, turn, agent, at)
+    for span in spans if prompt is not None else ():
+        span["attributes"].append({"key": "spangrade.prompt", "value": {"stringValue": prompt}})
     scope = {"scopeSpans": [{"scope": {"name": "tests"}, "spans": spans}]}
     recorded = [scope if version is None else {"resource": resource, **scope}]
     file.write_text(json.dumps({"resourceSpans": recorded}) + "\n")

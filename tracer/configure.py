@@ -8,9 +8,12 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spangrade.tracer import semconv
 from spangrade.tracer.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
@@ -34,6 +37,8 @@ def configure(
     capture_content: bool | None = None,
     redact: str | Redaction | None = None,
     sample: float | None = None,
+    version: str | None = None,
+    prompt: str | None = None,
 ) -> TracerProvider:
     """Send spans to `db`, to the OTLP `endpoint`, or to both, and return the tracer provider.
 
@@ -53,6 +58,10 @@ def configure(
     that the application has set stays in force; what it drops is written in the tracestate of the spans, and
     grading takes their sessions for incomplete.
 
+    `version` is the agent's and `prompt` that of its prompts, such as a commit: every span of the provider
+    has them as `gen_ai.agent.version` and `spangrade.prompt`, unless it has its own (`session(version=…)`).
+    Results are compared by them: `spangrade compare --by version`, `--by prompt`.
+
     Raises InputError for settings that cannot be used, an unknown protocol or redaction, a `sample` outside
     its range, or a provider that cannot be extended.
     """
@@ -67,6 +76,8 @@ def configure(
         disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
         exporters = [] if disabled else _exporters(db, endpoint, redact)
         provider = _provider(service_name, sample)
+        if version or prompt:
+            _add_versions(provider, {semconv.AGENT_VERSION: version, semconv.PROMPT: prompt})
         if exporters:
             _extend(provider, exporters)
     return provider
@@ -128,6 +139,18 @@ def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
             processor = FlushingSpanProcessor(exporter)
             provider.add_span_processor(processor)
             flush_at_exit(processor)  # an application's provider may not be flushed
+
+
+def _add_versions(provider: TracerProvider, attributes: Mapping[str, str | None]) -> None:
+    """Let the spans of a provider have attributes, in place of those of an earlier call."""
+    from spangrade.tracer.exporter import VersionSpanProcessor
+
+    given = {name: value for name, value in attributes.items() if value}
+    present = next((one for one in _processors(provider) if isinstance(one, VersionSpanProcessor)), None)
+    if present is None:
+        provider.add_span_processor(VersionSpanProcessor(given))
+    else:
+        present.attributes = {**present.attributes, **given}
 
 
 def _provider(service_name: str | None, sample: float | None) -> TracerProvider:

@@ -193,6 +193,30 @@ class SessionSpanProcessor(SpanProcessor):
         return True
 
 
+class VersionSpanProcessor(SpanProcessor):
+    """Adds the version of the agent and of its prompts to every span, unless the span has its own.
+
+    A session's own version comes before it: `session(version=…)`.
+    """
+
+    def __init__(self, attributes: Mapping[str, str]) -> None:
+        self.attributes = attributes
+
+    def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:
+        """Add the attributes that the span and its session do not have."""
+        session = current_session(parent_context)
+        of_session = {} if session is None else session_attributes(session, root=False)
+        own = {**of_session, **(span.attributes or {})}
+        span.set_attributes({name: value for name, value in self.attributes.items() if name not in own})
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Do nothing: attributes are added when a span starts."""
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
+        """Return True: there is nothing to flush."""
+        return True
+
+
 def stored_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
     """Return spans of the OpenTelemetry SDK as the records that are stored."""
     resources: dict[int, Attributes] = {}  # one object for all spans of a provider: converted once

@@ -52,6 +52,7 @@ STATE = "spangrade.state"  # an event and its attribute: a JSON object of the va
 SESSION_ID = "spangrade.session.id"  # the id given to `session()`, on other libraries' spans
 QUESTION_ID = "spangrade.question_id"  # the golden question that a session answers
 APP_NAME = "spangrade.app_name"  # the app of Google ADK, of which the session's record has the name
+PROMPT = "spangrade.prompt"  # the version of the prompts, as `configure(prompt=…)` names it
 TAGS = "spangrade.tags"  # a session's tags, a list of texts
 TURN = "spangrade.turn"  # true on a span that stands for one user message and all that follows
 TURN_INPUT = "spangrade.turn.input"  # the user's text

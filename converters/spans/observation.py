@@ -87,6 +87,7 @@ class _Fields(NamedTuple):
     agent_version: str | None = None
     user_id: str | None = None
     tags: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
     unreadable: tuple[str, str] | None = None
     not_understood: str | None = None
     span_name: str | None = None
@@ -152,6 +153,7 @@ class Observation(_Fields):
     - `state`: the writes of state variables, as (time in ns, variables).
     - `digests`: the place in its conversation of a model call that has no conversation id.
     - `agent_version`: of the agent or, without one, of the service.
+    - `prompts`: those used, each `name@version`, or what is known of it.
     - `user_id`, `tags`, `environment`, `app_name`: of the session; `service_name`: of the resource.
     - `evaluations`: scores that the span records, whoever gave them.
     - `sampled`: whether other traces of the conversation may have been dropped; `sample_ratio`: the share of

@@ -1,4 +1,4 @@
-"""The users, tags, versions and environments of sessions, wherever instrumentations put them.
+"""The users, tags, versions, prompts and environments of sessions, wherever instrumentations put them.
 
 The conventions of OpenTelemetry come first, then those of OpenInference, Langfuse, Traceloop and LangSmith.
 They are read alike in the spans of every dialect. What the application gave to `session()` comes before all
@@ -7,7 +7,7 @@ of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -33,14 +33,28 @@ TAGS = (
     f"{_TRACELOOP}tags",
     "langsmith.span.tags",
 )
-VERSIONS = ("langfuse.version", "langfuse.release", f"{_TRACELOOP}version")
+VERSIONS = (semconv.AGENT_VERSION, "langfuse.version", "langfuse.release", f"{_TRACELOOP}version")
 ENVIRONMENTS = (
     "deployment.environment.name",
     "deployment.environment",  # its name before version 1.27 of the conventions
     "langfuse.environment",
     f"{_TRACELOOP}environment",
 )
-_NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS, semconv.APP_NAME})
+# The name of a prompt and its version, as each registry writes them; the first known name of either counts.
+PROMPTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    ((), (semconv.PROMPT,)),
+    (("gen_ai.prompt.name",), ("gen_ai.prompt.version",)),
+    (("langfuse.observation.prompt.name",), ("langfuse.observation.prompt.version",)),
+    (
+        ("traceloop.prompt.key",),
+        ("traceloop.prompt.version_name", "traceloop.prompt.version", "traceloop.prompt.version_hash"),
+    ),
+    (("prompt.id",), ("llm.prompt_template.version",)),  # OpenInference
+    (("prompt_id",), ("prompt_version",)),  # Langtrace
+    (("langsmith.metadata.lc_hub_repo",), ("langsmith.metadata.lc_hub_commit_hash",)),
+)
+_OF_PROMPTS = frozenset(name for kinds in PROMPTS for names in kinds for name in names)
+_NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS, *_OF_PROMPTS, semconv.APP_NAME})
 
 
 def with_session_attributes(observation: Observation, span: Span) -> Observation:
@@ -61,6 +75,10 @@ def with_session_attributes(observation: Observation, span: Span) -> Observation
         environment, service = of_resource(span.resource)
         if environment is not None and environment != observation.environment:
             changes.setdefault("environment", environment)
+        if not observation.agent_version and "agent_version" not in changes:
+            version = text(span.resource.get(semconv.SERVICE_VERSION))
+            if version is not None:
+                changes["agent_version"] = version
         if service is not None and service != observation.service_name:
             changes["service_name"] = service
     return observation._replace(**changes) if changes else observation
@@ -89,6 +107,7 @@ def _of(attributes: Mapping[str, Any]) -> dict[str, Any]:
         "agent_version": first_text(map(attributes.get, VERSIONS)),
         "environment": first_text(map(attributes.get, ENVIRONMENTS)),
         "app_name": text(attributes.get(semconv.APP_NAME)),
+        "prompts": None if _OF_PROMPTS.isdisjoint(attributes) else _prompts(attributes),
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -103,3 +122,20 @@ def _tags(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(tag.strip() for tag in value.split(",") if tag.strip())
     return tuple(texts(value))
+
+
+def _prompts(attributes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the prompts that a span names, each `name@version` or what there is of it."""
+    found = []
+    for names, versions in PROMPTS:
+        known = [_first_word(attributes, kinds) for kinds in (names, versions)]
+        if any(known):
+            found.append("@".join(filter(None, known)))
+    return tuple(found)
+
+
+def _first_word(attributes: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """Return the first value that is a text or a number, as a text."""
+    values = (attributes.get(name) for name in names)
+    words = (str(value) for value in values if isinstance(value, str | int) and not isinstance(value, bool))
+    return next((word for word in words if word.strip()), None)

@@ -23,7 +23,8 @@ def compare(
     db: Db = None,
     lake: LakeCatalog = None,
     by: Annotated[
-        ComparedBy | None, typer.Option(help="FIRST and SECOND are two versions of the agent, or two models.")
+        ComparedBy | None,
+        typer.Option(help="FIRST and SECOND are two versions of the agent, two prompts, or two models."),
     ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Compare only this metric; repeat it for more.")

@@ -27,7 +27,7 @@ def trend(
     ] = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
-    """Show a metric of the stored sessions by day, version of the agent or model, with 95% intervals."""
+    """Show a metric of the stored sessions by day, version, prompt or model, with 95% intervals."""
     with database_or_lake(db, lake) as opened:
         found = opened.trend(metric, by=by, since=since, until=until)
     if format is Format.JSON:

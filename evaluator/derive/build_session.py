@@ -95,6 +95,7 @@ def build_session(
         user_id=next((o.user_id for o in tree.ordered if o.user_id), None),
         tags=tuple(dict.fromkeys(tag for o in tree.ordered for tag in o.tags)) or None,
         environment=next((o.environment for o in tree.ordered if o.environment), None),
+        prompts=tuple(dict.fromkeys(prompt for o in tree.ordered for prompt in o.prompts)) or None,
         app_name=next((o.app_name for o in tree.ordered if o.app_name), logged_app),
         service_name=next((o.service_name for o in tree.ordered if o.service_name), None),
         requested_calls=tuple(

@@ -98,7 +98,11 @@ def _query(selection: Selection) -> str:
     ]
     conditions += [
         f"list_contains({column}, {text_literal(name)})"
-        for column, name in (("agents", selection.agent), ("models", selection.model))
+        for column, name in (
+            ("agents", selection.agent),
+            ("models", selection.model),
+            ("prompts", selection.prompt),
+        )
         if name is not None
     ]
     conditions += [

@@ -153,8 +153,9 @@ class Selection:
     agent: str | None = option(None, "Only sessions in which this agent took part.", metavar="NAME")
     model: str | None = option(None, "Only sessions with this model.", metavar="NAME")
     version: str | None = option(
-        None, "Only sessions of this version of the agent.", name="--agent-version", metavar="TEXT"
+        None, "Only sessions of this version of the agent.", name="--version", metavar="TEXT"
     )
+    prompt: str | None = option(None, "Only sessions with this prompt, `name@version`.", metavar="TEXT")
     user: str | None = option(None, "Only sessions of this user.", metavar="ID")
     environment: str | None = option(None, "Only sessions of this environment.", metavar="NAME")
     sample: float | str | None = option(

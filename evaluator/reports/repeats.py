@@ -37,7 +37,11 @@ def repeats_line(repeats: Repeats) -> str:
     text = f"{counted(repeats.questions, 'question')} with {counted(repeats.sessions, 'session')}"
     if variants := [
         f"{number} {name}"
-        for number, name in ((repeats.versions, "versions"), (repeats.models, "models"))
+        for number, name in (
+            (repeats.versions, "versions"),
+            (repeats.prompts, "prompts"),
+            (repeats.models, "models"),
+        )
         if number > 1
     ]:
         text += f"; those of {' and '.join(variants)} apart"

@@ -34,6 +34,7 @@ _CONDITIONS = {
     "agent": _CONTAINS.format("agent"),
     "tool": _CONTAINS.format("tool"),
     "model": _CONTAINS.format("model"),
+    "prompt": _CONTAINS.format("prompt"),
     "version": "agent_version = $version",
     "since": "start_ns >= $since",
     "until": "start_ns < $until",
@@ -57,7 +58,7 @@ _WITHOUT_VERDICT = (
     "NOT EXISTS (SELECT 1 FROM verdicts JOIN runs USING (run_id) "
     "WHERE verdicts.session_id = listed.session_id)"
 )
-_NAMES = ("agent", "tool", "model")
+_NAMES = ("agent", "tool", "model", "prompt")
 _TIMES = ("since", "until")
 _NUMBERS = ("min_cost", "max_cost", "min_latency", "max_latency")
 

@@ -24,6 +24,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.util._once import Once
 
+import spangrade
+from spangrade import tracer
 from spangrade.tracer import _content, configure
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -221,6 +223,24 @@ def test_the_service_is_named_by_the_argument_before_the_environment(monkeypatch
 def test_the_service_is_named_by_the_environment(monkeypatch):
     monkeypatch.setenv("OTEL_SERVICE_NAME", "from the environment")
     assert configure().resource.attributes["service.name"] == "from the environment"
+
+
+@pytest.mark.parametrize("of_application", [True, False])
+def test_every_span_has_the_version_and_the_prompt_of_configure(tmp_path, of_application):
+    if of_application:
+        trace.set_tracer_provider(TracerProvider(resource=Resource.create({"service.version": "0"})))
+    configure("shop", "s.duckdb", version="1", prompt="p1")
+    configure("shop", "s.duckdb", version="2")
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"}
+    for name, version in (("chat-1", None), ("chat-2", "3")):
+        with tracer.session(name, version=version):
+            trace.get_tracer("library").start_span("invoke_agent shop", attributes=agent).end()
+    trace.get_tracer_provider().force_flush()
+    query = "SELECT session_id, agent_version, prompts FROM sessions ORDER BY session_id"
+    assert [tuple(row.values()) for row in spangrade.open(tmp_path / "s.duckdb").sql(query).rows()] == [
+        ("chat-1", "2", ["p1"]),
+        ("chat-2", "3", ["p1"]),
+    ]
 
 
 def test_a_disabled_sdk_sends_nothing(tmp_path, monkeypatch):

@@ -11,19 +11,24 @@ class ComparedBy(StrEnum):
     """What tells the sessions of one side from those of the other."""
 
     VERSION = "version"
+    PROMPT = "prompt"
     MODEL = "model"
 
 
-_CONDITIONS = {ComparedBy.VERSION: "agent_version = {}", ComparedBy.MODEL: "list_contains(models, {})"}
+_CONDITIONS = {
+    ComparedBy.VERSION: "agent_version = {}",
+    ComparedBy.PROMPT: "list_contains(prompts, {})",
+    ComparedBy.MODEL: "list_contains(models, {})",
+}
 
 
 def condition(by: str, value: str) -> str:
-    """Return the condition on sessions of a version of the agent, or of a model.
+    """Return the condition on sessions of a version of the agent, of a prompt, or of a model.
 
     Raises FieldError for another `by`.
     """
     if by not in set(ComparedBy):
-        raise FieldError("by", f"expected {' or '.join(ComparedBy)}", by)
+        raise FieldError("by", f"expected {', '.join(tuple(ComparedBy)[:-1])} or {tuple(ComparedBy)[-1]}", by)
     from spangrade.tracer.store.sql import (
         text_literal,  # DuckDB takes 50 ms to import
     )

@@ -21,7 +21,7 @@ class Repeats(NamedTuple):
 
     `undecided` of the sessions neither passed nor failed: they count as not passed. `flaky` are the questions
     of which some sessions passed and some did not, those with the fewest passes first. The sessions are of so
-    many `versions` of the agent and sets of `models`: a question counts for each of them apart.
+    many `versions` of the agent and sets of `models` and `prompts`: a question counts for each of them apart.
     """
 
     questions: int
@@ -31,6 +31,7 @@ class Repeats(NamedTuple):
     flaky: tuple[Flaky, ...]
     versions: int = 1
     models: int = 1
+    prompts: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Return the repeats as JSON values; the bounds of an interval are null below 20 questions."""
@@ -40,6 +41,7 @@ class Repeats(NamedTuple):
             "undecided": self.undecided,
             "versions": self.versions,
             "models": self.models,
+            "prompts": self.prompts,
             "rates": [
                 {
                     "k": one.k,

@@ -10,4 +10,5 @@ class By(StrEnum):
 
     DAY = "day"
     VERSION = "version"
+    PROMPT = "prompt"
     MODEL = "model"

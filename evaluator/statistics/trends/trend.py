@@ -1,4 +1,4 @@
-"""A metric of the stored sessions by day, by version of the agent, or by model, each mean with its interval.
+"""A metric of the stored sessions by day, version of the agent, prompt or model, each mean with its interval.
 
 `mean.py` says which interval.
 """
@@ -23,11 +23,13 @@ _PACKAGE = "spangrade.evaluator.statistics.trends"
 _KEYS = {
     By.DAY: "make_timestamp(start_ns // 1000)::DATE::VARCHAR",
     By.VERSION: "agent_version",
+    By.PROMPT: "unnest(coalesce(nullif(prompts::JSON::VARCHAR[], []), [NULL]))",
     By.MODEL: "unnest(coalesce(nullif(models::JSON::VARCHAR[], []), [NULL]))",
 }
-_ORDERS = {  # versions and models by their first session
+_ORDERS = {  # all but days by their first session
     By.DAY: "questions.key NULLS LAST",
     By.VERSION: "min(first_ns), questions.key",
+    By.PROMPT: "min(first_ns), questions.key",
     By.MODEL: "min(first_ns), questions.key",
 }
 # Known of every session, graded or not: the column, and what it measures.
@@ -41,9 +43,9 @@ _OF_SESSIONS = {
 class Point(NamedTuple):
     """The sessions of one group.
 
-    `key` is the day (`2026-01-31`, UTC, on which the sessions started), the version or the model; None if
-    it is not recorded. `sessions` have a value, `unknown` were graded (for cost, latency and tokens: are
-    stored) and have none. `questions` is how many values the mean is of: one per question, and one per
+    `key` is the day (`2026-01-31`, UTC, on which the sessions started), the version, the prompt or the model;
+    None if it is not recorded. `sessions` have a value, `unknown` were graded (for cost, latency and tokens:
+    are stored) and have none. `questions` is how many values the mean is of: one per question, and one per
     session without a question. `mean` is None without values; `low` and `high`, its 95% interval, are None
     if there is too little data.
     """
@@ -58,7 +60,7 @@ class Point(NamedTuple):
 
 
 class Trend(NamedTuple):
-    """A metric by group: days in their order, versions and models in that of their first sessions.
+    """A metric by group: days in their order, the others in that of their first sessions.
 
     `unit` is that of the means. `higher_is_better` is None if neither direction is.
     """
@@ -88,13 +90,13 @@ def trend(
     sessions that passed, by the latest run that graded each, without those that neither passed nor failed),
     or any metric that was measured: its value in the latest run that measured it on the session, else the
     mean of the scores of that name that people, traces and programs gave. A session that used several models
-    counts for each of them.
+    or prompts counts for each of them.
 
-    Raises InputError for another metric, for another `by` than day, version and model, and if an interval
-    needs scipy and it is not installed.
+    Raises InputError for another metric, for another `by`, and if an interval needs scipy and it is not
+    installed.
     """
     if by not in set(By):
-        raise FieldError("by", "expected day, version or model", by)
+        raise FieldError("by", f"expected {', '.join(tuple(By)[:-1])} or {tuple(By)[-1]}", by)
     info = _measured(store, metric)
     low, high = info.bounds
     if metric in _OF_SESSIONS:

@@ -1,4 +1,4 @@
-"""Users, tags, versions and environments become columns of sessions wherever instrumentations put them."""
+"""Users, tags, versions, prompts, environments: columns of sessions wherever instrumentations put them."""
 
 from __future__ import annotations
 
@@ -107,3 +107,31 @@ def test_a_user_is_deleted_under_each_name(tmp_path: Path) -> None:
     for name in USERS:
         assert db.delete(user=f"user of {name}").sessions == 1, name
     assert db.list_sessions().rows() == []
+
+
+def test_prompts_are_read_as_each_registry_names_them(tmp_path: Path) -> None:
+    cases = {
+        "shop@4f2a": {"spangrade.prompt": "shop@4f2a"},
+        "greet": {"gen_ai.prompt.name": "greet"},
+        "movie-critic@3": {
+            "langfuse.observation.prompt.name": "movie-critic",
+            "langfuse.observation.prompt.version": 3,
+        },
+        "joke@2": {"traceloop.prompt.key": "joke", "traceloop.prompt.version": 2},
+        "v7": {"llm.prompt_template.version": "v7"},
+        "p1@5": {"prompt_id": "p1", "prompt_version": "5"},
+        "rag@9a1": {"langsmith.metadata.lc_hub_repo": "rag", "langsmith.metadata.lc_hub_commit_hash": "9a1"},
+    }
+    db = public.open(tmp_path / "s.duckdb")
+    with Store.open(db.path) as store:
+        store.add(span(number, attributes) for number, attributes in enumerate(cases.values(), 1))
+    found = db.sql("SELECT prompts FROM sessions ORDER BY started_at, session_id").rows()
+    assert [row["prompts"] for row in found] == [[prompt] for prompt in cases]
+
+
+def test_a_service_has_a_version_in_every_dialect(tmp_path: Path) -> None:
+    openinference = {"openinference.span.kind": "AGENT", "input.value": "Hi"}
+    recorded = span(1, openinference, {"service.version": "1.4"})
+    for name in AGENT:
+        del recorded.attributes[name]  # type: ignore[attr-defined]
+    assert rows(tmp_path / "s.duckdb", recorded)[0]["agent_version"] == "1.4"

@@ -471,7 +471,7 @@ def test_planted_defects_are_found_from_the_spans_to_the_comparison(
     value = as_json(done)
     assert done.code == 1
     found = {name: change for name, change in changes(value).items() if change not in UNCHANGED}
-    assert found == dict.fromkeys(("passed", "tool_usage_accuracy"), "worse")
+    assert found == dict.fromkeys(("passed", "tool_usage_accuracy", "unexpected_calls"), "worse")
     assert [flip["question_id"] for flip in value["broken"]] == planted
     assert value["fixed"] == []
     itself = as_json(spangrade("compare", "bad-out", "bad-out", "--format", "json"))

@@ -61,6 +61,32 @@ def test_sessions_of_another_version_repeat_nothing(folder: Path, spangrade: Spa
     assert "2 questions with 4 sessions; those of 2 versions apart" in summary
 
 
+def test_sessions_with_another_prompt_repeat_nothing_and_each_prompt_can_be_chosen(
+    folder: Path, spangrade: Spangrade
+) -> None:
+    for prompt, made in (("p1", RIGHT), ("p2", (FIND,))):
+        sessions = [(f"{prompt}-{n}", [Said("argument", calls=made)]) for n in range(2)]
+        write_sessions(folder / f"{prompt}.jsonl", sessions, prompt=prompt)
+    spans = ("--spans", "p1.jsonl", "--spans", "p2.jsonl")
+    done = spangrade("grade", "golden.json", *spans, "--format", "json", "--out", "out")
+    repeats: Any = json.loads("\n".join(done.out))["repeats"]
+    assert (repeats["questions"], repeats["sessions"], repeats["prompts"], repeats["flaky"]) == (2, 4, 2, [])
+    assert "those of 2 prompts apart" in (folder / "out/summary.md").read_text(encoding="utf-8")
+    trend: Any = json.loads("\n".join(spangrade("trend", "passed", "--by", "prompt", "--format", "json").out))
+    assert [(one["key"], one["sessions"], one["mean"]) for one in trend["points"]] == [
+        ("p1", 2, 1),
+        ("p2", 2, 0),
+    ]
+    worse = ("compare", "--by", "prompt", "p1", "p2", "--fail-if", "broken > 0")
+    assert (spangrade(*worse).code, spangrade(*worse[:3], "p1", "p1", *worse[5:]).code) == (1, 0)
+    for prompt, passed in (("p1", 2), ("p2", 0)):
+        spangrade("grade", "golden.json", "--prompt", prompt, "--run", prompt)
+        query = f"SELECT verdict FROM verdicts JOIN runs USING (run_id) WHERE name = '{prompt}' "
+        found = spangrade("sql", f"{query} AND session_id IS NOT NULL", "--format", "json")
+        verdicts = [one["verdict"] for one in json.loads("\n".join(found.out))]
+        assert (len(verdicts), verdicts.count("passed")) == (2, passed)
+
+
 def test_the_json_has_rates_and_flaky_questions_with_the_step_at_which_they_part(
     folder: Path, spangrade: Spangrade
 ) -> None:
@@ -122,7 +148,7 @@ def test_twenty_questions_have_intervals_and_what_is_undecided_counts_as_not_pas
         {"id": f"q{n}", "user_inputs": [f"q{n}"], "reference_tool_interactions": [{"tool_name": "refund"}]}
         for n in range(20)
     ]
-    questions[0] |= {"reference_tool_interactions": [], "reference_state_variables": {"a": 1}}
+    questions[0] = {"id": "q0", "user_inputs": ["q0"], "reference_state_variables": {"a": 1}}
     write_golden(tmp_path / "golden.json", *questions)
     sessions = [(f"{m}-{n}", [Said(f"q{n}", calls=[REFUND])]) for m in range(2) for n in range(20)]
     spans = write_sessions(tmp_path / "spans.jsonl", sessions)
