@@ -324,6 +324,14 @@ class Session:
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None
 
+    @property
+    def end_ns(self) -> int | None:
+        """When the last of its turns, calls and model calls ended; None without any."""
+        ends = [turn.end_ns for turn in self.turns]
+        ends += [call.end_ns for call in self.tool_interactions]
+        ends += [call.end_ns for call in self.llm_calls]
+        return max(ends, default=None)
+
     def to_json(self) -> dict[str, Any]:
         """Return the session as the JSON values that `spangrade show --format json` prints; None is unknown.
 

@@ -33,6 +33,7 @@ def grade(
     run: Annotated[str | None, option_of(GradeSpec, "name")] = None,
     tag: Annotated[list[str] | None, option_of(GradeSpec, "tags")] = None,
     group_by: Annotated[str | None, option_of(GradeSpec, "group_by")] = None,
+    idle: Annotated[str | None, option_of(GradeSpec, "idle_s")] = None,
     all: Annotated[bool, typer.Option("--all", help="List all sessions that did not pass.")] = False,  # noqa: A002
     out: Annotated[
         Path | None, typer.Option(help="A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
@@ -51,7 +52,7 @@ def grade(
 
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive.
     """
-    spec = GradeSpec.of(dataset, gates, select, judge, run, tag, group_by)
+    spec = GradeSpec.of(dataset, gates, select, judge, run, tag, group_by, idle)
     with database_or_lake(db, lake) as opened:
         graded = opened.grade(spec, spans=spans or (), out=out, reports=reports)
     if format is Format.JSON:

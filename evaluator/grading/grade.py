@@ -87,7 +87,7 @@ def start_metrics(
     session = with_other_name(session, plan.root_agent_name)
     if question is not None:
         question = renamed(session, question)
-    incomplete = policy.why_incomplete(session)
+    incomplete = plan.why_incomplete(session)
     return tuple(
         (metric, start(metric, session, question, incomplete))
         for metric in plan.metrics_for(session, question)
@@ -152,19 +152,21 @@ def grade_sessions(
     reply_threshold: float | None,
     coverage: Coverage,
     root_agent_name: RootAgentName = RootAgentName.APP,
+    running_after_ns: int | None = None,
 ) -> Iterator[Grade]:
     """Yield a grade for each session, in order, and add the questions that they answer to `coverage`.
 
     `policy` says which metrics run beside the `requested` ones, which of them are gates, and what the
     verdicts mean. The references named in `without` are not gates. `answers` maps sessions to the questions
     that they answer (ids). `reply_threshold` is that of the gate of `reference_response`, if it is not the
-    default one. `root_agent_name` is what else names a session's root agent.
+    default one. `root_agent_name` is what else names a session's root agent. A session that did something
+    after `running_after_ns` may still run.
 
     Questions that expect the same share their sessions evenly: a session that may answer any of them is
     graded as an answer to the first of those that the fewest sessions answer.
     """
     plan = MetricPlan.of(requested, load_metrics(), without, reply_threshold, root_agent_name)
-    plan = replace(plan, without_dataset=not dataset.golden_questions)
+    plan = replace(plan, without_dataset=not dataset.golden_questions, running_after_ns=running_after_ns)
     questions = QuestionIndex(dataset, answers)
     sessions_of = Counter(answers.values())
     doubtful: set[Candidates] = set()

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
-from spangrade.evaluator.session import Session
+from spangrade.evaluator.session import Session, utc_text
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.semconv import QUESTION_ID
 from spangrade.tracer.terminal import counted
@@ -103,6 +103,7 @@ class MetricPlan:
     reported: tuple[Metric, ...]
     without_dataset: bool = False
     root_agent_name: RootAgentName = RootAgentName.APP
+    running_after_ns: int | None = None  # a session that did something since then may still run
 
     @classmethod
     def of(
@@ -141,6 +142,13 @@ class MetricPlan:
         """The threshold of each gate by name, as `>= 0.9` or `<= 100`."""
         gates = [metric for metric in (*self.gates, *self.requested) if metric.threshold is not None]
         return {metric.name: threshold_text(metric) for metric in gates}
+
+    def why_incomplete(self, session: Session) -> str | None:
+        """Return why what is known of a session may be incomplete or still change, None if it is not."""
+        since_ns, last_ns = self.running_after_ns, session.end_ns
+        if since_ns is not None and last_ns is not None and last_ns > since_ns:
+            return f"it may still run: its last span ended at {utc_text(last_ns)} (--idle)"
+        return why_incomplete(session)
 
     def metrics_for(self, session: Session, question: GoldenQuestion | None) -> Sequence[Metric]:
         """Return the metrics to run on a session.

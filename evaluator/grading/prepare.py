@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -41,6 +42,7 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.fields import FieldError
+from spangrade.tracer.quantities import seconds_of
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
@@ -179,6 +181,7 @@ class Prepared:
             self.spec.judge.threshold,
             coverage,
             self.spec.gates.root_agent_name,
+            None if self.spec.idle_s is None else time.time_ns() - int(seconds_of(self.spec.idle_s) * 1e9),
         )
 
 

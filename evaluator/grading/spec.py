@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.fields import FieldError, option
-from spangrade.tracer.quantities import parsed_time, share_of
+from spangrade.tracer.quantities import parsed_time, seconds_of, share_of
 
 if TYPE_CHECKING:
     from spangrade.evaluator.metrics.metric import Metric
@@ -224,8 +224,9 @@ class GradeSpec:
     `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, a simulation's CSV or
     JSONL, or a list of questions as a golden file has them; without one, sessions are graded by the `gates`
     that need no reference. `name` and `tags` are those of the run, to find it by. `group_by`
-    (`"metadata.topic"`) counts the results by a key of the questions. Raises InputError for a value that
-    cannot be used.
+    (`"metadata.topic"`) counts the results by a key of the questions. With `idle_s` (seconds, or `"5m"`) a
+    session is not passed while it may still run: until that long after the end of its last span. Raises
+    InputError for a value that cannot be used.
     """
 
     dataset: Questions | None = None
@@ -241,8 +242,19 @@ class GradeSpec:
     group_by: str | None = option(
         None, "Count the results by a key of the questions.", metavar="metadata.KEY"
     )
+    idle_s: float | str | None = option(
+        None,
+        "A session whose last span ended less than so long ago may still run.",
+        name="--idle",
+        metavar="5m",
+    )
 
     def __post_init__(self) -> None:
+        if self.idle_s is not None:
+            try:
+                seconds_of(self.idle_s)
+            except ValueError as error:
+                raise FieldError("idle_s", str(error)) from None
         object.__setattr__(self, "tags", _pairs("tags", "KEY=VALUE", self.tags))
         if self.name is not None and not _NAME.fullmatch(self.name):
             raise FieldError(
@@ -281,6 +293,7 @@ class GradeSpec:
         name: str | None = None,
         tags: Mapping[str, str] | Iterable[str] | None = None,
         group_by: str | None = None,
+        idle_s: float | str | None = None,
     ) -> GradeSpec:
         """Return the specification that the arguments of a method give.
 
@@ -296,5 +309,6 @@ class GradeSpec:
             "name": name,
             "tags": tags,
             "group_by": group_by,
+            "idle_s": idle_s,
         }
         return replace(base, **{key: value for key, value in given.items() if value is not None})

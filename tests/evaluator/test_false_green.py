@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -253,3 +254,19 @@ def test_broken_comes_before_failed_failed_before_inconclusive_inconclusive_befo
         chosen = [option for kind in kinds[: number + 1] for option in ("--session", kind)]
         codes.append(spangrade("grade", "golden.json", "--metrics-file", "m.py", *chosen).code)
     assert codes == [0, 4, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("idle", "forbidden", "code"),
+    [(None, "sell", 0), ("5m", "sell", 4), ("30s", "sell", 0), ("5m", "find", 1)],
+)
+def test_a_session_that_may_still_run_has_not_passed(
+    spangrade: Spangrade, idle: str | None, forbidden: str, code: int
+) -> None:
+    """What it did already stays done: a call that is forbidden."""
+    references = {"reference_tool_interactions": [FIND], "forbidden_tools": [forbidden]}
+    write_golden(Path("golden.json"), {"id": "q1", "user_inputs": ["Hi"], **references})
+    write_sessions(Path("spans.jsonl"), [("s1", [FOUND])], start_ns=time.time_ns() - 60 * 10**9)
+    options = () if idle is None else ("--idle", idle)
+    done = spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--format", "json", *options)
+    assert (done.code, "it may still run: its last span ended at" in reason(done)) == (code, code != 0)
