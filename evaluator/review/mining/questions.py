@@ -59,7 +59,7 @@ def mine(sessions: Iterable[Session], *, dedupe: bool = True, failed_calls: bool
     return Mined(questions, problems)
 
 
-def _new_id(group: Group, taken: Container[str]) -> str:
+def _new_id(group: SessionGroup, taken: Container[str]) -> str:
     """Return an id that nobody has yet: the first words of the user, without their values, and a number."""
     first = _VALUES.sub(" ", group.user_inputs[0]) if group.user_inputs else ""
     words = "-".join(_WORDS.findall(first.lower())[:_MOST_WORDS]) or "question"
