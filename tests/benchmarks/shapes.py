@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 DATASET = Path(__file__).parents[2] / "datasets" / "customer_service"
 TRACE_ID = re.compile(r'"traceId": ?"([0-9a-f]{32})"')
@@ -31,6 +31,55 @@ def conversations(sessions: int, turns: int, rounds: int) -> Iterator[str]:
     for turn in range(turns):
         for session in range(sessions):
             yield _turn(f"s{session}", session * turns + turn + 1, START + turn * 3600 * SECOND, rounds)
+
+
+class Asked(NamedTuple):
+    """Golden questions, and sessions of one span each that answer them, as JSON lines."""
+
+    questions: list[dict[str, Any]]
+    lines: Iterator[str]
+
+
+def asked(shape: str, number: int) -> Asked:
+    """Return so many questions and sessions of a shape.
+
+    `apart`: each asks something else; `agents`: of 200 agents; `values`: told apart by `user_values` alone;
+    `alike`: all begin alike, and the sessions stop there; `identical`: all are the same; `long`: a reply has
+    1 MB.
+    """
+    user_inputs: list[str] = {
+        "values": ["Hi, {what} of order {n} please"],
+        "alike": ["Hi", "Where is order {n}?"],
+        "identical": ["Hi"],
+    }.get(shape, ["Where is order {n}?"])
+    names = [f"agent {n % 200}" if shape == "agents" else "shop" for n in range(number)]
+    questions = [
+        {
+            "id": f"q{n}",
+            "user_inputs": [text.replace("{n}", str(n)) for text in user_inputs],
+            "agents_evaluated": [name],
+            "reference_data": {"reference_trajectory": [name]},
+            **({"user_values": ["what"]} if shape == "values" else {}),
+        }
+        for n, name in enumerate(names)
+    ]
+    reply = "x" * 1_000_000 if shape == "long" else "Hello."
+    said = user_inputs[0].replace("{what}", "the state")
+    return Asked(
+        questions, (_answer(n, name, said.replace("{n}", str(n)), reply) for n, name in enumerate(names))
+    )
+
+
+def _answer(number: int, agent: str, said: str, reply: str) -> str:
+    attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": agent,
+        "gen_ai.conversation.id": f"s{number}",
+        "gen_ai.input.messages": json.dumps([_message("user", {"type": "text", "content": said})]),
+        "gen_ai.output.messages": json.dumps([_message("assistant", {"type": "text", "content": reply})]),
+    }
+    start = START + number * SECOND
+    return _line([_span(number + 1, 1, None, start, SECOND // 2, f"invoke_agent {agent}", **attributes)])
 
 
 def chain(depth: int) -> Iterator[str]:

@@ -1,0 +1,80 @@
+"""Commands over other shapes of sessions than those of one agent: work that grows with their number.
+
+`tests/benchmarks/commands.py` measures the same shapes, larger, in CPU time.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.shapes import asked, conversations
+from made_once import copy_of_sample
+from paths import SAMPLE
+from work import lines_executed
+
+import spangrade
+from spangrade.tracer.store import Store
+
+MAX_EXPONENT = 1.2
+
+
+def recorded(folder: Path, shape: str, size: int) -> tuple[Path, list[dict[str, Any]]]:
+    """Write the spans of a shape; return the file and the golden questions."""
+    file = folder / f"{shape}{size}.jsonl"
+    questions, lines = ([], conversations(size // 4, 4, 1)) if shape == "interleaved" else asked(shape, size)
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file, questions
+
+
+@pytest.mark.parametrize("shape", ["apart", "agents", "values", "alike", "identical"])
+def test_a_grade_takes_work_by_the_number_of_sessions(shape: str, tmp_path: Path) -> None:
+    def work(size: int) -> int:
+        file, questions = recorded(tmp_path, shape, size)
+        database = spangrade.open(tmp_path / f"{size}.duckdb")
+        database.import_files(file)
+        return lines_executed(partial(database.grade, questions))
+
+    work(2)  # imports modules
+    assert math.log2(work(240) / work(120)) < MAX_EXPONENT
+
+
+@pytest.mark.parametrize("shape", ["apart", "interleaved"])
+def test_an_import_takes_work_by_the_number_of_spans(shape: str, tmp_path: Path) -> None:
+    def work(size: int) -> int:
+        file, _ = recorded(tmp_path, shape, size)
+        database = spangrade.open(tmp_path / f"{size}.duckdb")
+        return lines_executed(partial(database.import_files, file, workers=1))
+
+    work(4)  # imports modules
+    assert math.log2(work(80) / work(40)) < MAX_EXPONENT
+
+
+def test_a_report_takes_as_many_statements_for_one_session_as_for_all(tmp_path: Path) -> None:
+    db = copy_of_sample(tmp_path / "s.duckdb")
+    statements = []
+    for where in ("session_id = 'conversation-1'", "true"):
+        graded = partial(spangrade.open(db).grade, SAMPLE / "customer_service_golden.json", select=where)
+        statements.append(calls_of(Store.query.__code__, partial(graded, out=tmp_path / "out")))
+    assert statements[0] == statements[1]
+
+
+def calls_of(code: object, function: Any) -> int:
+    """Return how often a function runs while another does."""
+    calls = 0
+
+    def note(frame: Any, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code is code
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return calls
