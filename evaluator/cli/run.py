@@ -7,16 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spangrade import (
-    ChatAgent,
-    ExitCode,
-    Gates,
-    GradeSpec,
-    HttpAgent,
-    JudgeOptions,
-    RunOptions,
-    Selection,
-)
+from spangrade import ExitCode, Gates, GradeSpec, JudgeOptions, RunOptions, Selection
 from spangrade.evaluator.cli.options import Db, Format, Only, OutputFormat, option_of
 from spangrade.evaluator.cli.output import database, print_json, show
 
@@ -130,8 +121,12 @@ def _agent(
     if (openai is None) is not (model is None):
         raise typer.BadParameter("expected --openai URL and --model NAME together")
     if http is not None:
+        from spangrade import HttpAgent  # pydantic takes 70 ms to import
+
         return HttpAgent(http), first
     if openai is not None and model is not None:
+        from spangrade import ChatAgent
+
         return ChatAgent(openai, model), first
     if second is None:
         raise typer.BadParameter("expected AGENT DATASET; without AGENT give --http or --openai")

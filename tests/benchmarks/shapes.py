@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 
 
 def asked(shape: str, number: int) -> Asked:
-    """Return so many questions and sessions of a shape.
+    """Return questions and sessions of a shape, as many as `number`.
 
     `apart`: each asks something else; `agents`: of 200 agents; `values`: told apart by `user_values` alone;
     `alike`: all begin alike, and the sessions stop there; `identical`: all are the same; `long`: a reply has

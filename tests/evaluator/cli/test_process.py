@@ -109,3 +109,9 @@ def test_a_defect_is_one_line_with_70_and_a_file_without_recorded_content(
     assert "in sessions" in text
     assert "what was recorded" not in text
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_help_imports_neither_duckdb_nor_pydantic() -> None:
+    loaded = "atexit.register(lambda: print(sorted({'duckdb', 'pydantic', 'nanoarrow'} & set(sys.modules))))"
+    done = ran(loaded, "--help")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "[]")
