@@ -1,7 +1,7 @@
 """Write the pages that are generated from the code: `python docs/write_pages.py`.
 
 docs/views.md from the columns of the record types, docs/metric_reference.md from the installed metrics,
-docs/commands.md from the options of the commands.
+docs/commands.md from the options of the commands, the table of docs/dialects.md from the dialects.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from pathlib import Path
 
+from spangrade.converters.spans.dialect import Signs
+from spangrade.converters.spans.registry import dialects
 from spangrade.evaluator.derive.schema import DocumentedView, documented_views
 from spangrade.evaluator.metrics.judged import shipped_definitions
 from spangrade.evaluator.metrics.metric import Metric
@@ -83,10 +85,37 @@ def _with_whole_summaries(text: str) -> str:
     return "\n".join(lines)
 
 
+def dialects_page() -> str:
+    """Return docs/dialects.md with the table of the dialects' signs, in the order in which they are tried."""
+    page = Path(__file__).with_name("dialects.md").read_text(encoding="utf-8")
+    before, start, rest = page.partition("<!-- from the code: docs/write_pages.py -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    rows = [
+        f"| `{name}` | {_signs(dialect.signs)} | {', '.join(f'`{later}`' for later in dialect.before)} |\n"
+        for name, dialect in dialects().items()
+        if dialect.signs is not None
+    ]
+    head = "| dialect | its spans have one of | tried before |\n|---|---|---|\n"
+    return f"{before}{start}{head}{''.join(rows)}{end}{after}"
+
+
+def _signs(signs: Signs) -> str:
+    names = {
+        "scope": sorted(signs.scopes),
+        "a scope that begins with": sorted(signs.scope_prefixes),
+        "attribute": sorted(signs.attributes),
+        "a name that begins with": sorted(signs.name_prefixes),
+    }
+    return "; ".join(
+        f"{what} {', '.join(f'`{one}`' for one in found)}" for what, found in names.items() if found
+    )
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "views.md": views_page,
     "metric_reference.md": metrics_page,
     "commands.md": commands_page,
+    "dialects.md": dialects_page,
 }
 
 
