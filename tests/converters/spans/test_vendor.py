@@ -14,7 +14,9 @@ from paths import ROOT
 import spangrade as package
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.maintenance.stacks import setting
+from spangrade.evaluator.view.session_source import state_changes
 from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
 
 
 def otlp(*spans: tuple[str, str | None, dict[str, object]]) -> str:
@@ -130,3 +132,26 @@ def test_the_dialect_that_contributing_walks_through_reads_its_spans(
     )
     assert (model.kind, model.model) == ("llm", "gpt-4o")
     assert setting(spans[0], "content") == "Nimbus: set NIMBUS_RECORD=all"
+
+
+def test_the_changes_of_state_on_a_page_are_those_that_the_dialects_of_the_settings_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spangrade: Spangrade
+) -> None:
+    graph = {
+        "openinference.span.kind": "CHAIN",
+        "metadata": '{"ls_integration": "langgraph"}',
+        "output.value": '{"messages": [], "cart": 3}',
+        "acme.chat": "c7",
+        "acme.step": "run",
+    }
+    (tmp_path / "spans.jsonl").write_text(otlp(("shop", None, graph)))
+    monkeypatch.chdir(tmp_path)
+    for db, settings, state in (
+        ("known", "", {"cart": 3}),
+        ("own", '[[dialects]]\nname = "acme"\nattributes = ["acme.step"]\nsession_id = "acme.chat"\n', {}),
+    ):
+        (tmp_path / "spangrade.toml").write_text(settings)
+        spangrade("import", "spans.jsonl", "--db", f"{db}.duckdb", "--session-from", "acme.chat")
+        with Store.open(tmp_path / f"{db}.duckdb", read_only=True) as store:
+            variables = [change.variables for change in state_changes(store, "c7")]
+        assert {name: value for one in variables for name, value in one.items() if name == "cart"} == state
