@@ -128,7 +128,7 @@ def test_an_entry_point_that_is_not_a_dialect_or_takes_a_name_of_ours_is_refused
 
 
 RETURNS = """
-from spangrade.converters.spans.observation import Digests, Observation, ToolCall
+from spangrade.converters.spans.observation import Digests, Observation, MessageCall
 
 def claims(span):
     return True
@@ -154,7 +154,7 @@ def read(span, logs):
         (RETURNS.format(returned="read._replace(input_tokens=2**63)"), "ValueError: input_tokens is out of"),
         (RETURNS.format(returned="read._replace(end_ns=2**63)"), "ValueError: end_ns is out of range"),
         (RETURNS.format(returned="read._replace(arguments='{')"), "JSONDecodeError: "),
-        (RETURNS.format(returned="read._replace(tool_calls=(ToolCall('a', 1, None),))"), "TypeError: "),
+        (RETURNS.format(returned="read._replace(tool_calls=(MessageCall('a', 1, None),))"), "TypeError: "),
         (RETURNS.format(returned="read._replace(digests=Digests(1, 2, 3))"), "TypeError: expected a record"),
         (RETURNS.format(returned="read._replace(state=(('x', {}),))"), "TypeError: expected state"),
         (RETURNS.format(returned="read._replace(tags=(['a'],))"), "TypeError: expected tags as texts"),
