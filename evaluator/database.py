@@ -398,7 +398,6 @@ class Database:
         select: Selection | str | None = None,
         judge: JudgeOptions | str | None = None,
         name: str | None = None,
-        tags: Mapping[str, str] | None = None,
         out: StrPath | None = None,
         reports: str | Iterable[str] = ALL_REPORTS,
     ) -> Run:
@@ -419,9 +418,9 @@ class Database:
         that of the settings; `run.judge` is what it was asked and cost. Raises InputError for a provider that
         is not installed, and for a model that its provider does not have.
 
-        What is not given is that of the settings. `name` and `tags` are those of the run: `spangrade runs`
-        and `compare` find it by them. The `reports` (`"junit,markdown"`, or a list; all without it) are
-        written in the folder `out` (docs/reports.md).
+        What is not given is that of the settings. `name` is that of the run, and `tags` of a `GradeSpec` are
+        notes on it: `spangrade runs` and `compare` find it by them. The `reports` (`"junit,markdown"`, or a
+        list; all without it) are written in the folder `out` (docs/reports.md).
 
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none. Raises InputError for what cannot be used.
@@ -429,7 +428,7 @@ class Database:
         from spangrade.evaluator.grading.grade_stored import grade_stored
         from spangrade.evaluator.statistics.repeats.repeats import note_repeats
 
-        spec = filled(GradeSpec.of(dataset, gates, select, judge, name, tags), self._settings)
+        spec = filled(GradeSpec.of(dataset, gates, select, judge, name), self._settings)
         recordings = [Path(path) for path in several(spans)]
         return self._reported(
             partial(
@@ -453,7 +452,6 @@ class Database:
         gates: Metrics | None = None,
         select: Selection | str | None = None,
         judge: JudgeOptions | str | None = None,
-        tags: Mapping[str, str] | None = None,
         options: RunOptions | None = None,
         out: StrPath | None = None,
     ) -> Run:
@@ -476,7 +474,7 @@ class Database:
         from spangrade.evaluator.running.run import run_agent
         from spangrade.evaluator.statistics.repeats.repeats import note_repeats
 
-        spec = filled(GradeSpec.of(dataset, gates, select, judge, name, tags), self._settings)
+        spec = filled(GradeSpec.of(dataset, gates, select, judge, name), self._settings)
         options = options or RunOptions()
         return self._reported(
             partial(run_agent, agent, spec, options, self._file, self._callbacks, after_save=note_repeats),

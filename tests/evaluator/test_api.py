@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import shutil
@@ -330,3 +331,11 @@ def test_a_database_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest
     assert spangrade.sessions(SPANS) == list(spangrade.sessions([SPANS]))
     assert [one.to_json()["session_id"] for one in spangrade.sessions(SPANS)] == IDS
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_public_method_takes_at_most_eight_parameters() -> None:
+    functions = [spangrade.open, spangrade.grade, spangrade.sessions]
+    functions += [one for name, one in vars(Database).items() if inspect.isfunction(one) and name[0] != "_"]
+    parameters = {one.__name__: set(inspect.signature(one).parameters) - {"self"} for one in functions}
+    assert len(parameters) > 20
+    assert {name: names for name, names in parameters.items() if len(names) > 8} == {}
