@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -32,10 +31,10 @@ def runs(
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """List the grading runs, the newest first."""
+    from spangrade.evaluator.reports.json import stored_run_json
+
     with database_or_lake(db, lake) as opened:
-        listed = opened.list_runs(limit=limit).rows()
-    for row in listed:
-        row["tags"] = json.loads(row["tags"] or "{}")
+        listed = [stored_run_json(row) for row in opened.list_runs(limit=limit).rows()]
     if format is Format.JSON:
         print_json(listed)
     else:

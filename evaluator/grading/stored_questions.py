@@ -65,7 +65,7 @@ def stored_questions(store: Store, run_id: str) -> Iterator[GoldenQuestion]:
     )
     for (text,) in rows:
         with suppress(ValidationError):
-            yield GoldenQuestion.model_validate(orjson.loads(text))
+            yield GoldenQuestion.model_validate_json(text or "")
 
 
 def expectation(question: Mapping[str, Any]) -> str:
@@ -103,5 +103,5 @@ def stored_questions_of(
     found = {}
     for question_id, text in rows:
         with suppress(ValidationError):  # another version of spangrade wrote it
-            found[question_id] = GoldenQuestion.model_validate(orjson.loads(text))
+            found[question_id] = GoldenQuestion.model_validate_json(text or "")
     return found

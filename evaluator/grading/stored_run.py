@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Self, overload
-
-import orjson
+from typing import NamedTuple, Self, overload
 
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import CONVERSATION, REFERENCE_GATES, Verdict
@@ -15,6 +13,12 @@ from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
+from spangrade.evaluator.metrics.stored_values import (
+    only_run,
+    stored_span_ids,
+    stored_thresholds,
+    stored_word,
+)
 from spangrade.tracer.store import Store
 from spangrade.tracer.terminal import counted
 
@@ -65,12 +69,13 @@ def read_run(store: Store, text: str) -> StoredRun:
     """Return the run that a name or an id names. Raises InputError if there is none."""
     run_id = find_run_id(store, text)
     run = {"run_id": run_id}
-    ((name, dataset, digest, metrics, judge, *options),) = store.query(
+    rows = store.query(
         "SELECT name, dataset, dataset_digest, metrics, if(judge_calls + judge_cache_hits > 0, judge, NULL), "
         "metrics_files, without_references, question_condition, require_match, reply_threshold, judge_votes "
         "FROM runs WHERE run_id = $run_id",
         run,
     )
+    name, dataset, digest, metrics, judge, *options = only_run(rows, run_id)
     files, without, where, require_match, threshold, votes = options
     graded_by = None
     if require_match is not None:
@@ -100,14 +105,15 @@ def load_run(store: Store, run_id: str) -> Run:
     What is not stored is not known of it: groups, and whether some of the input could not be read.
     """
     run_row = {"run_id": run_id}
-    ((name, dataset, thresholds, metrics, require_match, *judge),) = store.query(
+    rows = store.query(
         "SELECT name, dataset, thresholds, metrics, coalesce(require_match, false), judge, judge_calls, "
         "judge_cache_hits, judge_input_tokens, judge_output_tokens, judge_cost_usd "
         "FROM runs WHERE run_id = $run_id",
         run_row,
     )
-    requested = {metric_name(text) for text in metrics or ()}
-    by_name = orjson.loads(thresholds or "{}")
+    name, dataset, thresholds, metrics, require_match, *judge = only_run(rows, run_id)
+    requested = {metric_name(text) for text in metrics or () if text is not None}
+    by_name = stored_thresholds(thresholds)
     run = Run(
         run_id,
         dataset or "",
@@ -131,7 +137,11 @@ def load_run(store: Store, run_id: str) -> Run:
         run_row,
     ):
         of_session = outcomes.get((session_id, question_id), {})
-        run.add(Grade(session_id, question_id, Verdict(verdict), reason, of_session))
+        run.add(
+            Grade(
+                session_id, question_id, stored_word(Verdict, verdict, "verdicts.verdict"), reason, of_session
+            )
+        )
     return run
 
 
@@ -164,8 +174,7 @@ def _outcome(
 ) -> Outcome:
     """Return an outcome of a row of the table `scores`."""
     if value is not None:
-        spans: list[Any] = orjson.loads(evidence or "[]")
-        return Score(value, passed, reason, tuple(spans))
+        return Score(value, passed, reason, stored_span_ids(evidence))
     if kind == "inconclusive":
         return Inconclusive(reason)
     if kind == "not_applicable":

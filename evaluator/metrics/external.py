@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import nanoarrow as na
-import orjson
 
+from spangrade.evaluator.metrics.stored_values import stored_span_ids, stored_word
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
@@ -84,8 +84,10 @@ def external_scores(store: Store, session_ids: Sequence[str] | None = None) -> d
     by_session: dict[str, list[ExternalScore]] = {}
     rows = store.query(statement("external_scores", "spangrade.evaluator.metrics"), {"sessions": session_ids})
     for row in rows:
-        score = ExternalScore._make((*row[:-1], tuple(orjson.loads(row[-1]))))
-        by_session.setdefault(score.session_id, []).append(score._replace(source=Source(score.source)))
+        score = ExternalScore._make((*row[:-1], stored_span_ids(row[-1])))
+        by_session.setdefault(score.session_id, []).append(
+            score._replace(source=stored_word(Source, score.source, "scores.source"))
+        )
     return by_session
 
 

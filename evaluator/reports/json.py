@@ -13,6 +13,7 @@ from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.external import ExternalScore
+from spangrade.evaluator.metrics.stored_values import stored_tags
 from spangrade.evaluator.session import utc_text
 from spangrade.tracer.canonical_json import dumps
 
@@ -76,6 +77,11 @@ def run_json(run: Run) -> dict[str, Any]:
     """
     grades = [session._asdict() for session in run.sessions]
     return {"run_id": run.run_id, **run.to_json(), "grades": grades}
+
+
+def stored_run_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of the stored runs as the JSON values that `spangrade runs --format json` prints."""
+    return {**row, "tags": stored_tags(row["tags"])}
 
 
 def external_score_json(score: ExternalScore) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def count(value: float | None) -> str:
     """Return a number, with thousands separated and at most four significant digits of a fraction."""
     if value is None:
         return UNKNOWN
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+    return f"{value:,.0f}" if value % 1 == 0 else f"{value:,.4g}"
 
 
 def value(number: float | None, unit: str) -> str:

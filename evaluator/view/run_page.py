@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.metrics.stored_values import only_run, stored_thresholds
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
     RATE_COLUMNS,
@@ -43,7 +42,7 @@ def run_page(store: Store, run_id: str) -> dict[str, Any] | None:
     found = rows_of(store, "run", run=run_id)
     if not found:
         return None
-    (run,) = found
+    run = only_run(found, run_id)
     verdicts = {row["verdict"]: row["number"] for row in rows_of(store, "run_verdicts", run=run_id)}
     unanswered = verdicts.pop(None, 0)
     sessions = sum(verdicts.values())
@@ -56,7 +55,7 @@ def run_page(store: Store, run_id: str) -> dict[str, Any] | None:
         "rate": _pass_rate(verdicts.get(Verdict.PASSED, 0), judged),
         "unanswered_number": unanswered,
         "unanswered": rows_of(store, "run_unanswered", run=run_id, **_LIMITED) if unanswered else [],
-        "metrics": _metrics(store, run_id, orjson.loads(run["thresholds"] or "{}")),
+        "metrics": _metrics(store, run_id, stored_thresholds(run["thresholds"])),
         "reasons": rows_of(store, "run_reasons", run=run_id, **_LIMITED),
         "inconclusive": rows_of(store, "run_inconclusive", run=run_id, **_LIMITED),
         "tools": rows_of(store, "run_tools", run=run_id, **_LIMITED),

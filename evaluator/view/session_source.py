@@ -24,6 +24,7 @@ from spangrade.evaluator.derive.sync.recorded import (
 from spangrade.evaluator.grading.stored_questions import stored_questions_of
 from spangrade.evaluator.maintenance.lint import Finding, findings_of
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores
+from spangrade.evaluator.metrics.stored_values import stored_span_ids, stored_thresholds
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
@@ -219,7 +220,7 @@ def _grades(store: Store, session_ids: Sequence[str], run_id: str | None) -> Map
     for session_id, *grade, thresholds in store.query(
         statement("session_grades", _PACKAGE), {"sessions": session_ids, "run_id": run_id}
     ):
-        known = None if thresholds is None else orjson.loads(thresholds)
+        known = None if thresholds is None else stored_thresholds(thresholds)
         grades[session_id] = GradeOfRun._make((*grade, (), known))
     scores: dict[str, list[ScoreOfMetric]] = {session_id: [] for session_id in grades}
     for found_run in {grade.run_id for grade in grades.values()}:
@@ -227,7 +228,7 @@ def _grades(store: Store, session_ids: Sequence[str], run_id: str | None) -> Map
         for session_id, *score, evidence in store.query(
             statement("session_scores", _PACKAGE), {"run_id": found_run, "sessions": of_run}
         ):
-            ids = tuple(orjson.loads(evidence or "[]"))
+            ids = stored_span_ids(evidence)
             scores[session_id].append(ScoreOfMetric._make((*score, ids)))
     return {one: grade._replace(scores=tuple(scores[one])) for one, grade in grades.items()}
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import NamedTuple
 
-import orjson
-
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
+from spangrade.evaluator.metrics.stored_values import stored_thresholds
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -63,7 +62,7 @@ def _judged_scores(store: Store) -> dict[str, list[_Judged]]:
     for session_id, metric, value, passed, thresholds in store.query(
         _sql("judged_scores").format(verdicts=LATEST_VERDICTS)
     ):
-        text = orjson.loads(thresholds).get(metric, "") if thresholds else ""
+        text = stored_thresholds(thresholds).get(metric, "")
         threshold = text.removeprefix(">=").removeprefix("<=").strip()
         margin = None
         if value is not None and threshold and float(threshold):

@@ -6,13 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
 from spangrade.evaluator.grading.run_list import BRANCH
 from spangrade.evaluator.grading.selection import select_sessions
 from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.grading.stored_questions import expectation
+from spangrade.evaluator.metrics.stored_values import only_run, stored_question_json
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
     Graded,
@@ -36,7 +35,8 @@ def is_condition(text: str) -> bool:
 
 def sample_of_run(store: Store, run_id: str) -> Sample:
     """Return the sessions of a run."""
-    ((name,),) = store.query("SELECT name FROM runs WHERE run_id = $run_id", {"run_id": run_id})
+    names = store.query("SELECT name FROM runs WHERE run_id = $run_id", {"run_id": run_id})
+    (name,) = only_run(names, run_id)
     chosen = statement("sessions_of_run", "spangrade.evaluator.statistics.comparison")
     return _sample(store, name or run_id[:8], chosen, {"run_id": run_id})
 
@@ -97,7 +97,7 @@ def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -
         {PASSED: passed(graded), **values},
         {PASSED: undecided(graded, unanswered), **unknown},
         metrics,
-        {question_id: expectation(orjson.loads(text)) for question_id, text in rows("questions")},
+        {question_id: expectation(stored_question_json(text)) for question_id, text in rows("questions")},
         unanswered=unanswered,
         judges=tuple(judge for (judge,) in rows("judges")),
     )

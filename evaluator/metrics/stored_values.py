@@ -1,0 +1,74 @@
+"""Values of the tables of runs and scores, as types: the database may be someone else's, with any values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from math import isfinite
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
+from spangrade.tracer.errors import StoreError
+
+T = TypeVar("T")
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def _threshold(text: str) -> str:
+    number = text.removeprefix(">=").removeprefix("<=")
+    if number == text or not isfinite(float(number)):
+        raise ValueError(text)
+    return text
+
+
+_THRESHOLDS = TypeAdapter(dict[str, Annotated[str, AfterValidator(_threshold)]])
+_TAGS = TypeAdapter(dict[str, str])
+_SPAN_IDS = TypeAdapter(tuple[str, ...])
+_QUESTION = TypeAdapter(dict[str, Any])
+
+
+def stored_thresholds(text: str | None) -> dict[str, str]:
+    """Return `runs.thresholds`: the thresholds of a run's gates by metric. Raises StoreError."""
+    return _read(_THRESHOLDS, text or "{}", "runs.thresholds", 'an object such as {"cost": "<= 0.1"}')
+
+
+def stored_tags(text: str | None) -> dict[str, str]:
+    """Return `runs.tags`. Raises StoreError."""
+    return _read(_TAGS, text or "{}", "runs.tags", "an object of texts")
+
+
+def stored_span_ids(text: str | None) -> tuple[str, ...]:
+    """Return `scores.evidence`: the ids of the spans that a score is about. Raises StoreError."""
+    return _read(_SPAN_IDS, text or "[]", "scores.evidence", "a list of span ids")
+
+
+def stored_question_json(text: str | None) -> dict[str, Any]:
+    """Return `golden_questions.question` as JSON values. Raises StoreError."""
+    return _read(_QUESTION, text or "", "golden_questions.question", "an object")
+
+
+def stored_word(words: type[Word], text: str, column: str) -> Word:
+    """Return the value of a column of words from a fixed list. Raises StoreError."""
+    try:
+        return words(text)
+    except ValueError:
+        raise _unexpected(column, text, f"one of {', '.join(words)}") from None
+
+
+def only_run(rows: Sequence[T], run_id: str) -> T:
+    """Return the one row that there must be of a run. Raises StoreError."""
+    if len(rows) != 1:
+        raise StoreError(f"the database has {len(rows)} runs with the id {run_id!r}: expected one")
+    return rows[0]
+
+
+def _read(kind: TypeAdapter[T], text: str, column: str, expected: str) -> T:
+    try:
+        return kind.validate_json(text)
+    except ValidationError:
+        raise _unexpected(column, text, expected) from None
+
+
+def _unexpected(column: str, value: Any, expected: str) -> StoreError:
+    return StoreError(f"the database has {value!r:.60} in {column}: expected {expected}")

@@ -1,0 +1,80 @@
+"""Values that someone planted in the stored runs and scores end a command in one line, not in a defect."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from unittest import mock
+
+import duckdb
+import pytest
+from command_line import run
+from made_once import copy_of, copy_of_sample, made_once
+from paths import SAMPLE
+
+import spangrade
+
+GOLDEN = SAMPLE / "customer_service_golden.json"
+# A value of every column that a command parses, and what is said of it.
+PLANTED = {
+    ("runs.run_id", "'x'"): "runs with the id 'x': expected one",
+    ("runs.thresholds", "'[1]'"): "'[1]' in runs.thresholds: expected an object such as",
+    ("runs.thresholds", '\'{"cost": "<= x"}\''): "in runs.thresholds: expected an object such as",
+    ("runs.tags", "'{\"a\": []}'"): "in runs.tags: expected an object of texts",
+    ("scores.evidence", "'{}'"): "'{}' in scores.evidence: expected a list of span ids",
+    ("scores.evidence", "'x'"): "'x' in scores.evidence: expected a list of span ids",
+    ("scores.source", "'x'"): "'x' in scores.source: expected one of run, person, trace, program",
+    ("golden_questions.question", "'[]'"): "'[]' in golden_questions.question: expected an object",
+}
+
+
+def graded(path: Path) -> None:
+    copy_of_sample(path)
+    for name in ("first", "second"):
+        assert run("grade", GOLDEN, "--db", path, "--run", name, "--tag", "a=b").code == 0
+    (session, *_) = ids(path)
+    run("score", session, "thumbs=1", "--db", path)
+    run("label", session, "pass", "--by", "ines", "--db", path)
+
+
+def ids(path: Path) -> list[str]:
+    return [str(row["session_id"]) for row in spangrade.open(path).list_sessions().rows()]
+
+
+def commands(session: str) -> list[tuple[str, ...]]:
+    return [
+        ("sessions",), ("show", session), ("runs",), ("compare", "first", "second"), ("regrade", "first"),
+        ("view", "--export", "pages"), ("review", "--by", "x"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+def test_a_planted_score_that_is_not_finite_is_shown(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    planted = copy_of(made_once("graded", graded), tmp_path / "s.duckdb")
+    with duckdb.connect(str(planted)) as connection:
+        connection.execute("UPDATE scores SET value = ?::DOUBLE WHERE run_id IS NOT NULL", [value])
+    for command in (("show", ids(planted)[0]), ("view", "--export", "pages"), ("compare", "first", "second")):
+        assert run(*command, "--db", planted).code in {0, 4}
+
+
+@pytest.mark.parametrize(("column", "value"), PLANTED)
+def test_a_planted_value_is_one_line_that_names_its_column(
+    column: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    planted = copy_of(made_once("graded", graded), tmp_path / "s.duckdb")
+    table, name = column.split(".")
+    with duckdb.connect(str(planted)) as connection:
+        connection.execute(f"UPDATE {table} SET {name} = {value}")
+    refused = set()
+    for command in commands(ids(planted)[0]):
+        with mock.patch("sys.stdin", io.StringIO("q\n")):
+            done = run(*command, "--db", planted)
+        assert done.code in {0, 1, 2, 4}, (command, done.err)
+        if done.code == 2:
+            refused.update(done.err)
+            assert len(done.err) == 1, (command, done.err)
+    assert [line for line in refused if PLANTED[column, value] in line] == [*refused] != []
