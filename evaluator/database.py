@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
     from spangrade.evaluator.running.options import RunOptions
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
+    from spangrade.evaluator.statistics.agreement.check import JudgeCheck
     from spangrade.evaluator.statistics.clusters import Cluster
     from spangrade.evaluator.statistics.comparison.gate import Compared
     from spangrade.evaluator.statistics.trends.trend import Trend
@@ -883,6 +884,23 @@ class Database:
             judged = stored_verdicts(store, metric, threshold)
             labels = stored_labels(store, metric)
         return agreement(metric, judged, labels)
+
+    def check_judge(
+        self, metric: str, *, gates: Metrics | None = None, judge: JudgeOptions | str | None = None
+    ) -> JudgeCheck:
+        """Ask the judge again about the labelled sessions of the latest run that measured a metric.
+
+        The result says whether its verdicts drifted from those of the run, and how both fit the labels. No
+        stored answer is used, and nothing is written. `judge` is another model to ask, `gates` may bring the
+        file of the metric. Raises InputError if no run measured the metric, and TooFewLabelsError if fewer
+        than 20 sessions have a label and a verdict.
+        """
+        from spangrade.evaluator.statistics.agreement.check import check_judge
+
+        asked = GradeSpec.of(None, gates, None, judge)
+        files = asked.gates.files if asked.gates.metrics_files is not None else self._settings.metrics_files
+        chosen = replace(asked.gates, metrics_files=tuple(files))
+        return check_judge(self.stored, metric, chosen, asked.judge, self._callbacks)
 
     # Golden questions of recorded sessions
 

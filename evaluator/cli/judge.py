@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade import Gates, JudgeOptions
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, with_groups
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 from spangrade.evaluator.cli.settings import with_config
 
@@ -51,4 +52,33 @@ def agreement(
         show(agreement_tables(compared, every=all))
 
 
+def check(
+    gates: Gates,
+    judge: JudgeOptions,
+    measure: Annotated[
+        str,
+        typer.Argument(
+            metavar="METRIC", help="The metric whose labelled sessions the judge is asked about again."
+        ),
+    ],
+    db: Db = None,
+    lake: LakeCatalog = None,
+    all: Annotated[bool, typer.Option("--all", help="List all sessions with another verdict.")] = False,  # noqa: A002
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Ask the judge again about sessions that people labelled: whether it drifted, and how it is calibrated.
+
+    Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions have a label and a verdict.
+    """
+    with database_or_lake(db, lake) as opened:
+        checked = opened.check_judge(measure, gates=gates, judge=judge)
+    from spangrade.evaluator.reports.agreement import check_tables
+
+    if format is Format.JSON:
+        print_json(checked.to_json())
+    else:
+        show(check_tables(checked, every=all))
+
+
 app.command()(with_config(agreement))
+app.command()(with_config(with_groups(check)))

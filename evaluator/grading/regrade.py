@@ -13,7 +13,7 @@ from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import WAIT_S
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.policy import MetricPlan
-from spangrade.evaluator.grading.prepare import try_queries, with_questions
+from spangrade.evaluator.grading.prepare import Prepared, try_queries, with_questions
 from spangrade.evaluator.grading.regraded import Changed, Regraded
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import GradedBy
@@ -58,18 +58,9 @@ def regrade(
         stored = read_run(store, text)
         questions_then = tuple(stored_questions(store, stored.run_id))
         sessions = SessionReader(db, store, {one.session_id for one in stored.verdicts if one.session_id})
-    notes = list(stored.notes)
-    golden = _golden(stored, dataset, questions_then, notes)
-    for problem in golden.problems:
-        callbacks.on_problem(problem)
-    known = {question.id for question in golden.questions.golden_questions}
-    spec = _spec(stored, dataset, gates, judge, _answers(stored, sessions.ids, known))
-    spec, external = _applicable(db, stored, spec, gates, golden, without)
-    notes += [f"{name}: the run's metric is left out, as asked" for name in without]
-    prepared = with_questions(spec, golden, external)
-    if not prepared.metrics and not known:
-        raise InputError(f"{stored.label}: the run has neither gates nor questions that can be applied again")
-    try_queries(db, prepared.metrics)
+    prepared, notes = prepared_again(
+        db, stored, questions_then, sessions.ids, dataset, gates, judge, callbacks, without
+    )
     notes += _gone(stored, sessions.ids)
     notes += _other_versions(stored, prepared.plan)
     asked = prepared.judge()
@@ -84,6 +75,36 @@ def regrade(
     run.judge = JudgeUsage(asked.name, spent_since(spent_before, asked.spent))
     before = Counter(one.verdict for one in stored.verdicts if one.session_id is not None)
     return Regraded(stored, run, dict(before), tuple(_changes(stored, run, sessions.ids)), tuple(notes))
+
+
+def prepared_again(
+    db: Stored,
+    stored: StoredRun,
+    questions_then: Sequence[GoldenQuestion],
+    session_ids: frozenset[str],
+    dataset: Path | None,
+    gates: Gates,
+    judge: JudgeOptions,
+    callbacks: Callbacks,
+    without: Collection[str],
+) -> tuple[Prepared, list[str]]:
+    """Return what a grade of sessions as in a stored run needs, and what is not as it was.
+
+    The other arguments, and what is raised, are those of `regrade`.
+    """
+    notes = list(stored.notes)
+    golden = _golden(stored, dataset, questions_then, notes)
+    for problem in golden.problems:
+        callbacks.on_problem(problem)
+    known = {question.id for question in golden.questions.golden_questions}
+    spec = _spec(stored, dataset, gates, judge, _answers(stored, session_ids, known))
+    spec, external = _applicable(db, stored, spec, gates, golden, without)
+    notes += [f"{name}: the run's metric is left out, as asked" for name in without]
+    prepared = with_questions(spec, golden, external)
+    if not prepared.metrics and not known:
+        raise InputError(f"{stored.label}: the run has neither gates nor questions that can be applied again")
+    try_queries(db, prepared.metrics)
+    return prepared, notes
 
 
 def _golden(

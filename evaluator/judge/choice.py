@@ -107,6 +107,17 @@ def judge_of_run(options: JudgeOptions) -> JudgeRun:
     return _with_options(judge, options, None)
 
 
+def fresh_judge(options: JudgeOptions) -> JudgeRun:
+    """Return the judge of a run, as `judge_of_run` does, that is asked anew: it has no cache.
+
+    Raises:
+        InputError: the model's provider is not installed.
+    """
+    judge = judge_in_use()
+    known = judge if judge is not None and options.model is None else load_judge(options.model)
+    return _with_options(known, options, None)
+
+
 def _with_options(judge: Judge, options: JudgeOptions, cache: Callable[[], Path] | None) -> JudgeRun:
     return JudgeRun(
         judge,

@@ -10,8 +10,10 @@ from rich.table import Table
 
 from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.agreement.agreement import Agreement
+from spangrade.evaluator.statistics.agreement.check import JudgeCheck
 from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate
 from spangrade.evaluator.statistics.agreement.statistics import AgreementRate, Kappa
+from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # sessions; the JSON has all of them
 
@@ -71,6 +73,32 @@ def agreement_tables(agreement: Agreement, *, every: bool) -> RenderableType:
         if not every and number > MAX_LISTED:
             parts.append(cell(f"and {number - MAX_LISTED} more; --all lists them"))
     return Group(*parts, *map(cell, _lines(agreement)))
+
+
+def check_tables(check: JudgeCheck, *, every: bool) -> RenderableType:
+    """Return a check of a judge as tables; unless `every`, only the first changed verdicts are listed."""
+    agreed = Table(
+        "", "agrees with people", "95% interval", "of", title=cell(check.metric), title_justify="left"
+    )
+    agreed.add_row(cell(f"then: {check.judge_then or 'unknown'}"), *_cells(check.agreed(check.then)))
+    agreed.add_row(cell(f"now: {check.judge}"), *_cells(check.agreed(check.now)))
+    calibration = Table("value now", "passed by people", "95% interval", "of")
+    for one in check.calibration:
+        calibration.add_row(f"{one.value:g}", *_cells(one.people))
+    number = len(check.changed)
+    changed = f"{number} of {check.sessions} verdicts of the run {check.run} changed"
+    drift = "the judge drifted" if check.has_drifted else "no drift shown"
+    lines = [
+        f"{changed}, {check.now_passed} of them to a pass ({_p_text(check.drift_p)}): {drift}.",
+        f"The mean value changed by {check.value_change:+.3g}.",
+    ]
+    if number:
+        listed = check.changed[: None if every else MAX_LISTED]
+        more = f" and {number - len(listed)} more; --all lists them" if number > len(listed) else ""
+        lines.append(f"Changed: {', '.join(listed)}{more}")
+    if check.unknown:
+        lines.append(f"Left out: {counted(len(check.unknown), 'session')} without a verdict now.")
+    return Group(agreed, calibration, *map(cell, lines))
 
 
 def _lines(agreement: Agreement) -> Iterator[str]:

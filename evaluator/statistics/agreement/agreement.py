@@ -111,7 +111,7 @@ def agreement(metric: str, judged: Sequence[Judged], labels: Sequence[Label]) ->
     by_session: dict[str, list[Label]] = defaultdict(list)
     for label in labels:
         by_session[label.session_id].append(label)
-    majorities = {session_id: _majority(given) for session_id, given in by_session.items()}
+    majorities = {session_id: majority(given) for session_id, given in by_session.items()}
     verdicts = {one.session_id: one for one in judged if one.passed is not None}
     compared = {
         session_id: (verdicts[session_id].passed is True, people)
@@ -155,7 +155,7 @@ def agreement(metric: str, judged: Sequence[Judged], labels: Sequence[Label]) ->
     )
 
 
-def _majority(labels: Sequence[Label]) -> bool | None:
+def majority(labels: Sequence[Label]) -> bool | None:
     """Return whether most people passed a session; None if as many failed it."""
     passed = sum(label.passed for label in labels)
     return None if 2 * passed == len(labels) else 2 * passed > len(labels)

@@ -35,5 +35,18 @@ def stored_verdicts(store: Store, metric: str, threshold: float | None) -> list[
     return judged
 
 
+def latest_run_of(store: Store, metric: str) -> tuple[str, dict[str, tuple[float, bool]]]:
+    """Return the latest run with verdicts of a metric, and its value and verdict of each session.
+
+    Raises InputError if there is none.
+    """
+    rows = store.query(_sql("latest_run_of"), {"metric": metric})
+    if not rows:
+        raise InputError(
+            f"no run has verdicts of {metric}: spangrade grade --metric '{metric}>=THRESHOLD' does"
+        )
+    return rows[0][0], {session_id: (value, passed) for _, session_id, value, passed in rows}
+
+
 def _sql(name: str) -> str:
     return statement(name, "spangrade.evaluator.statistics.agreement")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from agreement_examples import MADE, OTHERS, OTHERS_PASSED, pairs
 from command_line import Spangrade
+from gemini_standin import GeminiStandIn, gemini_standin
 from otlp_sessions import Said, write_sessions
 
 import spangrade as public
@@ -139,7 +141,7 @@ def test_a_session_of_which_the_latest_outcome_is_not_a_score_has_no_verdict(db:
 def test_a_threshold_judges_scores_that_have_none(db: public.Database) -> None:
     save(db, *(label(number, people, name="measured") for number, (_, people) in enumerate(pairs(MADE))))
     with pytest.raises(
-        InputError, match=r"^no score of measured has a verdict: grade with --metric 'measured>="
+        InputError, match=r"^no score of measured has a verdict: grade by measured>=THRESHOLD"
     ):
         db.judge_agreement("measured")
     assert db.judge_agreement("measured", threshold=0.5).confusion == MADE
@@ -179,3 +181,75 @@ def test_review_at_random_takes_no_notice_of_verdicts(db: public.Database) -> No
     order = db.to_review(at_random=True)
     assert {one.reason for one in order} == {"random"}
     assert len({one.session_id for one in order}) == 100
+
+
+KINDNESS = {
+    "instruction": "Rate how kind the reply is.",
+    "dataset_mapping": {"response": {"source_column": "final_response"}},
+    "rating_scores": {"1": "rude", "5": "kind"},
+}
+
+
+@pytest.fixture
+def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spangrade: Spangrade) -> Iterator[GeminiStandIn]:
+    """Forty sessions, every second kind, that a judge rated so and people labelled so."""
+    monkeypatch.setenv("GEMINI_API_KEY", "the-key")
+    monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "judge.sqlite"))
+    for name in ("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "SPANGRADE_JUDGE_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("m.json").write_text(json.dumps({"metrics": {"kindness": KINDNESS}}))
+    sessions = [(f"s{n:02}", [Said("Hello", f"{'warm' if n % 2 else 'cold'} {n}")]) for n in range(40)]
+    write_sessions(Path("s.jsonl"), sessions)
+    with gemini_standin() as standin:
+        standin.answer = lambda request: rating(5 if "warm " in request.prompt else 1)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", standin.url)
+        spangrade("import", "s.jsonl")
+        graded = spangrade("grade", "--metrics-file", "m.json", "--metric", "kindness>=4", "--run", "first")
+        assert graded.code == 1
+        yield standin
+
+
+def rating(score: float) -> str:
+    return json.dumps({"reason": "because", "score": score})
+
+
+def people(*, number: int = 40) -> None:
+    names = [(f"s{n:02}", bool(n % 2)) for n in range(number)]
+    given = [label(0, passed, session_id=name, name="kindness") for name, passed in names]
+    save(public.open("spangrade.duckdb"), *given)
+
+
+def test_a_judge_that_changed_under_its_name_is_found_by_asking_it_again(
+    judged: GeminiStandIn, spangrade: Spangrade
+) -> None:
+    people()
+    check = ("judge", "check", "kindness", "--format", "json")
+    before = judged.calls
+    same = json.loads("\n".join(spangrade(*check).out))
+    assert (same["sessions"], same["changed"], same["has_drifted"], same["drift_p"]) == (40, [], False, 1.0)
+    assert judged.calls - before == 40  # no stored answer
+    assert same["then"]["agreed"]["estimate"] == same["now"]["agreed"]["estimate"] == 1.0
+
+    judged.answer = lambda request: rating(5)
+    kinder = json.loads("\n".join(spangrade(*check).out))
+    assert kinder["changed"] == [f"s{n:02}" for n in range(0, 40, 2)]
+    assert (kinder["now_passed"], kinder["has_drifted"], kinder["value_change"]) == (20, True, 2.0)
+    assert kinder["drift_p"] == pytest.approx(2 * 0.5**20)
+    assert [(one["value"], one["number"], one["total"]) for one in kinder["calibration"]] == [(5, 20, 40)]
+    assert (kinder["then"]["agreed"]["estimate"], kinder["now"]["agreed"]["estimate"]) == (1.0, 0.5)
+    shown = "\n".join(spangrade(*check[:3]).out)
+    assert (
+        "20 of 40 verdicts of the run first changed, 20 of them to a pass (p < 0.0001): the judge drifted"
+        in (" ".join(shown.split()))
+    )
+
+
+def test_a_judge_is_not_checked_by_a_few_labels(judged: GeminiStandIn, spangrade: Spangrade) -> None:
+    people(number=19)
+    before = judged.calls
+    done = spangrade("judge", "check", "kindness")
+    expected = "19 sessions have a label and a verdict of kindness in the run first, expected at least 20"
+    assert (done.code, judged.calls, expected in done.err[0]) == (4, before, True)
+    nothing = spangrade("judge", "check", "nothing")
+    assert (nothing.code, nothing.err[0][:41]) == (2, "spangrade: no run has verdicts of nothing")
