@@ -98,6 +98,7 @@ def collect(
     from spangrade.tracer.redaction import redaction
 
     log_to_terminal("%(asctime)s %(levelname)s %(message)s")
+    _log.setLevel(logging.INFO)
     token = secret(context, "token", "token", token, token_file)
     path = db or default_path()
     landing = None if lake is None else landing_folder(lake)
@@ -109,6 +110,7 @@ def collect(
         http_port=http_port,
         grpc_port=grpc_port,
         token=token,
+        token_file=token_file,
         allow_anonymous=allow_anonymous,
         certificate=tls_cert,
         key=tls_key,
@@ -151,6 +153,6 @@ def _deletion(age: str) -> Callable[[Path], None]:
             done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)  # noqa: S603 (our own)
             if done.returncode:
                 raise StoreError(f"retention: {done.stderr.strip()}")
-            _log.warning("retention of %s: %s", age, done.stdout.strip())
+            _log.info("retention of %s: %s", age, done.stdout.strip())
 
     return delete

@@ -12,9 +12,9 @@ from spangrade.tracer.loopback import host_of, is_loopback
 from spangrade.tracer.receiver.limits import RejectedError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Access:
-    """What a request must show: the token, if there is one."""
+    """What a request must show: the token, if there is one. It may be replaced at any time."""
 
     token: str | None = None
     loopback: bool = True  # the receiver listens on this machine's loopback only

@@ -44,6 +44,7 @@ class ReceiverSettings:
     http_port: int = 4318
     grpc_port: int = 4317
     token: str | None = None
+    token_file: Path | None = None  # read again on SIGHUP
     allow_anonymous: bool = False  # clients on other machines need no token
     certificate: Path | None = None
     key: Path | None = None
@@ -141,6 +142,7 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
     over_grpc = grpc_server(ingest, access)
     grpc_port = _bind(over_grpc, settings)
     await over_grpc.start()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, settings, access, http)
     serving = asyncio.create_task(http.serve([listener]))
     loader.start()
     scheme = "https" if settings.certificate else "http"
@@ -156,6 +158,24 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
     ingest.close()
     queue.close()
     await asyncio.to_thread(loader.stop, _GRACE_S)
+    _log.info("stopped")
+
+
+def _reload(settings: ReceiverSettings, access: Access, http: uvicorn.Server) -> None:
+    """Read the token's file and the certificate again; what cannot be read stays as it was."""
+    try:
+        token = access.token
+        if settings.token_file is not None:
+            token = settings.token_file.read_text(encoding="utf-8").strip()
+            if not token:
+                raise InputError(f"{settings.token_file}: it is empty: expected a token")
+        if settings.certificate is not None and http.config.ssl is not None:
+            http.config.ssl.load_cert_chain(settings.certificate, settings.key)
+    except (OSError, UnicodeError, InputError) as error:
+        _log.error("SIGHUP: the token and the certificate stay as they were: %s", error)
+        return
+    access.token = token
+    _log.info("SIGHUP: read the token and the certificate again")
 
 
 def _loader(settings: ReceiverSettings, queue: SpoolQueue, counters: Counters) -> Loader:
@@ -190,13 +210,24 @@ def _bind(server: grpc.aio.Server, settings: ReceiverSettings) -> int:
     address = f"{_shown(settings.host)}:{settings.grpc_port}"
     try:
         if settings.certificate and settings.key:
-            pair = (settings.key.read_bytes(), settings.certificate.read_bytes())
-            return int(server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
+            credentials = grpc.dynamic_ssl_server_credentials(
+                _certificates(settings), lambda: _certificates(settings)
+            )
+            return int(server.add_secure_port(address, credentials))
         return int(server.add_insecure_port(address))
     except RuntimeError:
         raise InputError(
             f"{address}: cannot listen: the address is in use, or does not belong to this machine"
         ) from None
+
+
+def _certificates(settings: ReceiverSettings) -> grpc.ServerCertificateConfiguration | None:
+    """Return the certificate for a new connection over gRPC; None keeps the last one: it cannot be read."""
+    try:
+        pair = (settings.key.read_bytes(), settings.certificate.read_bytes())  # type: ignore[union-attr]
+    except OSError:
+        return None
+    return grpc.ssl_server_certificate_configuration([pair])
 
 
 def _shown(host: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -724,3 +725,29 @@ def test_a_folder_that_is_missing_is_one_line(tmp_path: Path) -> None:
     for landing in (None, str(tmp_path)):
         with pytest.raises(InputError, match=f"^{missing}: no such folder: the spool is made in it$"):
             ReceiverSettings(db=missing / "x", landing=landing).check()
+
+
+def test_sighup_reads_the_token_again_and_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first")
+    with receiver(tmp_path / "s.duckdb", "--token-file", str(file)) as started:
+
+        def status(token: str) -> int:
+            headers = {"Content-Type": "application/x-protobuf", "Authorization": f"Bearer {token}"}
+            body = request(0, 1).SerializeToString()
+            url = f"{started.http}/v1/traces"
+            return requests.post(url, data=body, headers=headers, timeout=20).status_code
+
+        def logged() -> str:
+            started.process.send_signal(signal.SIGHUP)
+            return str(started.process.stderr.readline())
+
+        assert (status("first"), status("second")) == (200, 401)
+        file.write_text("second")
+        assert "INFO SIGHUP: read the token and the certificate again" in logged()
+        assert (status("first"), status("second")) == (401, 200)
+        file.unlink()
+        assert "ERROR SIGHUP: the token and the certificate stay as they were" in logged()
+        assert status("second") == 200
+        assert started.stop() == 0
+        assert started.process.stderr.read().endswith("INFO stopped\n")
