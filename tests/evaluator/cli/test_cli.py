@@ -135,6 +135,8 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "tool_declarations",
         "system_instruction",
         "recorded_scores",
+        "identity_doubt",
+        "prompts",
         "assembly_error",
         "grade",
         "external_scores",
