@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.spans.registry import observe
+from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile, up_to_date
+from spangrade.evaluator.grading.grade import Coverage
 from spangrade.evaluator.grading.grade_stored import Output, grade_prepared
+from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.revision import run_name
 from spangrade.evaluator.grading.run import Run
@@ -58,7 +62,7 @@ def run_agent(
         agent = find_agent(agent)
     mark, tasks = _to_ask(name, questions, options, db, callbacks)
     if tasks:
-        _hold(agent, mark, tasks, options, db, callbacks)
+        _hold(agent, mark, tasks, options, prepared, db, callbacks)
         time.sleep(seconds_of(options.wait))
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = sessions_of(store, mark)
@@ -102,10 +106,16 @@ def _to_ask(
 
 
 def _hold(
-    agent: Any, mark: str, tasks: Sequence[Task], options: RunOptions, db: Path, callbacks: Callbacks
+    agent: Any,
+    mark: str,
+    tasks: Sequence[Task],
+    options: RunOptions,
+    prepared: Prepared,
+    db: Path,
+    callbacks: Callbacks,
 ) -> None:
     """Hold the conversations; report those that were not begun, and how an interrupted run goes on."""
-    progress = _Progress(len(tasks), callbacks)
+    progress = _Progress(len(tasks), prepared, callbacks)
     recorder = Recorder(db)
     conversations = Conversations(
         agent, mark, options, recorder, progress.ended, callbacks.configured.dialects or ()
@@ -149,8 +159,11 @@ def _to_the_end(conversations: Conversations, tasks: Sequence[Task]) -> None:
 class _Progress:
     """How far a run is, as its step and its share."""
 
-    def __init__(self, sessions: int, callbacks: Callbacks) -> None:
+    def __init__(self, sessions: int, prepared: Prepared, callbacks: Callbacks) -> None:
         self.done = 0
+        # What a judge is asked, and what a metric of a file does, is for the grade to do, once.
+        self._prepared = None if prepared.asks_judge or prepared.spec.gates.files else prepared
+        self._passed = 0
         self.unpriced = 0
         self._sessions = sessions
         self._callbacks = callbacks
@@ -164,11 +177,22 @@ class _Progress:
         self._errors += held.error is not None
         self.unpriced += held.cost_usd is None
         self._cost_usd += held.cost_usd or 0.0
+        self._passed += self._passes(held)
         self.show()
+
+    def _passes(self, held: Held) -> bool:
+        """Return whether a session passes by what is recorded so far; false if that is left to the grade."""
+        if self._prepared is None:
+            return False
+        observations = observe(held.spans, {}, self._callbacks.configured.dialects or ())
+        session = build_session(held.session_id, "conversation", observations)
+        grades = self._prepared.grades_of([session], Coverage.none())
+        return all(grade.verdict is Verdict.PASSED for grade in grades)
 
     def show(self) -> None:
         """Show the numbers."""
         text = f"running the agent: {self.done} of {counted(self._sessions, 'session')}"
+        text += f", {self._passed} passed" if self._prepared is not None and self.done else ""
         text += f", {counted(self._errors, 'error')}" if self._errors else ""
         text += f", ${self._cost_usd:.4f}" if self._cost_usd else ""
         if self.done:

@@ -229,6 +229,18 @@ def until_stored(folder, size):
     raise AssertionError("nothing was stored within 30 s")
 
 
+def test_the_progress_has_the_passes_so_far_the_errors_and_the_cost(shop):
+    steps = []
+    with sg.open("db.duckdb", on_progress=steps.append) as db:
+        db.run("shop_agent.py:answer", "golden.json")
+    shown = [step.partition(" s left")[0].rpartition(",")[0] for step in steps if "running" in step]
+    assert shown[1:] == [
+        "running the agent: 1 of 3 sessions, 1 passed, $0.0008",
+        "running the agent: 2 of 3 sessions, 2 passed, $0.0024",
+        "running the agent: 3 of 3 sessions, 2 passed, 1 error, $0.0024",
+    ]
+
+
 def test_turns_start_no_faster_than_the_rate_allows(tmp_path):
     starts = []
 
