@@ -19,8 +19,9 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.running.options import RunOptions
 from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, tags_of
-from spangrade.evaluator.testing.agents import Answer, converse
+from spangrade.evaluator.testing.agents import Answer, Reply, converse
 from spangrade.evaluator.testing.capture import take_turn
+from spangrade.evaluator.testing.observed import observed_turn
 from spangrade.evaluator.turn import Turn as ConversationTurn
 from spangrade.evaluator.turn import UserTurn
 from spangrade.tracer import semconv
@@ -143,6 +144,8 @@ class Conversations:
                 )
             except Exception as raised:  # noqa: BLE001 (what an agent raises is its session's failure)
                 error = f"{type(raised).__name__}: {raised}"
+                costs.append(observed_turn(of_turn, Reply(), self._dialects).cost_usd)
+                self._costs.append(costs[-1] or 0.0)
                 break
             finally:
                 spans += of_turn

@@ -237,7 +237,7 @@ def test_the_progress_has_the_passes_so_far_the_errors_and_the_cost(shop):
     assert shown[1:] == [
         "running the agent: 1 of 3 sessions, 1 passed, $0.0008",
         "running the agent: 2 of 3 sessions, 2 passed, $0.0024",
-        "running the agent: 3 of 3 sessions, 2 passed, 1 error, $0.0024",
+        "running the agent: 3 of 3 sessions, 2 passed, 1 error, $0.0032",
     ]
 
 
