@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import time
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+_log = logging.getLogger("spangrade")
+_QUIET_S = 60.0  # between two log lines about rejected requests with the same code
 
 
 class Counters:
@@ -10,6 +16,8 @@ class Counters:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._logged_s: dict[int, float] = {}
+        self._unlogged: dict[int, int] = {}
         self.requests = Counter(
             "spangrade_requests",
             "Export requests answered.",
@@ -54,6 +62,17 @@ class Counters:
             "Bytes in the spool that are not in the database yet.",
             registry=self._registry,
         )
+
+    def log_rejected(self, code: int, peer: str, why: str) -> None:
+        """Log that a request was rejected, with how many were since the last line about that code."""
+        now = time.monotonic()
+        if now - self._logged_s.get(code, -_QUIET_S) < _QUIET_S:
+            self._unlogged[code] = self._unlogged.get(code, 0) + 1
+            return
+        self._logged_s[code] = now
+        others = self._unlogged.pop(code, 0)
+        more = f"; {others} more since the last line" if others else ""
+        _log.warning("rejected a request of %s with %d: %s%s", peer, code, why, more)
 
     def text(self) -> bytes:
         """Return all counters in Prometheus' text format."""

@@ -82,6 +82,7 @@ def _export(ingest: Ingest, signal: Table | NotKept, access: Access) -> Any:
                 reply = message.SerializeToString()
         except RejectedError as rejected:
             count(rejected.grpc)
+            ingest.counters.log_rejected(rejected.http, context.peer(), rejected.message)
             await context.abort(rejected.grpc, rejected.message, _details(rejected))  # raises
         count(grpc.StatusCode.OK)
         return reply

@@ -49,6 +49,8 @@ def application(
                 response = _encoded(reply, encoding, 200)
             except RejectedError as rejected:
                 response = _rejection(rejected, encoding)
+                peer = request.client.host if request.client else "an unknown address"
+                ingest.counters.log_rejected(response.status_code, peer, rejected.message)
             except ClientDisconnect:
                 response = Response(status_code=400)  # nobody receives it
             ingest.counters.requests.labels("http", signal, response.status_code).inc()

@@ -742,8 +742,10 @@ def test_sighup_reads_the_token_again_and_says_so(tmp_path: Path) -> None:
             started.process.send_signal(signal.SIGHUP)
             return str(started.process.stderr.readline())
 
-        assert (status("first"), status("second")) == (200, 401)
-        file.write_text("second")
+        assert (status("first"), status("second"), status("third")) == (200, 401, 401)
+        rejected = started.process.stderr.readline()
+        assert "WARNING rejected a request of 127.0.0.1 with 401: missing or wrong token" in rejected
+        file.write_text("second")  # the second 401 within a minute is not logged
         assert "INFO SIGHUP: read the token and the certificate again" in logged()
         assert (status("first"), status("second")) == (401, 200)
         file.unlink()
