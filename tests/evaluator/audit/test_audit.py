@@ -133,7 +133,6 @@ def test_a_question_without_references_but_one_lets_the_rest_survive_and_says_wh
     _, mutants = audited(asked(state={"order": "A-1"}))
     why = {(group.kind, group.target): group.why for group in survivors(mutants)}
     assert why == {
-        ("blank-reply", "reply"): "the question has no reference_response",
         ("change-argument", "find.id"): "the question has no reference_tool_interactions",
         ("change-argument", "refund.amount"): "the question has no reference_tool_interactions",
         ("change-argument", "refund.id"): "the question has no reference_tool_interactions",
@@ -141,7 +140,7 @@ def test_a_question_without_references_but_one_lets_the_rest_survive_and_says_wh
         ("double-cost", "cost"): "the question has no max_cost_usd",
         **{
             (kind, name): "the question has no reference_tool_interactions"
-            for kind in ("drop-call", "fail-call", "other-tool", "stop-early")
+            for kind in ("drop-call", "fail-call", "other-tool")  # an empty reply fails without a reference
             for name in ("find", "refund")
         },
         **{
@@ -196,7 +195,6 @@ def test_proposals_name_what_the_sessions_did_and_raise_the_share_caught() -> No
     with use_judge_of_run(NoJudge("not asked")):
         found = proposals(mutants, chosen, plan())
     assert {line for p in found.edits for line in text_of([p.edit])} == {
-        f'reference_data.reference_response: "{REPLY}"',
         (
             "reference_data.reference_tool_interactions: "
             '[{"tool_name": "find", "input_arguments": {"id": "A-1"}}]'
