@@ -20,7 +20,8 @@ SCORES = (
 # Scores of a run with requested gates that version 0.1.0 did not have: the references of a question gate
 # beside the requested gates, a requested gate that needs no reference judges the sessions without a
 # question, and a requested metric that is always reported is reported for these too.
-REPLY = {"final_response_match", "response_match"}  # compare reference_response, which nothing did
+# Compare reference_response, which nothing did, and count the calls that no reference expects.
+REPLY = {"final_response_match", "response_match", "unexpected_calls"}
 ADDED = {
     "tool_usage_accuracy",
     "state_management_fidelity",
