@@ -142,7 +142,7 @@ def test_scores_that_cannot_all_be_saved_are_not_saved(db: Database, monkeypatch
             "CREATE OR REPLACE TABLE scores "
             "(run_id VARCHAR, session_id VARCHAR CHECK (session_id <> 'conversation-3'), "
             "question_id VARCHAR, metric VARCHAR, value DOUBLE, passed BOOLEAN, outcome VARCHAR, "
-            "reason VARCHAR, evidence VARCHAR)"
+            "reason VARCHAR, evidence VARCHAR, source VARCHAR, scored_at TIMESTAMPTZ)"
         )
     with pytest.raises(StoreError, match=r"s\.duckdb: cannot save the scores: Constraint Error"):
         db.grade(GOLDEN)

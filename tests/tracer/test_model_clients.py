@@ -478,16 +478,16 @@ def test_what_cannot_be_recorded_is_logged_in_one_line_per_place_and_marked(reco
     not_text = "TypeError: a message is a text or an object, not int"
     not_response = "TypeError: str is not a response of OpenAI, Anthropic or Gemini"
     assert [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records] == [
-        ("WARNING", f"{output}: LLMCall.output could not be recorded: {not_text}", False),
-        ("WARNING", f"{record}: LLMCall.record could not be recorded: {not_response}", False),
+        ("WARNING", f"{output}: CurrentLLMCall.output could not be recorded: {not_text}", False),
+        ("WARNING", f"{record}: CurrentLLMCall.record could not be recorded: {not_response}", False),
     ]
-    assert recorded() == {"spangrade.not_recorded": f"LLMCall.record at {record}"}
+    assert recorded() == {"spangrade.not_recorded": f"CurrentLLMCall.record at {record}"}
 
 
 def test_a_count_that_is_not_a_number_does_not_lose_the_others(recorded, caplog):
     with tracer.llm_call("m") as llm:
         llm.usage(input_tokens="many", output_tokens=4)
     assert [message.partition(": ")[2] for message in caplog.messages] == [
-        "LLMCall.usage could not be recorded: TypeError: gen_ai.usage.input_tokens is of type str"
+        "CurrentLLMCall.usage could not be recorded: TypeError: gen_ai.usage.input_tokens is of type str"
     ]
     assert recorded()["usage.output_tokens"] == 4

@@ -352,4 +352,4 @@ def test_what_is_not_a_stream_is_logged_and_marked(
     with llm_call("m") as llm:
         llm.record(chunks)
     assert "not those of an answer of OpenAI, Anthropic or Gemini" in caplog.text
-    assert recorded()["spangrade.not_recorded"].startswith("LLMCall.record at ")
+    assert recorded()["spangrade.not_recorded"].startswith("CurrentLLMCall.record at ")

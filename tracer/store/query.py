@@ -87,7 +87,7 @@ def _select(
                 reason = f"stopped after {timeout_s:g} s: select less"
                 if limited_by is not None:
                     raise FieldError(limited_by, f"{reason}, or raise the limit") from None
-            elif reason.startswith("Out of Memory"):
+            elif isinstance(error, duckdb.OutOfMemoryException):
                 reason = f"needs more memory than the limit: select less, or raise {MEMORY_LIMIT_VARIABLE}"
             raise InputError(f"{where}: {reason}") from error
 
