@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import duckdb
 
@@ -115,27 +117,57 @@ def check_one_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
 def _time_limit(
     connection: duckdb.DuckDBPyConnection, timeout_s: float, on_overrun: Callable[[], None] | None
 ) -> Iterator[threading.Event]:
-    """Interrupt what a connection does after a time; give an event that is set from then on."""
-    done, expired = threading.Event(), threading.Event()
+    """Interrupt what a connection does after a time or at Ctrl-C; give an event that is set after it."""
+    done, expired, pressed, over = (threading.Event() for _ in range(4))
 
     def watch() -> None:
-        if done.wait(timeout_s):
-            return
-        expired.set()
+        if not over.wait(timeout_s):
+            expired.set()
         for _ in range(round(GRACE_S / _INTERRUPT_EVERY_S)):
-            connection.interrupt()
-            if done.wait(_INTERRUPT_EVERY_S):
+            if done.is_set():
                 return
-        if on_overrun is not None:
+            connection.interrupt()
+            done.wait(_INTERRUPT_EVERY_S)
+        if on_overrun is not None and not done.is_set():
             on_overrun()
+
+    def press() -> None:
+        pressed.set()
+        over.set()
 
     watcher = threading.Thread(target=watch, name="spangrade-sql-timeout", daemon=True)
     watcher.start()
     try:
-        yield expired
+        with _at_ctrl_c(press):
+            yield expired
+    except Exception:
+        if not pressed.is_set():
+            raise
     finally:
         done.set()
+        over.set()
         watcher.join()
+    if pressed.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _at_ctrl_c(press: Callable[[], None]) -> Iterator[None]:
+    """Call a function at Ctrl-C: DuckDB 2 may lose the exception that Python raises while a query runs."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+
+    def pressed(number: int, frame: FrameType | None) -> None:
+        press()
+        handler(number, frame)
+
+    signal.signal(signal.SIGINT, pressed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager
