@@ -83,7 +83,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             values = {"run": f"r{number}{text}", "text": text, "session": sessions[number][0]}
             store.query(
                 "INSERT INTO runs (run_id, dataset, metrics, judge, thresholds) "
-                "SELECT $run, $text, [$text], $text, json_object($text, $text)",
+                "SELECT $run, $text, [$text], $text, json_object($text, '<= 0.1')",
                 {"run": values["run"], "text": text},
             )
             store.query(
