@@ -23,6 +23,8 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of
 from spangrade.tracer.store.spool import write
 
+pytestmark = pytest.mark.exhaustive
+
 REQUEST = 500  # records that an exporter sends at once
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +25,28 @@ SPANS = [
 LOGS = [LOG, LOG._replace(resource={"r": 1}), LOG._replace(severity="INFO"), LOG._replace(severity="WARN")]
 
 
-def stored(path: Path, batches: list[list[Span | LogRecord]]) -> tuple[Any, ...]:
+def stored(path: Path, batches: list[list[Span | LogRecord]]) -> list[tuple[Any, ...]]:
     with Store.open(path) as store:
         added = [store.add(batch) for batch in batches]
         table = "logs" if isinstance(batches[0][0], LogRecord) else "spans"
-        (row,) = store.query(f"SELECT * EXCLUDE seq FROM {table}")
-    assert sum(one.spans + one.logs for one in added) == 1
-    assert sum(one.duplicates for one in added) == sum(map(len, batches)) - 1
-    return row
+        rows = store.query(f"SELECT * EXCLUDE seq FROM {table} ORDER BY trace_id")
+    assert sum(one.spans + one.logs for one in added) == len(rows)
+    assert sum(one.duplicates for one in added) == sum(map(len, batches)) - len(rows)
+    return rows
 
 
+@pytest.mark.parametrize("split", [[3], [1, 2], [1, 1, 1]], ids=str)
 @pytest.mark.parametrize("records", [SPANS, LOGS], ids=["spans", "logs"])
 def test_the_same_record_of_one_id_is_stored_in_any_order(
-    records: list[Span | LogRecord], tmp_path: Path
+    records: list[Span | LogRecord], split: list[int], tmp_path: Path
 ) -> None:
-    for number, three in enumerate(permutations(records, 3)):
-        greatest = max(three, key=records.index)
-        expected = stored(tmp_path / f"{number}.one.duckdb", [[greatest]])
-        for split in ([[*three]], [[three[0]], [*three[1:]]], [[one] for one in three]):
-            path = tmp_path / f"{number}.{len(split)}.duckdb"
-            assert stored(path, split) == expected, (three, split)
+    batches: list[list[Span | LogRecord]] = [[] for _ in split]
+    greatest = []
+    for number, order in enumerate(permutations(records, 3), 1):
+        three = [record._replace(trace_id=f"{number:032x}") for record in order]
+        greatest.append(three[order.index(max(order, key=records.index))])
+        arriving = iter(three)
+        for batch, size in zip(batches, split, strict=True):
+            batch += islice(arriving, size)
+    expected = stored(tmp_path / "greatest.duckdb", [greatest])
+    assert stored(tmp_path / "s.duckdb", batches) == expected
