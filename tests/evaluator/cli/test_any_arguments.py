@@ -79,7 +79,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "half.json": b'{"golden_questions": [',
         "bytes.bin": bytes(range(256)) * 8,
         "cut.jsonl.gz": gzip.compress(b'{"resourceSpans": []}\n' * 100)[:-9],
-        "deep.json": b"[" * 5_000 + b"]" * 5_000,
+        "deep.json": b"[" * 100_000 + b"]" * 100_000,
         "metrics.sql": b"SELECT 1 AS session_id, 'x' AS score",
         "metrics.py": b"raise SystemExit(1)",
         "spangrade.toml": b"[judge]\nvotes = 'x'",

@@ -99,7 +99,8 @@ def test_a_defect_is_one_line_with_70_and_a_file_without_recorded_content(
     db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    defect = "import spangrade; spangrade.open = lambda *_, **__: {}['what was recorded']"
+    # Put together, because Python 3.13 shows the lines of a program that stands on the command line.
+    defect = "import spangrade; spangrade.open = lambda *_, **__: {}['what was ' + 'recorded']"
     done = ran(defect, "sessions")
     (file,) = tmp_path.iterdir()
     line = "spangrade: a defect of spangrade (KeyError); please report it: its traceback, without what was"
