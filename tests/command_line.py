@@ -41,7 +41,8 @@ def spangrade(*arguments: str | Path, cwd: Path | None = None, **environment: st
     command = ["spangrade", *map(str, arguments)]
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     root = logging.getLogger()
-    level, umask = root.level, os.umask(0o022)  # a command sets these, and variables
+    ours = logging.getLogger("spangrade")
+    level, our_level, umask = root.level, ours.level, os.umask(0o022)  # a command sets these, and variables
     try:
         with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
             patch.chdir(cwd or Path.cwd())
@@ -54,6 +55,7 @@ def spangrade(*arguments: str | Path, cwd: Path | None = None, **environment: st
     finally:
         os.umask(umask)
         root.setLevel(level)
+        ours.setLevel(our_level)
     printed = []
     for stream in (out, err):
         stream.flush()

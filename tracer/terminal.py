@@ -6,10 +6,13 @@ the window's title, or show itself in another order than it was written.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
 import unicodedata
+from datetime import UTC, datetime
+from enum import StrEnum
 from functools import cache
 from typing import TextIO
 
@@ -70,11 +73,43 @@ def warn(message: str) -> None:
     print_line(f"spangrade: {message}", sys.stderr)
 
 
-def log_to_terminal(line: str = "%(message)s") -> None:
-    """Print logged warnings on standard error, in the format `line`, unless logging is configured already."""
+class LogFormat(StrEnum):
+    """How log lines are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """The least severe log lines that are printed."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def log_to_terminal() -> None:
+    """Print the messages of logged warnings on standard error, unless logging is configured already."""
+    _log_to_terminal(_Formatter("%(message)s"))
+
+
+def log_of_service(form: LogFormat, level: LogLevel) -> None:
+    """Print what a command that keeps running logs on standard error: with time and level, or as JSON.
+
+    Libraries log no less than warnings. Logging that is configured already stays as it is.
+    """
+    json_lines = form is LogFormat.JSON
+    _log_to_terminal(_JsonFormatter() if json_lines else _Formatter("%(asctime)s %(levelname)s %(message)s"))
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logging.getLogger().setLevel(max(number, logging.WARNING))
+    logging.getLogger("spangrade").setLevel(number)
+
+
+def _log_to_terminal(formatter: logging.Formatter) -> None:
     handler = _handler()
     handler.setStream(sys.stderr)
-    handler.setFormatter(_Formatter(line))
+    handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
@@ -88,3 +123,15 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record), newline=_INDENT)
+
+
+class _JsonFormatter(logging.Formatter):
+    """Formats each record as one JSON object, in ASCII."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"time": time, "level": record.levelname, "logger": record.name}
+        line["message"] = record.getMessage()
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)

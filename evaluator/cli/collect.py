@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db
+from spangrade.evaluator.cli.options import Db, LogFormatOption, LogLevelOption
 from spangrade.evaluator.cli.secrets import secret
+from spangrade.evaluator.cli.settings import loaded_settings
 from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.loopback import is_loopback
-from spangrade.tracer.terminal import log_to_terminal, print_line, warn
+from spangrade.tracer.terminal import LogFormat, LogLevel, log_of_service
 
 _log = logging.getLogger("spangrade")
 
@@ -82,6 +83,8 @@ def collect(
             help="Replace e-mail addresses, card and phone numbers, secrets, and the values of KEYS.",
         ),
     ] = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Receive spans and logs over OTLP, from any number of processes and machines, into one database.
 
@@ -89,17 +92,26 @@ def collect(
     """
     try:
         from spangrade.tracer.receiver.limits import Limits
-        from spangrade.tracer.receiver.server import ReceiverSettings
+        from spangrade.tracer.receiver.server import ReceiverSettings, Reread
         from spangrade.tracer.receiver.server import collect as serve
     except ModuleNotFoundError as error:
         raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
     from spangrade.evaluator.database import check_age, default_path
+    from spangrade.evaluator.grading.settings import load_settings
     from spangrade.tracer.receiver.server import landing_folder
     from spangrade.tracer.redaction import redaction
 
-    log_to_terminal("%(asctime)s %(levelname)s %(message)s")
-    _log.setLevel(logging.INFO)
-    token = secret(context, "token", "token", token, token_file)
+    log_of_service(log_format, log_level)
+
+    def reread() -> Reread:
+        found = redact
+        source = context.get_parameter_source("redact")
+        if source is not None and source.name.startswith("DEFAULT"):  # of the settings, or none
+            settings = load_settings(loaded_settings(context).file).settings.redaction
+            found = None if settings.mode == "off" else settings.text
+        return Reread(secret(context, "token", "token", token, token_file), redaction(found))
+
+    given = reread()
     path = db or default_path()
     landing = None if lake is None else landing_folder(lake)
     if landing is not None and retention:
@@ -109,8 +121,7 @@ def collect(
         host=host,
         http_port=http_port,
         grpc_port=grpc_port,
-        token=token,
-        token_file=token_file,
+        token=given.token,
         allow_anonymous=allow_anonymous,
         certificate=tls_cert,
         key=tls_key,
@@ -125,18 +136,20 @@ def collect(
             headers_s=header_timeout,
             connections=max_connections,
         ),
-        redact=redaction(redact),
+        redact=given.redact,
+        reread=reread,
         maintenance_task=_deletion(check_age(retention)) if retention else None,
         landing=landing,
         segment_s=segment_seconds,
     )
-    if token and not is_loopback(host) and tls_cert is None:
-        warn("the token and the spans go over the network in the clear: give --tls-cert and --tls-key")
+    if given.token and not is_loopback(host) and tls_cert is None:
+        _log.warning(
+            "the token and the spans go over the network in the clear: give --tls-cert and --tls-key"
+        )
 
     def ready(http: str, grpc: str) -> None:
-        print_line(
-            f"collecting into {landing or path}: OTLP over HTTP at {http}, over gRPC at {grpc}", sys.stderr
-        )
+        into = landing or path
+        _log.info("collecting into %s: OTLP over HTTP at %s, over gRPC at %s", into, http, grpc)
 
     serve(settings, ready)
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 
 from spangrade.tracer.fields import FieldError, OptionField, option_fields
+from spangrade.tracer.terminal import LogFormat, LogLevel
 
 
 class Format(StrEnum):
@@ -58,6 +59,10 @@ MetricsFiles = Annotated[
         metavar="FILE",
         help="Metrics of your own: definitions.json, a query.sql, module.py.",
     ),
+]
+LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="How log lines are printed.")]
+LogLevelOption = Annotated[
+    LogLevel, typer.Option("--log-level", help="The least severe log lines that are printed.")
 ]
 SessionId = Annotated[str, typer.Argument(help="A session's id, or the beginning of one.")]
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, LakeCatalog
+from spangrade.evaluator.cli.options import Db, LakeCatalog, LogFormatOption, LogLevelOption
 from spangrade.evaluator.cli.output import database_or_lake
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.terminal import log_to_terminal, print_line
+from spangrade.tracer.terminal import LogFormat, LogLevel, log_of_service, print_line
+
+_log = logging.getLogger("spangrade")
 
 
 def view(
@@ -28,6 +30,8 @@ def view(
         str | None,
         typer.Option(metavar="ID", help="With --export: the run's id, or its beginning; else the latest."),
     ] = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Serve pages of the sessions, their verdicts and the runs, for a browser on this machine.
 
@@ -49,10 +53,11 @@ def view(
     except ModuleNotFoundError as error:
         raise InputError(f"view needs {error.name}: pip install 'spangrade[view]'") from None
 
-    log_to_terminal("%(asctime)s %(levelname)s %(message)s")
+    log_of_service(log_format, log_level)
     with database_or_lake(db, lake) as opened:
         serve(
             viewed(opened.stored),
             port,
-            ready=lambda url: print_line(f"{opened.path} at {url} (Ctrl+C stops)", sys.stderr),
+            ready=lambda url: _log.info("%s at %s (Ctrl+C stops)", opened.path, url),
         )
+    _log.info("stopped")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import signal
-import sys
 import threading
 from dataclasses import replace
 from datetime import datetime
@@ -13,11 +13,13 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates, JudgeOptions, Selection
-from spangrade.evaluator.cli.options import Db, Only
+from spangrade.evaluator.cli.options import Db, LogFormatOption, LogLevelOption, Only
 from spangrade.evaluator.cli.output import database
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.tracer.terminal import log_to_terminal, print_line
+from spangrade.tracer.terminal import LogFormat, LogLevel, log_of_service, print_line
+
+_log = logging.getLogger("spangrade")
 
 
 def watch(
@@ -35,13 +37,15 @@ def watch(
         Path | None,
         typer.Option(metavar="FILE", help="A file with the URL of the webhook, which may be a secret."),
     ] = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Grade sessions once they are idle, and again if something arrives for them; runs beside `collect`.
 
     Each session is graded once for what it is. Stop it with Ctrl-C or SIGTERM: the next start goes on where
     it stopped, also after a crash. Exit codes: 0 stopped or, with --once, done; 2 bad input.
     """
-    log_to_terminal("%(asctime)s %(levelname)s %(message)s")
+    log_of_service(log_format, log_level)
     url = secret(context, "webhook", "options_webhook", options.webhook, webhook_file)
     options = replace(options, webhook=url)
     stop = threading.Event()
@@ -50,8 +54,7 @@ def watch(
 
         def started() -> None:
             if not options.once:
-                idle = f"sessions are graded when idle for {options.idle_s}"
-                print_line(f"watching {opened.path}: {idle}", sys.stderr)
+                _log.info("watching %s: sessions are graded when idle for %s", opened.path, options.idle_s)
 
         summary = opened.watch(
             dataset,
@@ -63,6 +66,8 @@ def watch(
             on_start=started,
             on_round=lambda now: print_line(f"{datetime.now():%H:%M:%S} {now}"),
         )
+    if not options.once:
+        _log.info("stopped")
     print_line(str(summary))
 
 

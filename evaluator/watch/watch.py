@@ -111,6 +111,7 @@ class Watch:
         self._since_ns, self._share = prepared.spec.select.since_ns, prepared.spec.select.share
         idle_ns = int(seconds_of(options.idle_s) * 1e9)
         self._progress = Progress(prepared.key, idle_ns, self._includes)
+        self._problem: str | None = None  # why the last look failed
         self._verdicts: Counter[str] = Counter()
         self._deferred: set[str] = set()  # until the day ends
         self._day = 0
@@ -127,8 +128,12 @@ class Watch:
             try:
                 summary = self.round(stop)
             except (SpangradeError, duckdb.Error, OSError) as error:
-                _log.warning("%s", str(error).splitlines()[0] if str(error) else type(error).__name__)
+                problem = str(error).splitlines()[0] if str(error) else type(error).__name__
+                if problem != self._problem:  # else it was logged
+                    _log.warning("%s", problem)
+                self._problem = problem
             else:
+                self._problem = None
                 if self._verdicts.total() > before:
                     on_round(summary)
             stop.wait(self._every_s)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter as Counts
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 _log = logging.getLogger("spangrade")
-_QUIET_S = 60.0  # between two log lines about rejected requests with the same code
+_QUIET_S = 60.0  # between two log lines about rejections of one kind
 
 
 class Counters:
     """The receiver's counters, in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._registry = CollectorRegistry()
-        self._logged_s: dict[int, float] = {}
-        self._unlogged: dict[int, int] = {}
+        self._logged_s: dict[int | str, float] = {}
+        self._unlogged: Counts[int | str] = Counts()
         self.requests = Counter(
             "spangrade_requests",
             "Export requests answered.",
@@ -65,14 +68,23 @@ class Counters:
 
     def log_rejected(self, code: int, peer: str, why: str) -> None:
         """Log that a request was rejected, with how many were since the last line about that code."""
-        now = time.monotonic()
-        if now - self._logged_s.get(code, -_QUIET_S) < _QUIET_S:
-            self._unlogged[code] = self._unlogged.get(code, 0) + 1
-            return
-        self._logged_s[code] = now
-        others = self._unlogged.pop(code, 0)
-        more = f"; {others} more since the last line" if others else ""
-        _log.warning("rejected a request of %s with %d: %s%s", peer, code, why, more)
+        if (more := self._since_last_line(code, 1)) is not None:
+            _log.warning("rejected a request of %s with %d: %s%s", peer, code, why, more)
+
+    def log_rejected_records(self, signal: str, count: int, peer: str, why: str) -> None:
+        """Log that records of an accepted request were rejected, with how many were since the last line."""
+        if (more := self._since_last_line(signal, count)) is not None:
+            _log.warning("rejected %d %s of an accepted request of %s: %s%s", count, signal, peer, why, more)
+
+    def _since_last_line(self, kind: int | str, count: int) -> str | None:
+        """Return what to say of those that were not logged, None if this one is not logged either."""
+        now = self._clock()
+        if now - self._logged_s.get(kind, -_QUIET_S) < _QUIET_S:
+            self._unlogged[kind] += count
+            return None
+        self._logged_s[kind] = now
+        others = self._unlogged.pop(kind, 0)
+        return f"; {others} more since the last line" if others else ""
 
     def text(self) -> bytes:
         """Return all counters in Prometheus' text format."""

@@ -76,7 +76,7 @@ def _export(ingest: Ingest, signal: Table | NotKept, access: Access) -> Any:
                 reservation.add(len(body))
                 message: Message
                 if signal == "spans" or signal == "logs":
-                    message = await ingest(signal, body, "protobuf")
+                    message = await ingest(signal, body, "protobuf", context.peer())
                 else:
                     message = await asyncio.to_thread(answer_to, signal, body, "protobuf")
                 reply = message.SerializeToString()

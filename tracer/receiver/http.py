@@ -36,6 +36,7 @@ def application(
     def export(signal: Table | NotKept, path: str) -> Route:
         async def answer(request: Request) -> Response:
             encoding: Encoding = "json"
+            peer = request.client.host if request.client else "an unknown address"
             try:
                 access.check(request.headers)
                 encoding = _encoding(request)
@@ -43,13 +44,12 @@ def application(
                     body = await _body(request, ingest, reservation)
                     reply: Message
                     if signal == "spans" or signal == "logs":
-                        reply = await ingest(signal, body, encoding)
+                        reply = await ingest(signal, body, encoding, peer)
                     else:
                         reply = await asyncio.to_thread(answer_to, signal, body, encoding)
                 response = _encoded(reply, encoding, 200)
             except RejectedError as rejected:
                 response = _rejection(rejected, encoding)
-                peer = request.client.host if request.client else "an unknown address"
                 ingest.counters.log_rejected(response.status_code, peer, rejected.message)
             except ClientDisconnect:
                 response = Response(status_code=400)  # nobody receives it

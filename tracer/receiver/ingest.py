@@ -66,22 +66,24 @@ class Ingest:
         self.counters = counters
         self.memory = MemoryBudget(limits.pending_bytes)
         self._queue = queue
-        self._redact = redact
+        self.redact = redact  # may be replaced at any time
         # One at a time: decoding holds the GIL, and needs many times the body's memory.
         self._decoder = ThreadPoolExecutor(1, "decode")
 
-    async def __call__(self, signal: Table, body: bytes, encoding: Encoding) -> Response:
+    async def __call__(self, signal: Table, body: bytes, encoding: Encoding, peer: str) -> Response:
         """Return the answer to a request that exports spans or logs; raise RejectedError if there is none."""
         if self._queue.full():
             raise unavailable("the spool is full: send again in 5 seconds", 5)
         loop = asyncio.get_running_loop()
         decoded = await loop.run_in_executor(
-            self._decoder, decode, signal, body, encoding, self.limits, self._redact
+            self._decoder, decode, signal, body, encoding, self.limits, self.redact
         )
         if decoded.frame:
             await self._queue.put(decoded.frame)
         self.counters.accepted.labels(signal).inc(decoded.records)
-        self.counters.rejected.labels(signal).inc(decoded.rejected)
+        if decoded.rejected:
+            self.counters.rejected.labels(signal).inc(decoded.rejected)
+            self.counters.log_rejected_records(signal, decoded.rejected, peer, decoded.reasons)
         return _response(signal, decoded.rejected, decoded.reasons)
 
     async def unzip(self, body: bytes) -> bytes:

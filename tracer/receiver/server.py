@@ -6,17 +6,19 @@ import asyncio
 import logging
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import grpc
 import uvicorn
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, SpangradeError
 from spangrade.tracer.loopback import is_loopback
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.connections import limited_protocol
@@ -35,6 +37,13 @@ _log = logging.getLogger("spangrade")
 _GRACE_S = 10
 
 
+class Reread(NamedTuple):
+    """What a receiver uses from now on, read again from files."""
+
+    token: str | None
+    redact: Callable[[Record], Record] | None
+
+
 @dataclass(frozen=True, slots=True)
 class ReceiverSettings:
     """The receiver's addresses, what it requires of clients, and its limits. Port 0 is any free port."""
@@ -44,12 +53,12 @@ class ReceiverSettings:
     http_port: int = 4318
     grpc_port: int = 4317
     token: str | None = None
-    token_file: Path | None = None  # read again on SIGHUP
     allow_anonymous: bool = False  # clients on other machines need no token
     certificate: Path | None = None
     key: Path | None = None
     limits: Limits = field(default_factory=Limits)
     redact: Callable[[Record], Record] | None = None
+    reread: Callable[[], Reread] | None = None  # on SIGHUP
     maintenance_task: Callable[[Path], None] | None = None  # once a day, between two windows of the loader
     landing: str | None = None  # of a lake, in place of a database: `db` only says where the spool is
     segment_s: float = 60.0  # how long records wait for others in one landing file
@@ -140,9 +149,24 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
         )
     )
     over_grpc = grpc_server(ingest, access)
-    grpc_port = _bind(over_grpc, settings)
+    certificate = _certificate(settings)
+    grpc_port = _bind(over_grpc, settings, certificate)
     await over_grpc.start()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, settings, access, http)
+
+    def reload() -> None:
+        try:
+            renewed = _certificate(settings)
+            if settings.reread is not None:
+                access.token, ingest.redact = settings.reread()
+        except (OSError, SpangradeError) as error:
+            _log.error("SIGHUP: the token, the certificate and the settings stay as they were: %s", error)
+            return
+        if certificate and renewed:
+            certificate.pair = renewed.pair
+            http.config.ssl.load_cert_chain(settings.certificate, settings.key)  # type: ignore[union-attr,arg-type]
+        _log.info("SIGHUP: read the token, the certificate and the settings again")
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     serving = asyncio.create_task(http.serve([listener]))
     loader.start()
     scheme = "https" if settings.certificate else "http"
@@ -161,21 +185,34 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
     _log.info("stopped")
 
 
-def _reload(settings: ReceiverSettings, access: Access, http: uvicorn.Server) -> None:
-    """Read the token's file and the certificate again; what cannot be read stays as it was."""
-    try:
-        token = access.token
-        if settings.token_file is not None:
-            token = settings.token_file.read_text(encoding="utf-8").strip()
-            if not token:
-                raise InputError(f"{settings.token_file}: it is empty: expected a token")
-        if settings.certificate is not None and http.config.ssl is not None:
-            http.config.ssl.load_cert_chain(settings.certificate, settings.key)
-    except (OSError, UnicodeError, InputError) as error:
-        _log.error("SIGHUP: the token and the certificate stay as they were: %s", error)
-        return
-    access.token = token
-    _log.info("SIGHUP: read the token and the certificate again")
+@dataclass(slots=True)
+class _Certificate:
+    """The private key and the certificate that new connections over gRPC are served with."""
+
+    pair: tuple[bytes, bytes]
+
+    @classmethod
+    def read(cls, certificate: Path, key: Path) -> Self:
+        """Return them from their files. Raises InputError if they cannot be read, or are not a pair."""
+        try:
+            # In a context of its own: a key that does not fit would take away that of the one in use.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+            return cls((key.read_bytes(), certificate.read_bytes()))
+        except ssl.SSLError as error:
+            reason = (error.reason or "not PEM").lower().replace("_", " ")
+            raise InputError(f"{certificate} and {key} are not a certificate and its key: {reason}") from None
+        except OSError as error:
+            raise InputError(f"{certificate}, {key}: cannot be read: {error.strerror}") from None
+
+    def for_grpc(self) -> grpc.ServerCertificateConfiguration:
+        """Return them as gRPC takes them for a new connection."""
+        return grpc.ssl_server_certificate_configuration([self.pair])
+
+
+def _certificate(settings: ReceiverSettings) -> _Certificate | None:
+    if settings.certificate is None or settings.key is None:
+        return None
+    return _Certificate.read(settings.certificate, settings.key)
 
 
 def _loader(settings: ReceiverSettings, queue: SpoolQueue, counters: Counters) -> Loader:
@@ -206,28 +243,17 @@ def _listener(settings: ReceiverSettings) -> socket.socket:
     return listener
 
 
-def _bind(server: grpc.aio.Server, settings: ReceiverSettings) -> int:
+def _bind(server: grpc.aio.Server, settings: ReceiverSettings, certificate: _Certificate | None) -> int:
     address = f"{_shown(settings.host)}:{settings.grpc_port}"
     try:
-        if settings.certificate and settings.key:
-            credentials = grpc.dynamic_ssl_server_credentials(
-                _certificates(settings), lambda: _certificates(settings)
-            )
+        if certificate:
+            credentials = grpc.dynamic_ssl_server_credentials(certificate.for_grpc(), certificate.for_grpc)
             return int(server.add_secure_port(address, credentials))
         return int(server.add_insecure_port(address))
     except RuntimeError:
         raise InputError(
             f"{address}: cannot listen: the address is in use, or does not belong to this machine"
         ) from None
-
-
-def _certificates(settings: ReceiverSettings) -> grpc.ServerCertificateConfiguration | None:
-    """Return the certificate for a new connection over gRPC; None keeps the last one: it cannot be read."""
-    try:
-        pair = (settings.key.read_bytes(), settings.certificate.read_bytes())  # type: ignore[union-attr]
-    except OSError:
-        return None
-    return grpc.ssl_server_certificate_configuration([pair])
 
 
 def _shown(host: str) -> str:

@@ -54,4 +54,6 @@ def test_a_signal_ends_it_with_a_summary_and_exit_code_0(tmp_path: Path, number:
         out, err = process.communicate(timeout=60)
     assert graded.endswith(" 1 session graded: 1 failed\n")
     assert (process.returncode, out) == (0, "1 session graded: 1 failed\n")
-    assert err == f"watching {db}: sessions are graded when idle for 5m\n"
+    started, stopped = err.splitlines()
+    assert started.endswith(f" INFO watching {db}: sessions are graded when idle for 5m")
+    assert stopped.endswith(" INFO stopped")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,22 @@ def test_without_a_database_it_waits_and_once_is_an_error(tmp_path: Path) -> Non
 def test_nothing_to_grade_by_is_an_error() -> None:
     with pytest.raises(InputError, match=r"nothing to grade by: expected a dataset, or a gate"):
         spangrade.open("s.duckdb").watch(gates="token_usage")
+
+
+def test_looks_that_fail_alike_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class AfterThree(threading.Event):
+        """An event that is set when it was waited for three times, without a pause."""
+
+        waits = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.waits += 1
+            if self.waits == 3:
+                self.set()
+            return self.is_set()
+
+    db, stop = tmp_path / "s.duckdb", AfterThree()
+    db.mkdir()
+    watch(db, Clock(LATER)).run(stop)
+    (message,) = caplog.messages
+    assert (stop.waits, str(db) in message) == (3, True)

@@ -6,25 +6,17 @@ import asyncio
 import gzip
 import json
 import random
-import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
 from pathlib import Path
 
 import grpc
 import pytest
 import requests
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.x509.oid import NameOID
 from google.protobuf.json_format import MessageToJson
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
@@ -47,7 +39,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from receiving import Receiver, receiver, request, start
+from receiving import Receiver, receiver, request, self_signed, start
 
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.loopback import is_loopback
@@ -392,29 +384,7 @@ def test_a_token_is_asked_for_on_every_path_but_healthz(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1, signed by itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, SHA256())
-    )
-    folder = tmp_path_factory.mktemp("tls")
-    pem = serialization.Encoding.PEM
-    (folder / "cert.pem").write_bytes(signed.public_bytes(pem))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return folder / "cert.pem", folder / "key.pem"
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def test_tls_is_spoken_over_both_protocols(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
@@ -725,31 +695,3 @@ def test_a_folder_that_is_missing_is_one_line(tmp_path: Path) -> None:
     for landing in (None, str(tmp_path)):
         with pytest.raises(InputError, match=f"^{missing}: no such folder: the spool is made in it$"):
             ReceiverSettings(db=missing / "x", landing=landing).check()
-
-
-def test_sighup_reads_the_token_again_and_says_so(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text("first")
-    with receiver(tmp_path / "s.duckdb", "--token-file", str(file)) as started:
-
-        def status(token: str) -> int:
-            headers = {"Content-Type": "application/x-protobuf", "Authorization": f"Bearer {token}"}
-            body = request(0, 1).SerializeToString()
-            url = f"{started.http}/v1/traces"
-            return requests.post(url, data=body, headers=headers, timeout=20).status_code
-
-        def logged() -> str:
-            started.process.send_signal(signal.SIGHUP)
-            return str(started.process.stderr.readline())
-
-        assert (status("first"), status("second"), status("third")) == (200, 401, 401)
-        rejected = started.process.stderr.readline()
-        assert "WARNING rejected a request of 127.0.0.1 with 401: missing or wrong token" in rejected
-        file.write_text("second")  # the second 401 within a minute is not logged
-        assert "INFO SIGHUP: read the token and the certificate again" in logged()
-        assert (status("first"), status("second")) == (401, 200)
-        file.unlink()
-        assert "ERROR SIGHUP: the token and the certificate stay as they were" in logged()
-        assert status("second") == 200
-        assert started.stop() == 0
-        assert started.process.stderr.read().endswith("INFO stopped\n")
