@@ -97,9 +97,9 @@ def collect(
     except ModuleNotFoundError as error:
         raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
     from spangrade.evaluator.database import check_age, default_path
-    from spangrade.evaluator.grading.settings import load_settings
     from spangrade.tracer.receiver.server import landing_folder
     from spangrade.tracer.redaction import redaction
+    from spangrade.tracer.settings import load_settings
 
     log_of_service(log_format, log_level)
 
