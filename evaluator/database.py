@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from spangrade.evaluator.derive.sync.why import SpanReading
     from spangrade.evaluator.grading.regraded import Regraded
     from spangrade.evaluator.grading.run import Run
+    from spangrade.evaluator.grading.run_options import RunOptions
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
-    from spangrade.evaluator.running.options import RunOptions
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
     from spangrade.evaluator.statistics.agreement.check import JudgeCheck
     from spangrade.evaluator.statistics.clusters import Cluster
@@ -446,8 +446,8 @@ class Database:
 
     def run(
         self,
-        agent: object,
-        dataset: Questions | GradeSpec,
+        agent: object | None = None,
+        dataset: Questions | GradeSpec | None = None,
         *,
         name: str | None = None,
         gates: Metrics | None = None,
@@ -462,7 +462,8 @@ class Database:
         framework), a class of such objects, of which each session gets one, or a text that names one:
         `"package.module:name"`, `"file.py:name"`. The texts of `user_inputs` are its turns, and an exception
         of the agent is the failure of its session. `select` chooses questions (`"metadata.topic = refund"`),
-        `options` say how often each is asked, how much at once and what it may take.
+        `options` say how often each is asked, how much at once and what it may take. What is not given is
+        that of the settings, the agent and the dataset too.
 
         Each turn is stored when it ends. After an interruption, or when the limit of the cost is spent, the
         same `name` with `RunOptions(resume=True)` asks what is missing; a session that was interrupted stays
@@ -471,12 +472,19 @@ class Database:
 
         Raises InputError for what cannot be used, before the agent runs.
         """
-        from spangrade.evaluator.running.options import RunOptions
+        from spangrade.evaluator.running.find_agent import agent_of
         from spangrade.evaluator.running.run import run_agent
         from spangrade.evaluator.statistics.repeats.repeats import note_repeats
 
+        asked = self._settings.run
+        agent = agent_of(asked) if agent is None else agent
+        dataset = asked.dataset if dataset is None else dataset
+        if dataset is None:
+            raise FieldError(
+                "dataset", "expected golden questions, here or in the table `run` of the settings"
+            )
         spec = filled(GradeSpec.of(dataset, gates, select, judge, name), self._settings)
-        options = options or RunOptions()
+        options = asked.options() if options is None else options.filled(asked.options())
         return self._reported(
             partial(run_agent, agent, spec, options, self._file, self._callbacks, after_save=note_repeats),
             out,

@@ -7,8 +7,8 @@ reported in the words of the door through which it came: `--judge-votes`, `judge
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, NamedTuple
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, NamedTuple, TypeVar
 
 from spangrade.tracer.errors import InputError
 
@@ -51,6 +51,19 @@ def option_fields(group: type) -> Iterator[OptionField]:
     for one in fields(group):
         if described := one.metadata.get("option"):
             yield OptionField(one, described)
+
+
+_Group = TypeVar("_Group")
+
+
+def filled(group: _Group, others: _Group) -> _Group:
+    """Return a dataclass with the fields of another of its kind where its own are None."""
+    missing = {
+        one.field.name: getattr(others, one.field.name)
+        for one in option_fields(type(group))
+        if getattr(group, one.field.name) is None
+    }
+    return replace(group, **missing)  # type: ignore[type-var]
 
 
 class FieldError(InputError):

@@ -30,7 +30,7 @@ VARIABLES = {
     "prices": "SPANGRADE_PRICES",
     "dialects": "SPANGRADE_DIALECTS",
 }
-_PATHS = ("database", "metrics_files")
+_PATHS = ("database", "metrics_files", "run.agent", "run.dataset")
 
 
 class SettingsTable(BaseModel):
@@ -239,9 +239,11 @@ def _leaves(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _resolve(values: dict[str, Any], folder: Path) -> None:
-    for name in _PATHS:
-        if name in values:
-            given = values[name]
-            values[name] = (
-                [str(folder / path) for path in given] if isinstance(given, list) else str(folder / given)
-            )
+    for path in _PATHS:
+        table, _, key = path.rpartition(".")
+        inner = values.get(table, {}) if table else values
+        given = inner.get(key)
+        if isinstance(given, list):
+            inner[key] = [str(folder / one) for one in given]
+        elif given is not None and (key != "agent" or ".py:" in given):  # else it is that of a module
+            inner[key] = str(folder / given)

@@ -112,6 +112,7 @@ def in_words_of_options(error: FieldError) -> str:
     from spangrade.evaluator.watch.options import WatchOptions
 
     flags = {"gates": "--metric", "select": "--where", "timeout_s": "--timeout", "catalog": "--lake"}
+    flags |= {"agent": "AGENT"}
     groups = {
         "": GradeSpec,
         "gates.": Gates,

@@ -10,24 +10,30 @@ import typer
 from spangrade import ExitCode, Gates, GradeSpec, JudgeOptions, RunOptions, Selection
 from spangrade.evaluator.cli.options import Db, Format, Only, OutputFormat, option_of
 from spangrade.evaluator.cli.output import database, print_json, show
+from spangrade.evaluator.cli.settings import loaded_settings
 
 
 def run(
+    context: typer.Context,
     gates: Gates,
     select: Annotated[Selection, Only("where")],
     judge: JudgeOptions,
     options: RunOptions,
     agent: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="[AGENT]",
-            help="The agent, package.module:name or file.py:name; left out with --http and --openai.",
+            metavar="AGENT",
+            help="The agent, package.module:name or file.py:name; left out with --http, --openai, and if the "
+            "settings name one.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     dataset: Annotated[
         str | None,
         typer.Argument(
-            metavar="DATASET", help="Golden JSON, or another file with questions.", show_default=False
+            metavar="DATASET",
+            help="Golden JSON, or another file with questions; else that of the settings.",
+            show_default=False,
         ),
     ] = None,
     db: Db = None,
@@ -71,6 +77,10 @@ def run(
     if fail_if and compare is None:
         raise typer.BadParameter("it needs --compare BASELINE", param_hint="--fail-if")
     asked, questions = _agent(agent, dataset, http, openai, model)
+    # Conditions on questions are checked when the specification is made, which needs the dataset.
+    questions = questions or loaded_settings(context).settings.run.dataset
+    if questions is None:
+        raise typer.BadParameter("expected DATASET, here or in the table `run` of the settings")
     spec = GradeSpec.of(questions, gates, select, judge, name, tag, group_by)
     with database(db) as opened:
         if compare is not None:
@@ -112,9 +122,9 @@ def run(
 
 
 def _agent(
-    first: str, second: str | None, http: str | None, openai: str | None, model: str | None
-) -> tuple[object, str]:
-    """Return the agent, and the dataset, which is the first argument if an option gives the agent."""
+    first: str | None, second: str | None, http: str | None, openai: str | None, model: str | None
+) -> tuple[object | None, str | None]:
+    """Return the agent and the dataset, None for that of the settings; one argument alone is the dataset."""
     remote = [option for option, url in (("--http", http), ("--openai", openai)) if url]
     if len(remote) > 1 or (remote and second is not None):
         raise typer.BadParameter("expected one agent: AGENT, --http or --openai")
@@ -128,9 +138,7 @@ def _agent(
         from spangrade import ChatAgent
 
         return ChatAgent(openai, model), first
-    if second is None:
-        raise typer.BadParameter("expected AGENT DATASET; without AGENT give --http or --openai")
-    return first, second
+    return (None, first) if second is None else (first, second)
 
 
 def _with_gates(graded: ExitCode, compared: ExitCode) -> ExitCode:

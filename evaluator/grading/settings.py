@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
+from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import judge_in_use
 from spangrade.evaluator.judge.options import JudgeOptions
-from spangrade.tracer.fields import option_fields
+from spangrade.tracer.fields import FieldError, option_fields
 from spangrade.tracer.quantities import share_of
 from spangrade.tracer.settings import VARIABLES, AgentSettings, Loaded, SettingsTable, load
 
@@ -51,6 +52,52 @@ else:
     )
 
 
+class _Run(SettingsTable):
+    """The table `run`: the agent that `spangrade run` asks, the questions, and a key for each option.
+
+    The agent is one of `agent`, `http`, and `openai` with `model`, as on the command line.
+    """
+
+    agent: str | None = None
+    http: str | None = None
+    openai: str | None = None
+    model: str | None = None
+    dataset: str | None = None
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if len(given := [name for name in ("agent", "http", "openai") if getattr(self, name)]) > 1:
+            raise ValueError(f"expected one agent, found {' and '.join(given)}")
+        if (self.openai is None) is not (self.model is None):
+            raise ValueError("expected openai and model together")
+        self.options()
+        return self
+
+    def options(self) -> RunOptions:
+        """Return the options; those that have their default are not given.
+
+        Raises InputError for a value that is out of range.
+        """
+        given = {name: value for name, value in self if name in _RUN_OPTIONS}
+        try:
+            return RunOptions(**given)
+        except FieldError as error:
+            raise FieldError(f"run.{error.name.partition('.')[2]}", error.problem) from None
+
+
+# A run is completed by a command of its own, not by a setting.
+_RUN_OPTIONS = {name: kind for name, kind in get_type_hints(RunOptions).items() if name != "resume"}
+if TYPE_CHECKING:
+    RunSettings = _Run
+else:
+    _RUN_DEFAULTS = {"repeat": 1, "concurrency": 1, "timeout": "2m", "wait": "0s"}
+    RunSettings = create_model(
+        "RunSettings",
+        __base__=_Run,
+        **{name: (kind, _RUN_DEFAULTS.get(name)) for name, kind in _RUN_OPTIONS.items()},
+    )
+
+
 class SamplingSettings(SettingsTable):
     """Which of the chosen sessions `grade` without a dataset takes: a share, and at most `limit`."""
 
@@ -71,6 +118,7 @@ class ProjectSettings(AgentSettings):
             f"judge.{one.field.name}": f"SPANGRADE_{one.flag.removeprefix('--').replace('-', '_').upper()}"
             for one in option_fields(JudgeOptions)
         },
+        **{f"run.{name}": f"SPANGRADE_{f'run_{name}'.upper()}" for name in RunSettings.model_fields},
         "sampling.share": "SPANGRADE_SAMPLE",
         "sampling.limit": "SPANGRADE_LIMIT",
     }
@@ -79,6 +127,7 @@ class ProjectSettings(AgentSettings):
     metrics: list[str] = Field(default=[])
     metrics_files: list[str] = Field(default=[])
     judge: JudgeSettings = JudgeSettings()
+    run: RunSettings = RunSettings()
     sampling: SamplingSettings = SamplingSettings()
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from spangrade.tracer.fields import FieldError, option
+from spangrade.tracer.fields import FieldError, filled, option
 
 MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
 
@@ -80,11 +79,7 @@ class JudgeOptions:
 
     def filled(self, others: JudgeOptions) -> JudgeOptions:
         """Return these options, with those of others where one is not given."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        missing: dict[str, Any] = {
-            name: getattr(others, name) for name, value in given.items() if value is None
-        }
-        return replace(self, **missing)
+        return filled(self, others)
 
     def share(self, index: int, count: int) -> JudgeOptions:
         """Return the options of process `index` (from 0) of `count` that share the budget equally."""

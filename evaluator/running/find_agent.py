@@ -1,4 +1,4 @@
-"""The agent that a text such as `package.module:name` or `file.py:name` names."""
+"""The agent that a text such as `package.module:name` or `file.py:name` names, or that of the settings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,28 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.grading.settings import RunSettings
 
 _FORM = "expected package.module:name or file.py:name"
+
+
+def agent_of(settings: RunSettings) -> Any:
+    """Return the agent that the table `run` of the settings names. Raises InputError if it names none."""
+    if settings.agent is not None:
+        return settings.agent
+    from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent
+
+    if settings.http is not None:
+        return HttpAgent(settings.http)
+    if settings.openai is not None and settings.model is not None:
+        return ChatAgent(settings.openai, settings.model)
+    raise FieldError("agent", "expected an agent, here or in the table `run` of the settings")
 
 
 def find_agent(text: str) -> Any:

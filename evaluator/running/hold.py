@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from spangrade import tracer
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.vendor import Vendor
-from spangrade.evaluator.running.options import RunOptions
+from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, tags_of
 from spangrade.evaluator.testing.agents import Answer, Reply, converse
 from spangrade.evaluator.testing.capture import take_turn
@@ -106,7 +106,7 @@ class Conversations:
         self._open("")  # an agent that cannot be run is known before the first session
         rest = iter(tasks)
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._options.concurrency):
+            for _ in range(self._options.at_once):
                 group.create_task(self._hold_each(rest))
 
     async def _hold_each(self, tasks: Iterator[Task]) -> None:

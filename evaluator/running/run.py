@@ -22,14 +22,13 @@ from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.revision import run_name
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.save import AfterSave
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.running.find_agent import find_agent
 from spangrade.evaluator.running.hold import Conversations, Held, Task
-from spangrade.evaluator.running.options import RunOptions
 from spangrade.evaluator.running.recorded import Recorder, missing, new_mark, newest_mark, sessions_of
 from spangrade.tracer.fields import FieldError
-from spangrade.tracer.quantities import seconds_of
 from spangrade.tracer.span import Problem
 from spangrade.tracer.terminal import counted
 
@@ -63,11 +62,11 @@ def run_agent(
     mark, tasks = _to_ask(name, questions, options, db, callbacks)
     if tasks:
         _hold(agent, mark, tasks, options, prepared, db, callbacks)
-        time.sleep(seconds_of(options.wait))
+        time.sleep(options.wait_s)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = sessions_of(store, mark)
     complete = frozenset(one.session_id for one in sessions if one.complete)
-    not_run = missing([question.id for question in questions], options.repeat, sessions)
+    not_run = missing([question.id for question in questions], options.times, sessions)
     prepared = replace(prepared, only=complete, not_run=len(not_run))
     return grade_prepared(prepared, stored, callbacks, output, after_save)
 
@@ -102,7 +101,7 @@ def _to_ask(
             raise FieldError("options.resume", f"there is no run {name!r} of an agent in {db}")
         mark = found
     by_id = {question.id: question for question in questions}
-    return mark, [Task(by_id[one], number) for one, number in missing(list(by_id), options.repeat, sessions)]
+    return mark, [Task(by_id[one], number) for one, number in missing(list(by_id), options.times, sessions)]
 
 
 def _hold(

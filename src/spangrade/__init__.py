@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.audit.options import Mutants
     from spangrade.evaluator.database import Database, grade, list_metrics, open, sessions  # noqa: A004 (as in duckdb.connect)
     from spangrade.evaluator.grading.run import Run
+    from spangrade.evaluator.grading.run_options import RunOptions
     from spangrade.evaluator.grading.spec import Gates, GradeSpec, JudgeOptions, Selection
     from spangrade.evaluator.metrics.metric import (
         Failure,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
         Score,
         metric,
     )
-    from spangrade.evaluator.running.options import RunOptions
     from spangrade.evaluator.session import Session
     from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent
     from spangrade.evaluator.watch.options import WatchOptions
@@ -71,7 +71,7 @@ _HOMES = {
     ),
     "tracer.store.query_rows": ("Rows",),
     "evaluator.grading.run": ("Run",),
-    "evaluator.running.options": ("RunOptions",),
+    "evaluator.grading.run_options": ("RunOptions",),
     "evaluator.session": ("Session",),
     "evaluator.testing.agents.remote": ("ChatAgent", "HttpAgent"),
     "evaluator.watch.options": ("WatchOptions",),

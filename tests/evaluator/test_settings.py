@@ -13,6 +13,7 @@ import pytest
 from command_line import Spangrade
 from paths import ROOT, SAMPLE
 
+from spangrade import RunOptions
 from spangrade.evaluator.grading.settings import ProjectSettings, load_settings
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.settings import Loaded
@@ -55,6 +56,12 @@ def test_without_a_file_all_values_are_defaults() -> None:
         "judge.votes": 1,
         "judge.threshold": None,
         "judge.required": None,
+        **dict.fromkeys(f"run.{name}" for name in ("agent", "http", "openai", "model", "dataset")),
+        **dict.fromkeys(f"run.{name}" for name in ("rate", "max_cost", "agent_name")),
+        "run.repeat": 1,
+        "run.concurrency": 1,
+        "run.timeout": "2m",
+        "run.wait": "0s",
         "sampling.share": None,
         "sampling.limit": None,
         "redaction.mode": "off",
@@ -73,9 +80,13 @@ def test_the_example_of_the_page_is_read_as_toml_json_and_part_of_pyproject(proj
     assert from_toml.database == str(project / "shop.duckdb")
     assert from_toml.metrics_files == [str(project / "our_metrics.py")]
     assert (from_toml.sampling.share, from_toml.redaction.text) == (0.05, "mask:*iban*")
+    assert from_toml.run.agent == f"{project}/shop/agent.py:answer"
+    assert from_toml.run.dataset == str(project / "golden.json")
+    assert from_toml.run.options() == RunOptions(3, 8, "2m", "60/m", 5.0, wait="0s")
     file.unlink()
 
     values = from_toml.model_dump(exclude={"database", "metrics_files"})
+    values["run"] |= {"agent": "shop/agent.py:answer", "dataset": "golden.json"}
     (project / "spangrade.json").write_text(
         json.dumps({**values, "database": "shop.duckdb", "metrics_files": ["our_metrics.py"]})
     )
@@ -113,6 +124,11 @@ def test_the_nearest_file_counts_and_variables_come_before_it(
         ("gate = []", 'unknown key "gate"; did you mean "gates"?'),
         ("[judge]\nvote = 1", 'unknown key "judge.vote"; did you mean "votes"?'),
         ("[sampling]\nx = 1", 'unknown key "sampling.x"; expected one of share, limit'),
+        ("[run]\nrepeats = 3", 'unknown key "run.repeats"; did you mean "repeat"?'),
+        ("[run]\nrepeat = 0", "run.repeat: expected 1 or more, found 0"),
+        ("[run]\ntimeout = '2 min'", "run.timeout: expected a duration such as 30s, 5m or 1h, found '2 min'"),
+        ("[run]\nagent = 'a:b'\nhttp = 'http://h'", "run: expected one agent, found agent and http"),
+        ("[run]\nmodel = 'm'", "run: expected openai and model together"),
         ("database = 3", "database: expected a text, found 3"),
         ("gates = 'cost<=1'", 'gates: expected a list, found "cost<=1"'),
         ("gates = ['cost']", "gates[0]: expected NAME>=THRESHOLD or NAME<=THRESHOLD, found 'cost'"),

@@ -89,7 +89,7 @@ def overhead(folder: Path, questions: int) -> int:
             "from pathlib import Path\n"
             "from spangrade.converters.datasets.golden import load_golden\n"
             "from spangrade.evaluator.running.hold import Conversations, Task\n"
-            "from spangrade.evaluator.running.options import RunOptions\n"
+            "from spangrade.evaluator.grading.run_options import RunOptions\n"
             "from spangrade.evaluator.running.recorded import Recorder\n"
             "questions = load_golden(Path('golden.json')).golden_questions\n"
             "recorder = Recorder(Path('overhead.duckdb'))\n"

@@ -167,7 +167,7 @@ def test_a_server_that_cannot_be_reached_fails_the_session(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["golden.json"], "expected AGENT DATASET; without AGENT give --http or --openai"),
+        (["golden.json"], "AGENT: expected an agent, here or in the table `run` of the settings"),
         (["golden.json", "--openai", "http://x"], "expected --openai URL and --model NAME together"),
         (["a:b", "golden.json", "--http", "http://x"], "expected one agent: AGENT, --http or --openai"),
         (["golden.json", "--http", "x"], "x: expected a URL with http or https"),

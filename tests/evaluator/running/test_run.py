@@ -13,6 +13,7 @@ from collections import Counter
 
 import pytest
 from command_line import run as spangrade
+from command_line import spangrade as run_spangrade
 from paths import SAMPLE
 
 import spangrade as sg
@@ -321,3 +322,36 @@ def test_the_sessions_that_a_folder_brings_are_not_graded(tmp_path):
     with sg.open(tmp_path / "db.duckdb") as db:
         run = db.run(lambda text: text, SAMPLE)
         assert {one.session_id for one in run.sessions} == {one.session_id for one in db}
+
+
+def test_the_settings_give_what_a_command_does_not(shop):
+    golden(shop, ORDERS)
+    (shop / "spangrade.toml").write_text(
+        'database = "kept.duckdb"\n[run]\nagent = "shop_agent.py:answer"\n'
+        'dataset = "golden.json"\nrepeat = 2\n'
+    )
+    (shop / "sub").mkdir()
+    done = run_spangrade("run", cwd=shop / "sub")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
+    (shop / "one.json").write_text(json.dumps({"golden_questions": [REFUND]}))
+    done = spangrade("run", "one.json", "--repeat", "1")
+    assert (done.code, "1 session: 1 failed" in done.out) == (1, True)
+    done = spangrade("run", "shop_agent:answer", "one.json")
+    assert (done.code, "2 sessions: 2 failed" in done.out) == (1, True)
+    with sg.open() as db:
+        assert dict(verdicts(db.run(options=RunOptions(concurrency=2)))) == {
+            "first": "passed",
+            "second": "passed",
+        }
+        assert len(db.run(lambda text: text, [REFUND], options=RunOptions(repeat=1)).sessions) == 1
+
+
+def test_without_settings_the_agent_and_the_dataset_are_asked_for(shop):
+    done = spangrade("run", "golden.json")
+    problem = "spangrade: AGENT: expected an agent, here or in the table `run` of the settings"
+    assert (done.code, done.err) == (2, [problem])
+    done = spangrade("run", "--http", "http://localhost:1/turn")
+    assert done.code == 2
+    assert "expected DATASET, here or in the table `run` of the settings" in " ".join(done.err)
+    with sg.open("db.duckdb") as db, pytest.raises(InputError, match="dataset: expected golden questions"):
+        db.run("shop_agent.py:answer")

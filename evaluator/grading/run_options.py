@@ -5,25 +5,33 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from spangrade.tracer.fields import FieldError, option
+from spangrade.tracer.fields import FieldError, filled, option
 from spangrade.tracer.quantities import seconds_of
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|m|h)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_TIMEOUT = "2m"
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """How an agent is run: how often, how much at once, and what it may take.
 
-    `timeout` is a number of seconds, or a text such as `2m`. Raises InputError for a value that cannot be
-    used.
+    None is not given: the settings fill it in. `timeout` is a number of seconds, or a text such as `2m`.
+    Raises InputError for a value that cannot be used.
     """
 
-    repeat: int = option(1, "How often each question is asked.", metavar="N", least=1)
-    concurrency: int = option(1, "How many conversations are held at once.", metavar="N", least=1)
-    timeout: float | str = option(
-        "2m", "How long a turn may take: the session fails after that.", metavar="2m"
+    repeat: int | None = option(
+        None, "How often each question is asked.", metavar="N", least=1, shown_default="1"
+    )
+    concurrency: int | None = option(
+        None, "How many conversations are held at once.", metavar="N", least=1, shown_default="1"
+    )
+    timeout: float | str | None = option(
+        None,
+        "How long a turn may take: the session fails after that.",
+        metavar="2m",
+        shown_default=_TIMEOUT,
     )
     rate: str | None = option(None, "The most turns that start in a time: 60/m, 2/s.", metavar="60/m")
     max_cost: float | None = option(
@@ -32,20 +40,23 @@ class RunOptions:
     agent_name: str | None = option(
         None, "The agent's name, where its spans do not name one.", name="--agent", metavar="NAME"
     )
-    wait: float | str = option(
-        "0s", "How long to wait, before the grade, for spans that the agent sends by itself.", metavar="10s"
+    wait: float | str | None = option(
+        None,
+        "How long to wait, before the grade, for spans that the agent sends by itself.",
+        metavar="10s",
+        shown_default="0s",
     )
     resume: bool = option(False, "Complete the run of this name: ask what it has not finished.")
 
     def __post_init__(self) -> None:
         for name in ("repeat", "concurrency"):
-            if getattr(self, name) < 1:
-                raise FieldError(f"options.{name}", f"expected 1 or more, found {getattr(self, name)}")
+            if (given := getattr(self, name)) is not None and given < 1:
+                raise FieldError(f"options.{name}", f"expected 1 or more, found {given}")
         if self.max_cost is not None and not self.max_cost >= 0:
             raise FieldError("options.max_cost", f"expected 0 or more, found {self.max_cost}")
         for name in ("timeout", "wait"):
             try:
-                seconds_of(getattr(self, name))
+                getattr(self, f"{name}_s")
             except ValueError as error:
                 raise FieldError(f"options.{name}", str(error)) from None
         if not self.timeout_s > 0:
@@ -54,12 +65,31 @@ class RunOptions:
             raise FieldError("options.rate", f"expected a rate such as 60/m or 2/s, found {self.rate!r}")
 
     @property
+    def times(self) -> int:
+        """How often each question is asked."""
+        return self.repeat or 1
+
+    @property
+    def at_once(self) -> int:
+        """How many conversations are held at once."""
+        return self.concurrency or 1
+
+    @property
     def timeout_s(self) -> float:
         """How long a turn may take, in seconds."""
-        return seconds_of(self.timeout)
+        return seconds_of(_TIMEOUT if self.timeout is None else self.timeout)
+
+    @property
+    def wait_s(self) -> float:
+        """How long to wait before the grade, in seconds."""
+        return 0.0 if self.wait is None else seconds_of(self.wait)
 
     @property
     def pause_s(self) -> float:
         """The time between the starts of two turns, in seconds; 0 without a rate."""
         found = None if self.rate is None else _RATE.fullmatch(self.rate)
         return _SECONDS[found[2]] / float(found[1]) if found else 0.0
+
+    def filled(self, others: RunOptions) -> RunOptions:
+        """Return these options, with those of others where one is not given."""
+        return filled(self, others)
