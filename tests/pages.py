@@ -15,7 +15,7 @@ _TAGS = frozenset(
     html head meta title link style script body a header nav span button p main h1 h2 h3 div dl dt dd section
     article aside ol ul li strong details summary pre code table caption thead tbody tr th td svg rect del ins
     label input select option output form time kbd small abbr datalist optgroup g path line text circle
-    polyline fieldset legend
+    polyline fieldset legend textarea
     """.split()  # noqa: SIM905
 )
 
@@ -82,7 +82,7 @@ def dangers(root: Element, scripts: int | None = None) -> list[str]:
         for key, value in element.attrib.items():
             if key.startswith(("on", "hx-on")) or key in ("style", "srcdoc", "formaction"):
                 found.append(f"attribute {key} of {tag}")
-            elif key in ("href", "src", "action", "hx-get") and not _HREF.fullmatch(value):
+            elif key in ("href", "src", "action", "data-load") and not _HREF.fullmatch(value):
                 found.append(f"{key}={value} of {tag}")
     own = [element for element in elements(root) if name(element) == "script"]
     if scripts is not None and len(own) != scripts:

@@ -20,7 +20,13 @@ from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.run_page import run_page, runs_page
 from spangrade.evaluator.view.session_page import session_page, session_part
-from spangrade.evaluator.view.sessions_page import SUGGESTIONS, count_page, sessions_page, suggestions
+from spangrade.evaluator.view.sessions_page import (
+    SUGGESTIONS,
+    count_page,
+    empty_page,
+    sessions_page,
+    suggestions,
+)
 from spangrade.evaluator.view.trends_page import trends_page
 from spangrade.tracer.errors import InputError, StoreError, StoreLockedError
 from spangrade.tracer.loopback import host_of, is_loopback
@@ -77,8 +83,14 @@ class _Pages:
         self._links = ServerLinks()
 
     def sessions(self, request: Request) -> Response:
-        with self._database.reading() as store:
-            values = sessions_page(store, request.query_params)
+        texts = dict(request.query_params)
+        if "column" in texts:  # as the form has it
+            texts["columns"] = ",".join(request.query_params.getlist("column"))
+        try:
+            with self._database.reading() as store:
+                values = sessions_page(store, texts)
+        except InputError as error:  # the line stays, so that it can be corrected
+            return self._page("sessions.html", empty_page(texts.get("q", ""), str(error)), 400)
         return self._page("sessions.html", values)
 
     def count(self, request: Request) -> Response:

@@ -17,6 +17,15 @@ from spangrade.tracer.quantities import parse_time
 NOT_GRADED = "not graded"
 VERDICTS = (*map(str, Verdict), NOT_GRADED)
 ERRORS = ("with", "without")
+ANY = "any"  # tool, of those that failed
+# What is measured of a session, in SQL, and the comparisons with a number: `min_cost`, `over_cost` and so on.
+QUANTITIES = {
+    "cost": "cost_usd",
+    "latency": "total_s",
+    "tokens": "(input_tokens + output_tokens)",
+    "turns": "turns",
+}
+BOUNDS = {"min": ">=", "max": "<=", "over": ">", "under": "<"}
 
 # A list of names is JSON text. Reading it as a list takes 60 ms per million sessions, and is needed only for
 # a name that looks like what is between two names.
@@ -38,14 +47,22 @@ _CONDITIONS = {
     "version": "agent_version = $version",
     "since": "start_ns >= $since",
     "until": "start_ns < $until",
-    "min_cost": "cost_usd >= $min_cost",
-    "max_cost": "cost_usd <= $max_cost",
-    "min_latency": "total_s >= $min_latency",
-    "max_latency": "total_s <= $max_latency",
+    "user": "user_id = $user",
+    "environment": "environment = $environment",
+    "question": "session_id IN (SELECT session_id FROM verdicts WHERE question_id = $question)",
+    **{
+        f"{bound}_{name}": f"{column} {sign} ${bound}_{name}"
+        for name, column in QUANTITIES.items()
+        for bound, sign in BOUNDS.items()
+    },
     "errors": "(errors > 0) = $errors",
     "error": (
         "session_id IN (SELECT session_id FROM derived.errors "
         'WHERE contains(lower(message), lower($error)) OR contains(lower("where"), lower($error)))'
+    ),
+    "failed_tool": (
+        "session_id IN (SELECT session_id FROM derived.tool_interactions "  # noqa: S608 (ours)
+        f"WHERE ok = false AND ($failed_tool = '{ANY}' OR tool_name = $failed_tool))"
     ),
     "text": f"session_id IN ({page_query('sessions_with_text')})",
 }
@@ -60,7 +77,8 @@ _WITHOUT_VERDICT = (
 )
 _NAMES = ("agent", "tool", "model", "prompt")
 _TIMES = ("since", "until")
-_NUMBERS = ("min_cost", "max_cost", "min_latency", "max_latency")
+_NUMBERS = frozenset(f"{bound}_{name}" for name in QUANTITIES for bound in BOUNDS)
+NAMES = tuple(_CONDITIONS)
 
 
 class SessionFilter(NamedTuple):

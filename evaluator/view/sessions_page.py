@@ -12,8 +12,16 @@ import orjson
 from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
 from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
-from spangrade.evaluator.view.filters import ERRORS, NOT_GRADED, VERDICTS, SessionFilter, session_filter
+from spangrade.evaluator.view.filters import (
+    ANY,
+    ERRORS,
+    NOT_GRADED,
+    VERDICTS,
+    SessionFilter,
+    session_filter,
+)
 from spangrade.evaluator.view.queries import page_query, query_rows
+from spangrade.evaluator.view.query_line import NAMED, line_of, parse_line, word_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -22,6 +30,33 @@ MAX_SUGGESTIONS = 500
 # Sessions in which a page is looked for first: a filter that looks into other tables is quick for so few.
 _CANDIDATES = 2_000
 _LONGEST_ID = 256  # characters in a cursor; ids that are alike beyond may be listed twice
+
+# The columns of the list and their headings; the verdict and the words of a session are always there.
+COLUMNS = {
+    "started": "Started (UTC)",
+    "latency": "Latency",
+    "cost": "Cost",
+    "tokens": "Tokens",
+    "turns": "Turns",
+    "calls": "Calls",
+    "errors": "Errors",
+    "agents": "Agents",
+    "models": "Models",
+    "version": "Version",
+    "environment": "Environment",
+    "user": "User",
+}
+SHOWN_COLUMNS = ("started", "latency", "cost", "tokens", "turns", "agents")
+# Filters that a page without any proposes, one click each.
+_PROPOSED = (
+    ("verdict", "failed"),
+    ("verdict", "inconclusive"),
+    ("failed_tool", ANY),
+    ("errors", "with"),
+    ("verdict", NOT_GRADED),
+)
+# What a filter can be completed to without a query.
+_CHOICES = {"verdict": VERDICTS, "errors": ERRORS, "failed-tool": (ANY,)}
 
 SUGGESTIONS = {
     "agent": "suggest_agents",
@@ -50,7 +85,8 @@ _RANKS = {str(verdict): rank for rank, verdict in enumerate(GRAVEST_FIRST, 1)} |
 # The other columns are read for the rows of a page alone: that halves the time.
 _COLUMNS = (
     "session_id, question_id, start_ns, turns, agents, models, tool_interactions, total_s, cost_usd, "
-    "input_tokens + output_tokens AS tokens, errors, agent_version, first_input, assembly_error, sort_key"
+    "input_tokens + output_tokens AS tokens, errors, agent_version, environment, user_id, first_input, "
+    "assembly_error, sort_key"
 )
 _FROM_PAGE = "FROM derived.sessions JOIN (SELECT place, sort_key FROM page) ON sessions.rowid = place"
 
@@ -65,36 +101,87 @@ class _Part(NamedTuple):
 def sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of `sessions.html`: the page that the parameters of a URL ask for.
 
-    They are filters, `sort`, and `after` or `before`, a cursor. Raises InputError for a value that cannot be
-    used. `number` is that of all sessions that the filters leave, None where it takes a query of its own.
+    They are filters, by name or in the line `q`, `sort`, `columns`, and `after` or `before`, a cursor. Raises
+    InputError for a value that cannot be used. `number` is that of all sessions that the filters leave, None
+    where it takes a query of its own.
     """
-    chosen = session_filter(texts)
+    filters = _filters(texts)
+    chosen = session_filter(filters)
     sort = _sort(texts.get("sort") or SessionSort.NEWEST)
+    columns = _columns(texts)
     after, before = texts.get("after"), texts.get("before")
     part = _Part(before or after, bool(before))
     if sort is SessionSort.VERDICT and "text" not in chosen.given:
-        rows = _by_verdict(store, texts, part)
+        rows = _by_verdict(store, filters, part)
     else:
         rows = _page(store, chosen, _ORDERS[sort], part)
     more = len(rows) > PAGE
     rows = rows[1:] if more and before else rows[:PAGE]
-    given = {**chosen.given, **({} if sort is SessionSort.NEWEST else {"sort": str(sort)})}
+    view = {} if sort is SessionSort.NEWEST else {"sort": str(sort)}
+    if columns != SHOWN_COLUMNS:
+        view["columns"] = ",".join(columns)
+    given = {**chosen.given, **view}
     return {
+        **empty_page(line_of(chosen.given)),
         "sessions": _with_verdicts(store, rows, chosen.given.get("run")),
         "number": rows[0].get("of_all") if rows else None,
         "given": given,
+        "view": view,
+        "chips": [
+            (word_of(name, value), {one: given[one] for one in given if one != name})
+            for name, value in chosen.given.items()
+        ],
+        "proposed": []
+        if chosen.given
+        else [(word_of(name, value), {**view, name: value}) for name, value in _PROPOSED],
         "sort": str(sort),
-        "sorts": [str(one) for one in SessionSort],
-        "verdicts": VERDICTS,
-        "errors": ERRORS,
+        "columns": columns,
         "next": {**given, "after": _cursor(rows[-1])} if rows and (more or before) else None,
         "previous": {**given, "before": _cursor(rows[0])} if rows and (after or (before and more)) else None,
     }
 
 
+def empty_page(line: str, problem: str = "") -> dict[str, Any]:
+    """Return the values of `sessions.html` without a session: where the line of filters has a problem."""
+    return {
+        "line": line,
+        "problem": problem,
+        "sessions": [],
+        "number": None,
+        "given": {},
+        "view": {},
+        "chips": [],
+        "proposed": [],
+        "sort": str(SessionSort.NEWEST),
+        "sorts": [str(one) for one in SessionSort],
+        "columns": SHOWN_COLUMNS,
+        "all_columns": COLUMNS,
+        "filters": NAMED,
+        "choices": _CHOICES,
+        "suggested": tuple(SUGGESTIONS),
+        "next": None,
+        "previous": None,
+    }
+
+
+def _filters(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the filters of an address: those of its line `q`, and those that are parameters of their own."""
+    return {**texts, **parse_line(texts.get("q", ""))}
+
+
+def _columns(texts: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns that an address asks for, in the order in which they stand."""
+    if "columns" not in texts:
+        return SHOWN_COLUMNS
+    asked = {one for one in texts["columns"].split(",") if one}
+    if unknown := asked - COLUMNS.keys():
+        raise InputError(f"columns: {min(unknown)[:80]!r}; expected some of {', '.join(COLUMNS)}")
+    return tuple(name for name in COLUMNS if name in asked)
+
+
 def count_page(store: Store, texts: Mapping[str, str]) -> int:
     """Return how many sessions the filters in the parameters of a URL leave."""
-    chosen = session_filter(texts)
+    chosen = session_filter(_filters(texts))
     query = f"SELECT count(*) FROM derived.sessions AS listed WHERE {chosen.condition}"  # noqa: S608 (our own text)
     return int(store.query(query, dict(chosen.parameters))[0][0])
 
@@ -170,8 +257,6 @@ def _page(store: Store, chosen: SessionFilter, order: _Order, part: _Part) -> li
         rows = query_rows(store, query, parameters)
     if len(rows) <= PAGE and not (rows and rows[0]["of_candidates"] < _CANDIDATES):
         rows = query_rows(store, f"{_whole(chosen, listed)} {_FROM_PAGE} {ordered}", parameters)
-    if "verdict" in chosen.given:
-        rows = [{**row, "verdict": chosen.given["verdict"]} for row in rows]
     return rows[::-1] if backwards else rows
 
 
@@ -217,21 +302,24 @@ def _position(cursor: str) -> tuple[float | None, str]:
 
 
 def _with_verdicts(store: Store, rows: Sequence[dict[str, Any]], run_id: str | None) -> list[dict[str, Any]]:
-    """Return rows with the verdict of a run, else of the latest."""
-    ids = {f"id{number}": row["session_id"] for number, row in enumerate(rows) if "verdict" not in row}
-    verdicts: dict[str, str] = {}
+    """Return rows with the verdict of a run, else of the latest, its reason and its question."""
+    ids = {f"id{number}": row["session_id"] for number, row in enumerate(rows)}
+    found: dict[str, tuple[str, str | None, str | None]] = {}
     if ids:
         # Values, not a table: DuckDB reads half as much for a list of values.
         query = page_query("page_verdicts").replace("$page_ids", ", ".join(f"${name}" for name in ids))
-        verdicts = dict(store.query(query, {**ids, "run": run_id}))
-    return [
-        {
-            **row,
-            "agents": orjson.loads(row["agents"] or "[]"),
-            "models": orjson.loads(row["models"] or "[]"),
-            "verdict": verdicts.get(row["session_id"])
-            if row.get("verdict") in (None, NOT_GRADED)
-            else row["verdict"],
-        }
-        for row in rows
-    ]
+        found = {one: tuple(rest) for one, *rest in store.query(query, {**ids, "run": run_id})}
+    listed = []
+    for row in rows:
+        verdict, reason, question_id = found.get(row["session_id"], (None, None, None))
+        listed.append(
+            {
+                **row,
+                "agents": orjson.loads(row["agents"] or "[]"),
+                "models": orjson.loads(row["models"] or "[]"),
+                "verdict": verdict,
+                "reason": reason,
+                "question_id": question_id or row["question_id"],
+            }
+        )
+    return listed

@@ -25,7 +25,7 @@ from spangrade.evaluator.view.session_source import (
 from spangrade.evaluator.view.texts import TextLimits
 from spangrade.tracer.store import Store
 
-_STYLES = ("style.css", "session.css", "report.css")
+_STYLES = ("style.css",)
 _SCRIPTS = ("page.js", "session.js", "report.js")
 _RAW_SPANS = 200  # of a session whose spans' attributes are part of its file
 _RAW_LONGEST = 2_000  # characters of an attribute

@@ -48,9 +48,7 @@ def page(chromium: Browser, problems: list[str]) -> Iterator[Page]:
     opened.on("dialog", lambda dialog: (problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
 
     def note_message(message: ConsoleMessage) -> None:
-        # htmx reports requests that a newer one replaced, and answers that are errors.
-        expected = message.text.startswith(("htmx:", "Response Status Error Code 4"))
-        if message.type == "error" and not expected:
+        if message.type == "error":
             problems.append(f"console: {message.text}")
 
     def note_request(request: Request) -> None:

@@ -28,7 +28,7 @@ CORPUS = (
     '<iframe srcdoc="<script>parent.hit=1</script>"></iframe>',
     "<a href='javascript:window.hit=1' autofocus onfocus=window.hit=1>x</a>",
     "{{ 7 * 7 }}{% for x in (1,) %}{{ self }}{% endfor %}",
-    "<div hx-get=/ hx-trigger=load hx-on:htmx:load='window.hit=1' data-hx-on-load='window.hit=1'>",
+    "<div data-load=javascript:window.hit=1 data-into=main onload=window.hit=1>",
     "<meta http-equiv=refresh content='0;url=https://evil.example/'>",
     "<style>@import 'https://evil.example/x.css';</style><link rel=stylesheet href=//evil.example/x.css>",
     "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=hit=1&gt;'>",
@@ -153,8 +153,8 @@ def test_the_lists_show_markup_as_text(page: Page, served: Served) -> None:
     for path in ("/runs", "/trends", "/"):
         visit(page, served.url + path)
     for name in ("tool", "agent", "model", "version"):
-        page.locator(f"input[name={name}]").focus()
-        expect(page.locator(f"#suggested-{name} option")).to_have_count(len(CORPUS) + (name == "tool"))
+        page.locator("[data-query]").fill(f"{name}:")
+        expect(page.locator("#completions option")).to_have_count(len(CORPUS) + (name == "tool"))
     assert page.evaluate("window.hit") is None
     shown = " ".join(page.locator("a.row").all_inner_texts())
     assert CORPUS[0] in shown

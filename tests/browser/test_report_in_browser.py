@@ -59,7 +59,7 @@ def test_a_session_is_unfolded_and_its_evidence_followed(offline: Page, report: 
     link.click()
     target = offline.locator(offline.url.partition("#")[2].join(["#", ""]))
     expect(target).to_be_in_viewport()
-    expect(target).to_have_class("bar tool failed critical lit")
+    expect(target).to_have_class("span tool failed critical lit")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

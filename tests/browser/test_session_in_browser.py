@@ -46,7 +46,7 @@ def test_a_click_on_a_reason_leads_to_the_spans_that_are_its_evidence(page: Page
 
 def test_an_address_with_a_span_opens_at_the_span(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/session/{ID}")
-    last = page.locator("tr.bar.tool").last.get_attribute("id")
+    last = page.locator("tr.span.tool").last.get_attribute("id")
     page.goto("about:blank")
     page.goto(f"{served.url}/session/{ID}#{last}")
     expect(page.locator(f"#{last}")).to_be_in_viewport()
@@ -55,7 +55,7 @@ def test_an_address_with_a_span_opens_at_the_span(page: Page, served: Served) ->
 def test_attributes_and_tables_are_loaded_on_demand(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/session/{ID}")
     expect(page.locator("#span-detail")).to_be_empty()
-    page.locator("tr.bar.tool button.name").first.click()
+    page.locator("tr.span.tool button.name").first.click()
     expect(page.locator("#span-detail")).to_contain_text("attributes.gen_ai.tool.name")
     page.locator("details.loaded summary", has_text="llm_calls").click()
     expect(page.locator("table[data-table='llm_calls'] tbody tr")).to_have_count(6)
@@ -71,7 +71,7 @@ def test_the_waterfall_zooms_by_button_and_by_double_click(page: Page, served: S
     assert box.get_attribute("viewBox") == "500 0 500 10"
     page.get_by_role("button", name="All").click()
     assert box.get_attribute("viewBox") == "0 0 1000 10"
-    page.locator("tr.bar.tool svg.time").first.dblclick()
+    page.locator("tr.span.tool svg.time").first.dblclick()
     assert box.get_attribute("viewBox") != "0 0 1000 10"
 
 
@@ -107,7 +107,7 @@ def test_nothing_that_was_recorded_runs(page: Page, tmp_path: Path) -> None:
         for summary in page.locator("details:not([open]) > summary").all():
             if summary.is_visible():
                 summary.click()
-        page.locator("tr.bar button.name").first.click()
+        page.locator("tr.span button.name").first.click()
         expect(page.locator("#span-detail")).to_contain_text("attributes.")
         page.locator("body").hover()
         page.wait_for_load_state("networkidle")
@@ -122,13 +122,13 @@ def test_a_session_of_20_000_spans_opens_and_stays_usable(page: Page, tmp_path: 
     with serving(tmp_path / "s.duckdb") as served:
         page.goto(f"{served.url}/session/large")
         expect(page.locator("h1")).to_contain_text("large")
-        expect(page.locator("tr.bar")).to_have_count(500, timeout=30_000)
+        expect(page.locator("tr.span")).to_have_count(500, timeout=30_000)
         page.get_by_role("button", name="more characters").first.click()
         expect(page.locator(".message.user pre")).to_have_count(2, timeout=30_000)
         page.locator(".hidden-items button").click()
         expect(page.locator("li.item")).to_have_count(200, timeout=30_000)
         page.locator("tr.rest button").click()
-        expect(page.locator("tr.bar")).to_have_count(1_000, timeout=30_000)
+        expect(page.locator("tr.span")).to_have_count(1_000, timeout=30_000)
         page.goto(f"{served.url}/session/large#span-{15_000:016x}")
         page.reload()
         expect(page.locator("#span-detail")).to_contain_text("15000", timeout=30_000)

@@ -1,4 +1,4 @@
-// What every page needs beside htmx: colours, copying, and the keyboard. No values of the page are run.
+// What every page needs: colours, copying, and the keyboard. No values of the page are run.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -55,16 +55,4 @@
     else return;
     event.preventDefault();
   });
-
-  // Empty filters stay out of addresses.
-  document.addEventListener("htmx:configRequest", (event) => {
-    const { parameters } = event.detail;
-    for (const name of Object.keys(parameters)) if (parameters[name] === "") delete parameters[name];
-  });
-  document.addEventListener("htmx:responseError", (event) => {
-    const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
-    status(answer.querySelector("main p")?.textContent ?? `The server answers ${event.detail.xhr.status}`);
-  });
-  document.addEventListener("htmx:sendError", () => status("spangrade view does not run any more"));
-  document.addEventListener("htmx:beforeRequest", () => status(""));
 })();

@@ -21,9 +21,13 @@
   const load = (link, spans) => {
     const session = link ? link.closest("[data-session]") : document.querySelector("[data-session]");
     const part = session && session.dataset.spanPart;
-    if (part && window.htmx && spans.length)
-      window.htmx.ajax("GET", part + encodeURIComponent(spans[0]), "#span-detail")
-        .then(() => document.getElementById("span-detail").scrollIntoView({ block: "nearest" }));
+    if (!part || !spans.length) return;
+    window.spangradeLoad(part + encodeURIComponent(spans[0])).then((loaded) => {
+      if (!loaded) return;
+      const panel = document.getElementById("span-detail");
+      panel.replaceChildren(loaded);
+      panel.scrollIntoView({ block: "nearest" });
+    });
   };
 
   const PREFIX = "span-";
@@ -89,7 +93,7 @@
     const left = Number(svg.dataset.left), width = Number(svg.dataset.width);
     show(svg.closest("[data-waterfall]"), left - width * 0.1, left + width * 1.1);
   });
-  document.addEventListener("htmx:afterSettle", (event) => {  // rows that were loaded later
+  document.addEventListener("part", (event) => {  // rows that were loaded later
     const waterfall = event.target.closest && event.target.closest("[data-waterfall]");
     if (waterfall && ranges.has(waterfall)) show(waterfall, ...ranges.get(waterfall));
     if (location.hash && event.target.querySelector && event.target.querySelector("[data-waterfall]")) follow(null);

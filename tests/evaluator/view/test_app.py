@@ -94,7 +94,7 @@ def test_what_does_not_exist_is_404(served: Served, path: str) -> None:
 def test_a_value_that_cannot_be_used_is_400_and_says_why(served: Served, path: str) -> None:
     answer = served.get(path)
     assert answer.status == 400
-    assert "<p>" in answer.text
+    assert re.search(r'<p( class="problem" role="alert")?>.*(expected|is not|damaged)', answer.text)
 
 
 def test_a_run_and_the_filters_that_it_links_to_are_served(served: Served, sample: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_session_with_any_id_has_an_address(tmp_path: Path) -> None:
     db = record(tmp_path, *ids)
     titles = set()
     with serving(db) as served:
-        for address in re.findall(r'<a class="row" href="([^"]+)"', served.get("/").text):
+        for address in re.findall(r'<a class="row recorded" href="([^"]+)"', served.get("/").text):
             assert re.fullmatch(r"/session/[A-Za-z0-9_~.:-]{1,1500}", address)
             page = served.get(address)
             assert page.status == 200
@@ -232,4 +232,4 @@ def record(folder: Path, *session_ids: str) -> Path:
 
 
 def listed_in(served: Served) -> set[str]:
-    return set(re.findall(r'<a class="row" href="/session/([^"]+)"', served.get("/").text))
+    return set(re.findall(r'<a class="row recorded" href="/session/([^"]+)"', served.get("/").text))

@@ -227,15 +227,15 @@ def test_a_large_session_opens_without_its_spans_and_loads_them_in_portions(tmp_
     with Store.open(db, read_only=True) as store:
         root = page(store, "large")
         assert find_all(root, class_="item") == []
-        assert find_all(root, class_="bar") == []
-        more = find(find(root, class_="hidden-items"), hx_get="")
-        assert more.get("hx-get") == "/session/large/turn?number=1&skip=0"
+        assert find_all(root, class_="span") == []
+        more = find(find(root, class_="hidden-items"), data_load="")
+        assert more.get("data-load") == "/session/large/turn?number=1&skip=0"
         assert len(find_all(part(store, "large", "turn", "ol", number="1", skip="200"), class_="item")) == 200
         first = part(store, "large", "waterfall")
-        assert len(find_all(first, class_="bar")) == 500
-        assert text(find(first, hx_target="closest tr")) == "Show more spans (2,500 more)"
+        assert len(find_all(first, class_="span")) == 500
+        assert text(find(first, data_swap="tr")) == "Show more spans (2,500 more)"
         last = part(store, "large", "waterfall", "tbody", skip="2900")
-        assert (len(find_all(last, class_="bar")), find_all(last, class_="rest")) == (100, [])
+        assert (len(find_all(last, class_="span")), find_all(last, class_="rest")) == (100, [])
         assert len(list(cells(part(store, "large", "table", table="tool_interactions", skip="2800")))) == 198
 
 
@@ -248,7 +248,7 @@ def test_a_message_of_five_megabytes_is_cut_and_loaded_in_portions(tmp_path: Pat
     with Store.open(db, read_only=True) as store:
         html = render("session.html", {**_HEAD, **session_page(store, "large")}, ServerLinks())
         assert len(html) < 100_000
-        more = find(parsed(html), class_="more").get("hx-get")
+        more = find(parsed(html), class_="more").get("data-load")
         assert more == f"/session/large/text?table=turns&number=1&field=user_input&offset={LONGEST}"
         place = {"table": "turns", "number": "1", "field": "user_input"}
         middle = part(store, "large", "text", **place, offset=str(LONGEST))
