@@ -11,7 +11,15 @@ from typing import Any
 
 from spangrade.converters.datasets.adk_events import content_text, objects, parts
 from spangrade.converters.datasets.files import load_json, write_new_json
-from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction, append, golden_of
+from spangrade.converters.datasets.golden import (
+    EndsWhen,
+    GoldenQuestion,
+    Persona,
+    ReferenceToolInteraction,
+    Scenario,
+    append,
+    golden_of,
+)
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer.span import Problem
@@ -19,6 +27,7 @@ from spangrade.tracer.terminal import counted
 
 _HANDOFF = "transfer_to_agent"
 _STATUSES = ("ok", "error")
+ADK_PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")  # those that ADK has by name
 RUBRICS = "rubrics"  # in reference_data: the texts that `rubrics@judge` rates a session by
 
 
@@ -53,8 +62,13 @@ def questions_of(document: Any, where: str, agent: str | None = None) -> Iterato
             )
             continue
         at = f'{at} (id "{eval_id}")'
+        if isinstance(scenario := either(case, "conversation_scenario"), dict):
+            rubrics, problems = separate(_rubrics(case, (), at))
+            yield from problems
+            yield _question(eval_id, case, (), {"scenario": _scenario(scenario)}, [], rubrics, agent)
+            continue
         if not isinstance(turns, list) or not turns:
-            yield Problem(f"{at}.conversation", "no turns; a scenario has no user messages")
+            yield Problem(f"{at}.conversation", "no turns, and no conversation_scenario")
             continue
         while len(turns) > 1 and _opens_with_the_agent(turns[0]):
             text = "it opens with the agent: this turn is left out, a question begins with the user"
@@ -68,8 +82,33 @@ def questions_of(document: Any, where: str, agent: str | None = None) -> Iterato
         yield from problems
         rubrics, problems = separate(_rubrics(case, turns, at))
         yield from problems
-        yield from _left_out(case, turns, at)
-        yield _question(eval_id, case, turns, user_inputs, calls, rubrics, agent)
+        yield from _left_out(turns, at)
+        yield _question(eval_id, case, turns, {"user_inputs": user_inputs}, calls, rubrics, agent)
+
+
+def _scenario(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ADK's scenario as that of a golden question; each line of its plan is a part."""
+    plan, persona = either(given, "conversation_plan"), either(given, "user_persona")
+    lines = plan.split("\n") if isinstance(plan, str) else plan
+    scenario = {
+        "starting_prompt": either(given, "starting_prompt"),
+        "plan": lines if not isinstance(plan, str) or all(lines) else [plan] if plan else [],
+    }
+    return scenario if persona is None else {**scenario, "persona": persona}
+
+
+def _adk_scenario(scenario: Scenario) -> dict[str, Any]:
+    """Return the scenario of a golden question as ADK's, whose user knows only what the plan says."""
+    plan = "\n".join(scenario.filled_plan)
+    if scenario.facts:
+        plan += "\nYou know: " + "; ".join(f"{name}: {text}" for name, text in scenario.facts.items())
+    persona: Any = scenario.persona
+    if isinstance(persona, Persona):
+        persona = persona.model_dump(mode="json", exclude_unset=True)
+    elif persona is not None and persona not in ADK_PERSONAS:  # ADK knows no others by a text alone
+        persona = {"id": "persona", "description": persona, "behaviors": []}
+    found = {"starting_prompt": scenario.starting_prompt, "conversation_plan": plan}
+    return found if persona is None else {**found, "user_persona": persona}
 
 
 def _modern(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +175,7 @@ def _turns_at(
     ]
 
 
-def _left_out(case: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], at: str) -> Iterator[Problem]:
+def _left_out(turns: Sequence[Mapping[str, Any]], at: str) -> Iterator[Problem]:
     """Yield what a golden question has no place for."""
     early = sum(content_text(either(turn, "final_response")) is not None for turn in turns[:-1])
     if early:
@@ -148,8 +187,6 @@ def _left_out(case: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], at: s
         yield Problem(at, "the expected intermediate responses are left out", dropped=False)
     if any(either(either(turn, "intermediate_data"), "mocked") for turn in turns):
         yield Problem(at, "the mocked outputs of tools are left out", dropped=False)
-    if either(case, "conversation_scenario"):
-        yield Problem(at, "the conversation scenario is left out", dropped=False)
 
 
 def convert(source: Path, output: Path, agent: str | None = None) -> tuple[str, list[Problem]]:
@@ -182,7 +219,7 @@ def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[d
             text = "its user inputs have names for values; an eval set needs the texts themselves"
             problems.append(Problem(question.id, text))
             continue
-        reference = question.reference_data
+        reference, scenario = question.reference_data, question.scenario
         turns: list[dict[str, Any]] = [
             {"invocation_id": f"{question.id}-{number}", "user_content": _content("user", text)}
             for number, text in enumerate(question.user_inputs, 1)
@@ -205,7 +242,11 @@ def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[d
         default = {"app_name": (*question.agents_evaluated, "app")[0], "user_id": "user", "state": {}}
         case: dict[str, Any] = {
             "eval_id": question.id,
-            "conversation": turns,
+            **(
+                {"conversation": turns}
+                if scenario is None
+                else {"conversation_scenario": _adk_scenario(scenario)}
+            ),
             "session_input": {**default, **(given if isinstance(given, dict) else {})},
         }
         if reference.reference_state_variables:
@@ -241,6 +282,7 @@ def _as_response(output: Any) -> dict[str, Any]:
     return output if isinstance(output, dict) else {"result": output}
 
 
+_OF_TURNS = ("reference_tool_interactions", "reference_response")
 _WITHOUT_A_PLACE = ("forbidden_tools", "no_further_calls", "max_cost_usd", "max_latency_s")
 
 
@@ -252,6 +294,10 @@ def _without_a_place(question: GoldenQuestion) -> str:
         if call.tool_name == _HANDOFF
     ]
     lost = [key for key in ("metadata",) if question.metadata]
+    if (scenario := question.scenario) is not None:
+        lost += ["scenario.facts, which are in the plan's text"] if scenario.facts else []
+        lost += ["scenario.ends_when"] if scenario.ends_when != EndsWhen() else []
+        lost += [key for key in _OF_TURNS if question.reference(key) is not None]
     lost += ["reference_tool_alternatives"] if reference.reference_tool_alternatives else []
     lost += [key for key in _WITHOUT_A_PLACE if question.reference(key) is not None]
     lost += (
@@ -272,7 +318,7 @@ def _question(
     eval_id: str,
     case: Mapping[str, Any],
     turns: Sequence[Mapping[str, Any]],
-    user_inputs: list[str | None],
+    asked: Mapping[str, Any],
     calls: list[dict[str, Any]],
     rubrics: list[str],
     agent: str | None,
@@ -287,7 +333,7 @@ def _question(
     state = either(case, "final_session_state")
     if isinstance(state, dict) and state:
         reference["reference_state_variables"] = state
-    response = content_text(either(turns[-1], "final_response"))
+    response = content_text(either(turns[-1], "final_response")) if turns else None
     if response is not None:
         reference["reference_response"] = response
     if rubrics:
@@ -297,7 +343,7 @@ def _question(
     evaluated = agent if agent is not None else app
     question = {
         "id": eval_id,
-        "user_inputs": user_inputs,
+        **asked,
         "agents_evaluated": [evaluated] if isinstance(evaluated, str) else [],
         "reference_data": reference,
     }

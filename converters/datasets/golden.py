@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
+    StrictInt,
     StrictStr,
     ValidationError,
     model_validator,
@@ -20,10 +22,12 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from spangrade.converters.datasets.files import load_json, write_json
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
 
 MAX_PROBLEMS = 20  # what fits on a screen
+_IN_BRACES = re.compile(r"\{([^{}]+)\}")
 
 Names = tuple[StrictStr, ...]
 Limit = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
@@ -121,15 +125,76 @@ class ReferenceData(_Model):
     max_latency_s: Limit | None = None
 
 
+class EndsWhen(_Model):
+    """When a simulated user ends the conversation; where one is false, the user insists and goes on.
+
+    The agent did what the plan asks (`plan_done`), refused it for good (`refused`), or handed over to a
+    person (`handed_over`). After `max_turns` the conversation ends anyway.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    similar: ClassVar[float] = 0.6
+
+    plan_done: StrictBool = True
+    refused: StrictBool = True
+    handed_over: StrictBool = True
+    max_turns: Annotated[StrictInt, Field(ge=1)] = 12
+
+
+class Persona(_Model):
+    """How a simulated user behaves, in the form of Google ADK's personas; other keys are kept."""
+
+    description: StrictStr
+    behaviors: tuple[dict[str, Any], ...] = ()
+
+
+class Scenario(_Model):
+    """A conversation whose user is simulated: what the user wants, knows, and is like.
+
+    The conversation begins with `starting_prompt`. `plan` is what the user wants, in order; a name in braces
+    stands for the fact of that name. `facts` are all that the user knows and may say, by name.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    similar: ClassVar[float] = 0.6
+
+    starting_prompt: Annotated[StrictStr, Field(min_length=1)]
+    plan: tuple[Annotated[StrictStr, Field(min_length=1)], ...]
+    facts: dict[StrictStr, StrictStr] = Field(default_factory=dict)
+    persona: StrictStr | Persona | None = None
+    ends_when: EndsWhen = EndsWhen()
+
+    @property
+    def filled_plan(self) -> tuple[str, ...]:
+        """The parts of the plan, with the facts in place of their names in braces."""
+        return tuple(_IN_BRACES.sub(lambda m: self.facts.get(m[1], m[0]), part) for part in self.plan)
+
+    @property
+    def missing_facts(self) -> tuple[str, ...]:
+        """The names of the facts that the plan needs and that are missing."""
+        named = (name for part in self.plan for name in _IN_BRACES.findall(part))
+        return tuple(dict.fromkeys(name for name in named if name not in self.facts))
+
+
+def _asks_by_scenario(schema: dict[str, Any]) -> None:
+    """Say in the JSON Schema of a question that it has user inputs or a scenario."""
+    schema["required"].remove("user_inputs")
+    schema["oneOf"] = [{"required": ["user_inputs"]}, {"required": ["scenario"]}]
+
+
 class GoldenQuestion(_Model):
     """One test case: the user's messages, and what is expected of the session that answers them.
 
     Each of `user_values` is a name that stands for any text where `user_inputs` have it in braces. A question
-    that nobody has reviewed yet has `reviewed` false.
+    that nobody has reviewed yet has `reviewed` false. With a `scenario` the user is simulated: `user_inputs`
+    is its starting prompt then, and is not given.
     """
+
+    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_asks_by_scenario)
 
     id: Annotated[StrictStr, Field(min_length=1)]
     user_inputs: Annotated[Names, Field(min_length=1)]
+    scenario: Scenario | None = None
     agents_evaluated: Annotated[Names, Field(min_length=1)]
     user_values: Names = ()
     reviewed: bool | None = None
@@ -144,6 +209,31 @@ class GoldenQuestion(_Model):
             key = next(key for key in references if key in value)
             raise PydanticCustomError("wrong_key", '"{key}" belongs in reference_data', {"key": key})
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _begin_with_the_starting_prompt(cls, value: Any) -> Any:
+        scenario = value.get("scenario") if isinstance(value, dict) else None
+        if not isinstance(scenario, Mapping) or not isinstance(scenario.get("starting_prompt"), str):
+            return value if scenario is None else {"user_inputs": ("",), **value}  # its mistakes are named
+        inputs = [scenario["starting_prompt"]]
+        if "user_inputs" in value and list(value["user_inputs"] or ()) != inputs:
+            raise PydanticCustomError("two_users", "expected user_inputs or a scenario, found both")
+        return {**value, "user_inputs": inputs}
+
+    @model_validator(mode="after")
+    def _refuse_fixed_texts_of_a_scenario(self) -> Self:
+        if self.scenario is not None:
+            fixed = {
+                "user_values": self.user_values,
+                "reference_data.reference_responses": self.reference_data.reference_responses,
+            }
+            for key, given in fixed.items():
+                if given:
+                    raise PydanticCustomError(
+                        "wrong_key", "{key}: a scenario has no fixed turns", {"key": key}
+                    )
+        return self
 
     @model_validator(mode="after")
     def _refuse_wrong_number_of_responses(self) -> Self:
@@ -165,14 +255,16 @@ class GoldenQuestion(_Model):
         return (first or (), *others) if first is not None or not others else others
 
     def reference(self, key: str) -> Any:
-        """Return the value of a key of `reference_data`, or of `user_inputs` or `agents_evaluated`.
+        """Return the value of a key of `reference_data` or, of those of the question, of what it asks.
+
+        These are `user_inputs`, `scenario` and `agents_evaluated`.
 
         None if the question does not have it, if `no_further_calls` is false, or if any reply will do. Of
         `reference_tool_interactions` that is the first alternative if only alternatives are given.
         """
         if key == "reference_tool_interactions" and self.reference_data.reference_tool_alternatives:
             return self.accepted_calls[0]
-        if key in ("user_inputs", "agents_evaluated"):
+        if key in ("user_inputs", "scenario", "agents_evaluated"):
             return getattr(self, key)
         value = getattr(self.reference_data, key, None)
         is_nothing = (key == "no_further_calls" and value is False) or (
@@ -270,7 +362,7 @@ def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, lis
     raw, dataset = existing(path)
     known = dataset.golden_questions if dataset else ()
     by_id = {question.id for question in known}
-    by_inputs = {question.user_inputs: question.id for question in known}
+    by_inputs = {_asked(question.model_dump(mode="json")): question.id for question in known}
     added: list[Mapping[str, Any]] = []
     problems: list[Problem] = []
     for question in questions:
@@ -279,7 +371,7 @@ def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, lis
         problems += (Problem(where, text) for text in mistakes)
         if mistakes:
             continue
-        same = by_inputs.setdefault(tuple(question["user_inputs"]), question["id"])
+        same = by_inputs.setdefault(_asked(question), question["id"])
         if same != question["id"]:
             text = f'has the same user inputs as "{same}"; a session may answer either'
             problems.append(Problem(where, text, dropped=False))
@@ -288,6 +380,12 @@ def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, lis
     if added:
         write_json(path, {**raw, "golden_questions": [*raw["golden_questions"], *added]})
     return len(added), problems
+
+
+def _asked(question: Mapping[str, Any]) -> str:
+    """Return what a question asks, as one text."""
+    scenario = question.get("scenario")
+    return canonical(list(question["user_inputs"]) if scenario is None else scenario)
 
 
 def new_questions(
@@ -300,11 +398,11 @@ def new_questions(
     _, dataset = existing(path)
     known = dataset.golden_questions if dataset else ()
     ids = {question.id for question in known}
-    inputs = {question.user_inputs: question.id for question in known}
+    inputs = {_asked(question.model_dump(mode="json")): question.id for question in known}
     new: list[dict[str, Any]] = []
     problems: list[Problem] = []
     for question in questions:
-        if same := inputs.get(tuple(question["user_inputs"])):
+        if same := inputs.get(_asked(question)):
             text = f'"{same}" has the same user inputs and is kept as it is'
             problems.append(Problem(f'{path}: id "{question["id"]}"', text, dropped=False))
             continue
@@ -356,6 +454,7 @@ _EXPECTED = {
     "tuple_type": "a list",
     "float_type": "a number",
     "bool_type": "true or false",
+    "int_type": "a whole number",
 }
 
 

@@ -88,8 +88,8 @@ class QuestionIndex:
         self._by_beginning: dict[tuple[str, ...], list[GoldenQuestion]] = {}
         self._patterns = _by_rarest_word([one for one in dataset.golden_questions if one.user_values])
         for question in dataset.golden_questions:
-            if question.user_values:
-                continue
+            if question.user_values or question.scenario is not None:
+                continue  # a scenario has no fixed inputs: its sessions have its id
             inputs = tuple(map(normal_text, question.user_inputs))
             self._by_inputs.setdefault(inputs, []).append(question)
             for length in range(1, len(inputs)):
@@ -149,7 +149,9 @@ class QuestionIndex:
         known = self._expectations.get(question.id)
         if known is None:
             inputs = tuple(map(normal_text, question.user_inputs))
-            expected = question.model_dump(mode="json", include={"agents_evaluated", "reference_data"})
+            expected = question.model_dump(
+                mode="json", include={"agents_evaluated", "reference_data", "scenario"}
+            )
             known = self._expectations[question.id] = canonical([inputs, expected])
         return known
 

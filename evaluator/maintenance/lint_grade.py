@@ -62,6 +62,7 @@ def lint_grade(
             if finding.advice is not None:
                 advice.setdefault((finding.session_id, metric), finding.advice)
     yield from _empty_references(prepared.questions.golden_questions)
+    yield from _scenarios(prepared.questions.golden_questions)
     with use_judge_of_run(NoJudge(_NOT_ASKED)):
         for one in prepared.grades(prepared.with_columns(sessions, on_problem), unanswered=whole):
             yield from _findings(one, advice)
@@ -77,6 +78,22 @@ def _empty_references(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
         )
         what = f'{subject} that no tool is called ("{_CALLS}": []), and none expects a call'
         yield Finding("no_calls_expected", None, what, 1, (), _EMPTY)
+
+
+def _scenarios(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
+    """Yield what a simulated user would lack."""
+    for question in questions:
+        scenario = question.scenario
+        if scenario is None:
+            continue
+        if not scenario.plan:
+            what = f"the scenario of golden question {question.id} has no goal: its plan is empty"
+            yield Finding("no_goal", None, what, 1, (), "write in `plan` what the user wants, in order")
+        if missing := scenario.missing_facts:
+            what = f"the plan of golden question {question.id} needs facts that are missing: "
+            yield Finding(
+                "missing_facts", None, what + ", ".join(missing), len(missing), (), "add them to `facts`"
+            )
 
 
 def _further_calls(one: Grade) -> Iterator[Finding]:

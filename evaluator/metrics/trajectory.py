@@ -149,14 +149,16 @@ def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
 def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     """1 if there are as many turns as user inputs and each has a reply, else 0.
 
-    A turn has none if it ended in an error without an answer, or if an empty reply is recorded, unless no
-    user began it, one of its calls waits for a person's approval or was rejected, or it ends with a hand-off.
-    A reply that is not recorded is taken for one. Inconclusive if the turn of an empty reply has a call that
-    was only requested: the conversation may go on elsewhere.
+    The number of turns of a scenario is free. A turn has none if it ended in an error without an answer, or
+    if an empty reply is recorded, unless no user began it, one of its calls waits for a person's approval or
+    was rejected, or it ends with a hand-off. A reply that is not recorded is taken for one. Inconclusive if
+    the turn of an empty reply has a call that was only requested: the conversation may go on elsewhere.
 
     Source: own definition.
     """
     turns, expected = len(session.turns), len(question.user_inputs)
+    if question.scenario is not None and turns:
+        expected = turns
     unanswered = [turn for turn in session.turns if turn.failed and not (turn.final_response or "").strip()]
     if unanswered:
         numbers = ", ".join(str(turn.turn) for turn in unanswered)

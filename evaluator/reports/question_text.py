@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion, Scenario
 from spangrade.evaluator.reports.tables import cell
 from spangrade.tracer.canonical_json import dumps
 
@@ -15,6 +15,8 @@ def question_text(question: GoldenQuestion) -> Iterator[Text]:
     """Yield the lines of a question: user inputs, accepted calls, other references, and what was learned."""
     for text in question.user_inputs:
         yield cell(f"user: {text}")
+    if question.scenario is not None:
+        yield from _scenario_text(question.scenario)
     for number, calls in enumerate(question.accepted_calls):
         if number:
             yield cell("or these calls:")
@@ -40,3 +42,10 @@ def question_text(question: GoldenQuestion) -> Iterator[Text]:
         yield cell(f"learned from sessions: {learned.get('sessions')}")
         for rule in learned.get("rules", ()):
             yield cell(f"  {rule['where']}: {rule['rule']} ({rule['sessions']})")
+
+
+def _scenario_text(scenario: Scenario) -> Iterator[Text]:
+    for number, part in enumerate(scenario.filled_plan, 1):
+        yield cell(f"plan {number}: {part}")
+    if scenario.facts:
+        yield cell(f"facts: {dumps(scenario.facts)}")

@@ -79,6 +79,8 @@ def _questions_alone(prepared: Prepared) -> Prepared:
 
 def _check_texts(questions: Sequence[GoldenQuestion]) -> None:
     for question in questions:
+        if question.scenario is not None:
+            raise FieldError("dataset", "it has a scenario: expected user_inputs to ask", question.id)
         if question.user_values:
             names = ", ".join(question.user_values)
             raise FieldError(

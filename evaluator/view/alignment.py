@@ -248,6 +248,8 @@ def _reply(session: Session, expected: str | None) -> Value | None:
 def _user_inputs(session: Session, question: GoldenQuestion) -> Iterator[Value]:
     given = [turn.user_input for turn in session.turns]
     patterns = [pattern_of((text,), question.user_values) for text in question.user_inputs]
+    if question.scenario is not None:
+        given = given[:1]  # the others are simulated
     for index in range(max(len(given), len(question.user_inputs))):
         name = f"turn {index + 1}"
         if index >= len(given):

@@ -61,7 +61,7 @@ def _changed(question: str, before: Mapping[str, Any], after: Mapping[str, Any])
             relaxed.append(f"{key} without {', '.join(lost)}")
         else:
             others.append(f"another {key}")
-    is_asked = any(before.get(key) != after.get(key) for key in ("user_inputs", "user_values"))
+    is_asked = any(before.get(key) != after.get(key) for key in ("user_inputs", "user_values", "scenario"))
     return ChangedQuestion(question, "; ".join([*relaxed, *others]), bool(relaxed), is_asked)
 
 

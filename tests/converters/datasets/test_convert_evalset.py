@@ -162,7 +162,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(convert: Spangrade,
         [
             f"{at}[1]: not an object",
             f"{at}[2].eval_id: missing",
-            f'{at}[3] (id "c3").conversation: no turns; a scenario has no user messages',
+            f'{at}[3] (id "c3").conversation: no turns, and no conversation_scenario',
             f'{at}[4] (id "c4").conversation: a turn whose user_content has no text',
             f'{at}[7] (id "c6").conversation[0].intermediate_data: a call without a name',
             f'{at}[7] (id "c6").conversation[0].intermediate_data: the args of t are not an object',

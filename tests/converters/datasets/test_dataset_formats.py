@@ -413,7 +413,7 @@ def test_the_schema_names_every_field_that_the_readme_does(spangrade: Spangrade)
     schema = json.loads("\n".join(spangrade("schema", "golden").out))
     text = (ROOT / "datasets" / "README.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
-    parts = ("GoldenQuestion", "ReferenceData")
+    parts = ("GoldenQuestion", "Scenario", "ReferenceData")
     assert listed == {field for part in parts for field in schema["$defs"][part]["properties"]}
 
 
