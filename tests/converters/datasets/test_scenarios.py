@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Done
 from command_line import run as spangrade
 
 from spangrade.converters.datasets.golden import golden_of
@@ -81,6 +82,10 @@ def test_a_question_that_asks_by_another_scenario_has_another_digest() -> None:
     assert digest_of([question()]) != digest_of([question(scenario=other)])
 
 
+def convert(source: str, output: str) -> Done:
+    return spangrade("convert", "evalset", "--input", source, "--output", output)
+
+
 PERSONA = {
     "id": "calm",
     "description": "Calm and exact.",
@@ -122,13 +127,19 @@ def test_adks_scenarios_and_personas_are_read_and_written_back_as_they_stand(
         {"starting_prompt": "Hi", "conversation_plan": "One.\n\nTwo.", "user_persona": PERSONA},
     )
     Path("shop.evalset.json").write_text(json.dumps(given))
-    assert spangrade(*"convert evalset --input shop.evalset.json --output golden.json".split()).code == 0
+    assert (
+        spangrade(*["convert", "evalset", "--input", "shop.evalset.json", "--output", "golden.json"]).code
+        == 0
+    )
     golden = json.loads(Path("golden.json").read_bytes())["golden_questions"]
     assert [one["scenario"] for one in golden] == [
         {"starting_prompt": "Hi", "plan": ["Book a flight.", "Then a car."], "persona": "EXPERT"},
         {"starting_prompt": "Hi", "plan": ["One.\n\nTwo."], "persona": PERSONA},
     ]
-    assert spangrade(*"convert evalset --input golden.json --output back.evalset.json".split()).code == 0
+    assert (
+        spangrade(*["convert", "evalset", "--input", "golden.json", "--output", "back.evalset.json"]).code
+        == 0
+    )
     assert json.loads(Path("back.evalset.json").read_bytes()) == given
 
 
@@ -139,16 +150,17 @@ def test_what_adk_has_no_place_for_in_a_scenario_is_said(
     calls = {"reference_tool_interactions": [{"tool_name": "return"}]}
     golden = {"golden_questions": [{**QUESTION, "reference_data": calls}]}
     Path("golden.json").write_text(json.dumps(golden))
-    done = spangrade(*"convert evalset --input golden.json --output out.evalset.json".split())
+    done = convert("golden.json", "out.evalset.json")
     assert json.loads(Path("out.evalset.json").read_bytes())["eval_cases"][0]["conversation_scenario"] == {
         "starting_prompt": "I want to return my shoes.",
         "conversation_plan": "Return order A-1001\nAsk when the money arrives\nYou know: order: A-1001",
         "user_persona": {"id": "persona", "description": "In a hurry.", "behaviors": []},
     }
-    assert done.err == [
+    (said,) = done.err
+    assert said == (
         "spangrade: q1: left out, an eval set has no place for it: scenario.facts, which are in the plan's "
         "text, scenario.ends_when, reference_tool_interactions"
-    ]
+    )
 
 
 def test_lint_says_what_a_scenario_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +169,7 @@ def test_lint_says_what_a_scenario_lacks(tmp_path: Path, monkeypatch: pytest.Mon
     empty = {**QUESTION, "id": "q2", "scenario": {**SCENARIO, "plan": []}}
     golden = {"golden_questions": [{**QUESTION, "scenario": {**SCENARIO, "facts": {}}}, empty]}
     Path("golden.json").write_text(json.dumps(golden))
-    done = spangrade(*"lint --dataset golden.json --db spangrade.duckdb --format json".split())
+    done = spangrade("lint", "--dataset", "golden.json", "--db", "spangrade.duckdb", "--format", "json")
     found = json.loads("\n".join(done.out))
     assert [(one["code"], one["what"]) for one in found if one["code"] != "unanswered"] == [
         ("missing_facts", "the plan of golden question q1 needs facts that are missing: order"),
