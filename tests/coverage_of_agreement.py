@@ -1,4 +1,4 @@
-"""How often the intervals of kappa and of the corrected pass rate contain the truth, by simulation.
+"""How often the intervals of kappa, the corrected pass rate and a judged difference contain the truth.
 
 `python tests/coverage_of_agreement.py 2000` prints the lowest, mean and highest share over a grid of judges
 for each number of labels, and exits with 1 if one is too low: .ci/long runs it.
@@ -12,20 +12,34 @@ from functools import cache
 from itertools import product
 from math import sqrt
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
 from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate, corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import Confusion, Kappa, cohens_kappa
+from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, paired_difference
+from spangrade.evaluator.statistics.comparison.exact import ALPHA
+from spangrade.evaluator.statistics.comparison.judge_error import judge_error
 
 LOWEST = 0.93
 LABELS = (20, 30, 50, 100)
 OTHERS = (50, 500)
 RATES = (0.5, 0.8, 0.9, 0.95)
+QUESTIONS = (30, 100)
+LOSS = 0.1
 JUDGES = ((0.97, 0.97), (0.9, 0.9), (0.9, 0.6), (0.7, 0.7), (0.99, 0.5))  # true positive, true negative rate
 
 _kappa = cache(cohens_kappa)
 _corrected = cache(corrected_rate)
+
+
+@cache
+def _difference(gained: int, lost: int, questions: int) -> Difference | TooLittle:
+    """Return the difference of questions of which some gained and some lost."""
+    changed = [((0.0,), (1.0,))] * gained + [((1.0,), (0.0,))] * lost
+    same = [((1.0,), (1.0,))] * (questions - gained - lost)
+    return paired_difference(changed + same, (0.0, 1.0))
 
 
 def shares(repetitions: int, labels: int, seed: int = 1) -> Iterator[tuple[str, float]]:
@@ -49,6 +63,41 @@ def shares(repetitions: int, labels: int, seed: int = 1) -> Iterator[tuple[str, 
         )
 
 
+def judged_shares(repetitions: int, labels: int, seed: int = 1) -> Iterator[tuple[float, float]]:
+    """Yield how often the interval of a judged difference contains that of people, for each cell.
+
+    The second is how often a run that people find worse by just 10 points passes a gate of 10 points. Samples
+    of which all labels are the same are left out: there the judge is taken at its word.
+    """
+    random = np.random.default_rng(seed)
+    for passed, (positive, negative), questions in product(RATES, JUDGES, QUESTIONS):
+        contained = wrong = total = 0
+        of_labels = random.random((repetitions, labels)) < passed
+        for people in of_labels:
+            by_judge = _by_judge(random, people, positive, negative)
+            if people.all() or not people.any():
+                continue
+            total += 1
+            error = judge_error(Confusion.of(zip(by_judge.tolist(), people.tolist(), strict=True)))
+            before = random.random(questions) < passed
+            after = before & (random.random(questions) >= LOSS / passed)
+            sides = [_by_judge(random, side, positive, negative).astype(float) for side in (before, after)]
+            values = [((a,), (b,)) for a, b in zip(sides[0].tolist(), sides[1].tolist(), strict=True)]
+            gained = sum(a < b for a, b in values)
+            lost = sum(a > b for a, b in values)
+            found = _difference(gained, lost, questions)
+            if error is not None and isinstance(found, Difference):
+                found = error.widen(found, 1.0)
+            is_known = isinstance(found, Difference)
+            contained += not is_known or found.low - 1e-9 <= -LOSS <= found.high + 1e-9
+            wrong += is_known and found.is_at_least(-LOSS)
+        yield contained / total, wrong / total
+
+
+def _by_judge(random: np.random.Generator, people: Any, positive: float, negative: float) -> Any:
+    return np.where(people, random.random(len(people)) < positive, random.random(len(people)) >= negative)
+
+
 def _contains(interval: Kappa | CorrectedRate | None, truth: float) -> bool:
     return interval is None or interval.low - 1e-9 <= truth <= interval.high + 1e-9
 
@@ -64,6 +113,10 @@ def main(repetitions: int) -> int:
             bad += min(those) < LOWEST - noise
             low, mean, high = min(those), fmean(those), max(those)
             print(f"{kind:5} {labels:3} labels: {low:.3f} to {high:.3f}, mean {mean:.3f}")
+        difference = list(judged_shares(repetitions, labels))
+        low, wrong = min(share for share, _ in difference), max(share for _, share in difference)
+        bad += low < LOWEST - noise or wrong > ALPHA + 3 * sqrt(ALPHA / repetitions)
+        print(f"judged difference, {labels:3} labels: {low:.3f} or more; wrong passes {wrong:.3f} or fewer")
     return bad > 0
 
 

@@ -176,12 +176,15 @@ def _metric_json(change: MetricChange) -> dict[str, Any]:
         "paired": change.pairs.is_paired,
         "inconclusive": [sum(side.unknown for side in sides) for sides in (first, second)],
         "note": change.note,
+        "judge_error": None if change.judge_error is None else change.judge_error._asdict(),
     }
 
 
 def _difference_json(difference: Difference) -> dict[str, Any]:
     flips = None if difference.flips is None else list(difference.flips[:2])
-    return {**difference._asdict(), "flips": flips}
+    value = {**difference._asdict(), "flips": flips}
+    del value["least_shown"]  # that of the metric's judge
+    return value
 
 
 def difference_text(difference: Difference | TooLittle) -> str:
@@ -272,15 +275,29 @@ def _lines(comparison: Comparison) -> Iterator[str]:
             if one.is_relaxed is is_relaxed
         ]
         yield from _line("question", text, changed)
-    judges = sorted({*comparison.first.judges, *comparison.second.judges})
-    if judges and (rated := [one.metric for one in comparison.metrics if is_judged(one.metric)]):
-        names, by = ", ".join(rated[:MAX_LISTED]), " and ".join(judges)
-        yield f"{by} taken at its word in {names}: `spangrade judge agreement` measures its error"
+    yield from judge_lines(comparison)
     yield from _line("metric", "only in the first", comparison.metrics_only_in_first)
     yield from _line("metric", "only in the second", comparison.metrics_only_in_second)
     for side, sample in (("first", comparison.first), ("second", comparison.second)):
         if sample.ungraded:
             yield f"{counted(sample.ungraded, 'session')} of the {side} never graded, left out"
+
+
+def judge_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield how far the judge is right, by metric, and where it is taken at its word."""
+    judges = sorted({*comparison.first.judges, *comparison.second.judges})
+    rated = [one for one in comparison.metrics if is_judged(one.metric)] if judges else []
+    by = " and ".join(judges)
+    for change in rated:
+        if error := change.judge_error:
+            shown = "a difference may be any number of times what it shows"
+            if error.least_shown > 0:
+                shown = f"a difference may be up to {1 / error.least_shown:.2g} times what it shows"
+            right = f"{error.right} of {error.labels} labelled sessions"
+            yield f"{by} judged {change.metric} as people did in {right}: {shown}, and its interval says so"
+    if unlabelled := [one.metric for one in rated if one.judge_error is None]:
+        names = ", ".join(unlabelled[:MAX_LISTED])
+        yield f"{by} taken at its word in {names}: `spangrade judge agreement` measures its error"
 
 
 def _line(noun: str, text: str, names: Sequence[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_list import find_run_id
-from spangrade.evaluator.reports.comparison import difference_text
+from spangrade.evaluator.reports.comparison import difference_text, judge_lines
 from spangrade.evaluator.reports.tables import p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import TooLittle
@@ -99,6 +99,7 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         "comparison": comparison,
         "compared": compared_text(comparison),
         "given": dict(zip(_SIDES, run_ids, strict=True)),
+        "judge_lines": list(judge_lines(comparison)),
         "metrics": list(map(_metric_row, comparison.metrics)),
         "groups": [(title, kind, list(map(_flip_row, flips))) for title, kind, flips in _groups(comparison)],
         "only": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -108,14 +108,12 @@ def agreement(metric: str, judged: Sequence[Judged], labels: Sequence[Label]) ->
     The verdict of people is that of most of them. Raises TooFewLabelsError if fewer than `MIN_LABELS`
     sessions have both verdicts, and InputError if scipy is not installed.
     """
-    by_session: dict[str, list[Label]] = defaultdict(list)
-    for label in labels:
-        by_session[label.session_id].append(label)
-    majorities = {session_id: majority(given) for session_id, given in by_session.items()}
+    by_session = _by_session(labels)
+    of_people = {session_id: majority(given) for session_id, given in by_session.items()}
     verdicts = {one.session_id: one for one in judged if one.passed is not None}
     compared = {
         session_id: (verdicts[session_id].passed is True, people)
-        for session_id, people in majorities.items()
+        for session_id, people in of_people.items()
         if people is not None and session_id in verdicts
     }
     confusion = Confusion.of(compared.values())
@@ -143,8 +141,8 @@ def agreement(metric: str, judged: Sequence[Judged], labels: Sequence[Label]) ->
         others_rate,
         _same_rate_p(labelled_rate, others_rate),
         corrected,
-        ties=tuple(sorted(one for one, people in majorities.items() if people is None)),
-        unjudged=tuple(sorted(majorities.keys() - verdicts.keys())),
+        ties=tuple(sorted(one for one, people in of_people.items() if people is None)),
+        unjudged=tuple(sorted(of_people.keys() - verdicts.keys())),
         without_verdict=sum(one.passed is None for one in judged),
         pairs=_pairs(labels),
         differing=tuple(
@@ -159,6 +157,19 @@ def majority(labels: Sequence[Label]) -> bool | None:
     """Return whether most people passed a session; None if as many failed it."""
     passed = sum(label.passed for label in labels)
     return None if 2 * passed == len(labels) else 2 * passed > len(labels)
+
+
+def majorities(labels: Iterable[Label]) -> dict[str, bool]:
+    """Return the verdict of most people on each session, without those on which as many passed as failed."""
+    verdicts = {session_id: majority(given) for session_id, given in _by_session(labels).items()}
+    return {session_id: passed for session_id, passed in verdicts.items() if passed is not None}
+
+
+def _by_session(labels: Iterable[Label]) -> dict[str, list[Label]]:
+    found: dict[str, list[Label]] = defaultdict(list)
+    for label in labels:
+        found[label.session_id].append(label)
+    return found
 
 
 def _differing(judged: Judged, people: bool, labels: Sequence[Label]) -> Differing:

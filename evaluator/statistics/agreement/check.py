@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
@@ -19,9 +19,8 @@ from spangrade.evaluator.metrics import Outcome, Score
 from spangrade.evaluator.statistics.agreement.agreement import (
     MIN_LABELS,
     SIGNIFICANT,
-    Label,
     TooFewLabelsError,
-    majority,
+    majorities,
 )
 from spangrade.evaluator.statistics.agreement.statistics import AgreementRate, Confusion, rate
 from spangrade.evaluator.statistics.agreement.stored import latest_run_of, stored_labels
@@ -98,7 +97,7 @@ def check_judge(
     """
     with db.reading() as store:
         run_id, before = latest_run_of(store, metric)
-        people = _people(stored_labels(store, metric))
+        people = majorities(stored_labels(store, metric))
         stored = read_run(store, run_id)
         questions = tuple(stored_questions(store, run_id))
         sessions = SessionReader(db, store, people.keys() & before.keys())
@@ -165,15 +164,6 @@ def compared(
         tuple(Rated(value, share) for value, share in rated if share is not None),
         unknown,
     )
-
-
-def _people(labels: Iterable[Label]) -> dict[str, bool]:
-    """Return the verdict of most people on each session, without those on which as many passed as failed."""
-    by_session: dict[str, list[Label]] = defaultdict(list)
-    for label in labels:
-        by_session[label.session_id].append(label)
-    verdicts = {session_id: majority(given) for session_id, given in by_session.items()}
-    return {session_id: passed for session_id, passed in verdicts.items() if passed is not None}
 
 
 def _same_p(passed: int, changed: int) -> float:

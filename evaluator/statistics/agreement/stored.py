@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from spangrade.evaluator.statistics.agreement.agreement import Judged, Label
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from spangrade.evaluator.statistics.agreement.agreement import Judged, Label, majorities
+from spangrade.evaluator.statistics.agreement.statistics import Confusion
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
@@ -46,6 +51,33 @@ def latest_run_of(store: Store, metric: str) -> tuple[str, dict[str, tuple[float
             f"no run has verdicts of {metric}: spangrade grade --metric '{metric}>=THRESHOLD' does"
         )
     return rows[0][0], {session_id: (value, passed) for _, session_id, value, passed in rows}
+
+
+def judged_as_people(
+    store: Store, judges: Sequence[str], versions: Mapping[str, Iterable[str | None]], of_verdict: str
+) -> dict[str, Confusion]:
+    """Return how the verdicts of metrics that these judges rated agree with the labels of people.
+
+    `versions` has the metrics, each with those of its versions that count. Under `of_verdict` is how the
+    verdicts of whole sessions agree: people pass a session if it passes each gate with a label by the label,
+    and each other gate by its score.
+    """
+    labels = {metric: majorities(stored_labels(store, metric)) for metric in versions}
+    pairs: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    rows = store.query(_sql("labelled_gates"), {"judges": list(judges)})
+    for session_id, gates in groupby(rows, key=lambda row: row[0]):
+        by_judge, by_people, has_label = True, True, False
+        for _, metric, version, passed in gates:
+            people = labels.get(metric, {}).get(session_id)
+            if people is not None and version in versions[metric]:
+                pairs[metric].append((passed, people))
+                has_label = True
+            else:
+                people = passed
+            by_judge, by_people = by_judge and passed, by_people and people
+        if has_label:
+            pairs[of_verdict].append((by_judge, by_people))
+    return {metric: Confusion.of(found) for metric, found in pairs.items()}
 
 
 def _sql(name: str) -> str:

@@ -22,10 +22,18 @@ from spangrade.evaluator.statistics.comparison.differences import (
     paired_difference,
     unpaired_difference,
 )
+from spangrade.evaluator.statistics.comparison.judge_error import JudgeError, judge_error
 from spangrade.evaluator.statistics.comparison.means import mean_difference, median_difference
 from spangrade.evaluator.statistics.comparison.pairs import Pairs, Values, pairs_of
 from spangrade.evaluator.statistics.comparison.parting import parting
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, measured
+from spangrade.evaluator.statistics.comparison.sample import (
+    PASSED,
+    Graded,
+    Measured,
+    Sample,
+    is_judged,
+    measured,
+)
 from spangrade.evaluator.statistics.intervals import CONFIDENCE
 from spangrade.tracer.errors import InputError
 
@@ -60,7 +68,8 @@ class MetricChange(NamedTuple):
     number, that of the smaller sample if they are not the same. `difference` says why if there is too little
     data for one. `corrected_p` is its p-value corrected by Holm's method for all metrics that were compared;
     the change is one if that is below 0.05. `pairs` are the questions that it is about, also those without a
-    value in both. `note` says what it was measured by otherwise in the second sample.
+    value in both. `note` says what it was measured by otherwise in the second sample. `judge_error` is
+    that of the judge who rated it, None if there is none or its error is not known.
     """
 
     metric: str
@@ -73,6 +82,7 @@ class MetricChange(NamedTuple):
     change: Change
     pairs: Pairs
     note: str = ""
+    judge_error: JudgeError | None = None
 
 
 class Flip(NamedTuple):
@@ -180,8 +190,12 @@ def difference_of(
     *,
     is_paired: bool,
     statistic: Statistic = Statistic.MEAN,
+    error: JudgeError | None = None,
 ) -> Difference | TooLittle:
-    """Return the difference of the values of two samples, question by question if they are paired."""
+    """Return the difference of the values of two samples, question by question if they are paired.
+
+    `error` is that of the judge who gave the values.
+    """
     lowest, highest = info.bounds
     if isinf(lowest) or isinf(highest):
         if statistic is Statistic.MEAN:
@@ -195,14 +209,16 @@ def difference_of(
     if isinstance(found, TooLittle) or isinf(highest - lowest):
         return found
     span = highest - lowest  # Student's t knows of none
-    return found._replace(low=max(found.low, -span), high=min(found.high, span))
+    found = found._replace(low=max(found.low, -span), high=min(found.high, span))
+    return found if error is None else error.widen(found, span)
 
 
 def _metric_change(name: str, first: Sample, second: Sample, pairs: Pairs) -> MetricChange:
     """Return the change of a metric, without the correction for the number of metrics."""
     info = measured(name, second, first)
     known = pairs.known()
-    difference = difference_of(*known, info, is_paired=pairs.is_paired)
+    error = None if isinf(info.bounds[1] - info.bounds[0]) else _judge_error(name, first, second)
+    difference = difference_of(*known, info, is_paired=pairs.is_paired, error=error)
     is_same = bool(known[0]) and first.session_ids == second.session_ids and known[0] == known[1]
     if is_same and pairs.is_paired:
         difference = Difference(0.0, 0.0, 0.0, 1.0, len(known[0]), "the same sessions and values")
@@ -219,7 +235,15 @@ def _metric_change(name: str, first: Sample, second: Sample, pairs: Pairs) -> Me
         Change.TOO_LITTLE,
         pairs,
         note,
+        error,
     )
+
+
+def _judge_error(name: str, first: Sample, second: Sample) -> JudgeError | None:
+    """Return the error of the judge who rated a metric in both, by the labels that either sample knows."""
+    if not is_judged(name) or first.judges != second.judges:
+        return None
+    return judge_error(first.labelled.get(name) or second.labelled.get(name))
 
 
 def _corrected(changes: list[MetricChange]) -> Iterator[MetricChange]:

@@ -67,7 +67,8 @@ class Difference(NamedTuple):
 
     With `is_ratio` these are factors (1 is equal), else differences in the metric's unit. `p_value` is that
     of the two-sided test that there is no difference. `questions` is the number compared, that of the smaller
-    sample if the questions are not the same. With `flips` the exact test decides.
+    sample if the questions are not the same. With `flips` the exact test decides. `least_shown` is the share
+    of a difference that the values show at least: less than 1 if a judge errs.
     """
 
     estimate: float
@@ -78,18 +79,25 @@ class Difference(NamedTuple):
     method: str
     is_ratio: bool = False
     flips: Flips | None = None
+    least_shown: float = 1.0
+
+    def widened(self, least_shown: float, span: float) -> Difference:
+        """Return the difference if the values show as little as this share of it, all of it at most."""
+        low = max(self.low / least_shown, -span) if self.low < 0 else self.low
+        high = min(self.high / least_shown, span) if self.high > 0 else self.high
+        return self._replace(low=low, high=high, least_shown=least_shown)
 
     def is_at_least(self, bound: float) -> bool:
         """Return whether the data show, with an error of 2.5%, that the difference is at least `bound`."""
         if self.flips is None:
             return self.low >= bound
-        return _rejects_lower(self.flips, self.questions, bound)
+        return _rejects_lower(self.flips, self.questions, self._shown(bound))
 
     def is_at_most(self, bound: float) -> bool:
         """Return whether the data show, with an error of 2.5%, that the difference is at most `bound`."""
         if self.flips is None:
             return self.high <= bound
-        return _rejects_lower(self.flips.reversed, self.questions, -bound)
+        return _rejects_lower(self.flips.reversed, self.questions, self._shown(-bound))
 
     def is_more_than(self, bound: float) -> bool:
         """Return whether the data show, with an error of 2.5%, that the difference is above `bound`."""
@@ -98,6 +106,10 @@ class Difference(NamedTuple):
     def is_less_than(self, bound: float) -> bool:
         """Return whether the data show, with an error of 2.5%, that the difference is below `bound`."""
         return self.high < bound if self.flips is None else self.is_at_most(bound)
+
+    def _shown(self, bound: float) -> float:
+        """Return what the values show at least of a loss of this bound."""
+        return max(bound, bound * self.least_shown)
 
 
 def _rejects_lower(flips: Flips, questions: int, bound: float) -> bool:

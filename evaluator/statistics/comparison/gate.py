@@ -263,10 +263,18 @@ def _judge_with_unknown(gate: Gate, change: MetricChange, missing: int, accepted
     if not change.measured.higher_is_better:
         low, high = high, low
     cases = [
-        difference_of(*change.pairs.filled(*fill), change.measured, is_paired=change.pairs.is_paired)
+        difference_of(
+            *change.pairs.filled(*fill),
+            change.measured,
+            is_paired=change.pairs.is_paired,
+            error=change.judge_error,
+        )
         for fill in ((high, low), (low, high))
     ]
-    worst, best = (case for case in cases if isinstance(case, Difference))
+    worst, best = cases
+    if isinstance(worst, TooLittle) or isinstance(best, TooLittle):
+        why = next(case.reason for case in cases if isinstance(case, TooLittle))
+        return GateResult(gate.text, GateOutcome.UNSETTLED, f"{unknown}; {why}", accepted)
     at_worst, at_best = (_interval(gate, change, case) for case in (worst, best))
     if _outcome(gate, change, worst) is GateOutcome.PASSED:
         return GateResult(gate.text, GateOutcome.PASSED, f"{unknown}; at worst {at_worst}", accepted)

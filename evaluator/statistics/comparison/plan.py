@@ -31,7 +31,8 @@ def questions_needed(difference: Difference, margin: float) -> tuple[int, int] |
     if difference.flips is not None:
         share = min((difference.flips.gained + difference.flips.lost) / questions, 1.0)
         shares = wilson_interval(share * questions, questions)
-        plans = [questions_for(each, margin / difference.flips.span) for each in shares]
+        shown = margin / difference.flips.span * difference.least_shown
+        plans = [questions_for(each, shown) for each in shares]
     else:
         error = _standard_error(difference)
         plans = [

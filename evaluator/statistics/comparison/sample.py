@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.metrics import load_metrics
+from spangrade.evaluator.statistics.agreement.statistics import Confusion
 
 PASSED = "passed"  # the share of sessions that passed, as a metric
 
@@ -46,8 +48,9 @@ class Sample(NamedTuple):
     `values` holds the values of each metric by question (by session without one), `unknown` how many of its
     outcomes have no value although it applies. `questions` maps the golden questions to what they expect, as
     canonical JSON, empty where that is not recorded; no session answers those that are `unanswered`. `judges`
-    are those that were asked. `run_id` is None for sessions of several runs; `ungraded` is how many sessions
-    meet the condition and were never graded.
+    are those that were asked; `labelled` counts their verdicts on what people labelled, by metric. `run_id`
+    is None for sessions of several runs; `ungraded` is how many sessions meet the condition and were never
+    graded.
     """
 
     label: str
@@ -60,6 +63,7 @@ class Sample(NamedTuple):
     ungraded: int = 0
     unanswered: frozenset[str] = frozenset()
     judges: tuple[str, ...] = ()
+    labelled: Mapping[str, Confusion] = MappingProxyType({})
 
     def by_key(self) -> dict[str, list[Graded]]:
         """Return the sessions by question, or by session without one."""

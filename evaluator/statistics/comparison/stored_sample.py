@@ -12,11 +12,13 @@ from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.grading.stored_questions import expectation
 from spangrade.evaluator.metrics.stored_values import only_run, stored_question_json
+from spangrade.evaluator.statistics.agreement.stored import judged_as_people
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
     Graded,
     Measured,
     Sample,
+    is_judged,
     passed,
     undecided,
 )
@@ -88,6 +90,8 @@ def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -
     unknown: dict[str, dict[str, int]] = {}
     for metric, key, number in rows("outcomes_without_value"):
         unknown.setdefault(metric, {})[key] = number
+    judges = tuple(judge for (judge,) in rows("judges"))
+    rated = {metric: one.versions for metric, one in metrics.items() if is_judged(metric)}
     is_run = "run_id" in parameters  # of sessions that are selected, what else there could be is not known
     unanswered = frozenset(key for (key,) in rows("unanswered_questions")) if is_run else frozenset()
     return Sample(
@@ -99,5 +103,6 @@ def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -
         metrics,
         {question_id: expectation(stored_question_json(text)) for question_id, text in rows("questions")},
         unanswered=unanswered,
-        judges=tuple(judge for (judge,) in rows("judges")),
+        judges=judges,
+        labelled=judged_as_people(store, judges, rated, PASSED) if judges and rated else {},
     )

@@ -253,3 +253,62 @@ def test_a_judge_is_not_checked_by_a_few_labels(judged: GeminiStandIn, spangrade
     assert (done.code, judged.calls, expected in done.err[0]) == (4, before, True)
     nothing = spangrade("judge", "check", "nothing")
     assert (nothing.code, nothing.err[0][:41]) == (2, "spangrade: no run has verdicts of nothing")
+
+
+@pytest.fixture
+def two_runs(judged: GeminiStandIn, spangrade: Spangrade) -> None:
+    """Forty sessions more, of which the judge passes as many, as the run `second`."""
+    sessions = [(f"t{n:02}", [Said("Hello", f"{'warm' if n % 2 else 'cold'} {n}")]) for n in range(40)]
+    spangrade("import", write_sessions(Path("t.jsonl"), sessions))
+    again = ("--metric", "kindness>=4", "--where", "session_id LIKE 't%'", "--run", "second")
+    assert spangrade("grade", "--metrics-file", "m.json", *again).code == 1
+
+
+JSON = ("--format", "json")
+COMPARE = ("compare", "first", "second", "--fail-if", "passed worse by 25%")
+WORD = "taken at its word in passed, kindness: `spangrade judge agreement` measures its error"
+
+
+def test_without_labels_a_comparison_takes_the_judge_at_its_word(
+    two_runs: None, spangrade: Spangrade
+) -> None:
+    done = spangrade(*COMPARE)
+    assert done.code == 0
+    assert [line for line in done.out if line.endswith(WORD)]
+    people(number=19)  # too few to measure it
+    assert spangrade(*COMPARE).out == done.out
+
+
+def test_the_measured_error_of_a_judge_widens_what_a_comparison_says(
+    two_runs: None, spangrade: Spangrade
+) -> None:
+    """With 40 of 40 right, and two labels more on each side, it shows 0.909 - 1.96 × 0.0628 = 0.786."""
+    before = {one["metric"]: one for one in json.loads("\n".join(spangrade(*COMPARE, *JSON).out))["metrics"]}
+    people()
+    done = spangrade(*COMPARE, *JSON)
+    assert done.code == 4
+    after = {one["metric"]: one for one in json.loads("\n".join(done.out))["metrics"]}
+    for name in ("passed", "kindness"):
+        old, new = before[name]["difference"], after[name]["difference"]
+        assert before[name]["judge_error"] is None
+        assert after[name]["judge_error"] == {
+            "labels": 40, "right": 40, "least_shown": pytest.approx(0.786, abs=0.001)
+        }  # fmt: skip
+        assert new["low"] == pytest.approx(old["low"] / after[name]["judge_error"]["least_shown"])
+        assert new["high"] == pytest.approx(old["high"] / after[name]["judge_error"]["least_shown"])
+        assert (new["estimate"], new["p_value"]) == (old["estimate"], old["p_value"])
+    lines = [line for line in spangrade(*COMPARE).out if "labelled sessions" in line]
+    assert [line.partition(" judged ")[2].partition(":")[0] for line in lines] == [
+        f"{name} as people did in 40 of 40 labelled sessions" for name in ("passed", "kindness")
+    ]
+    assert all(" a difference may be up to 1.3 times what it shows" in line for line in lines)
+
+
+def test_a_judge_that_does_not_tell_good_sessions_from_bad_ones_settles_nothing(
+    two_runs: None, spangrade: Spangrade
+) -> None:
+    given = [label(0, n % 4 < 2, session_id=f"s{n:02}", name="kindness") for n in range(40)]
+    save(public.open("spangrade.duckdb"), *given)
+    done = spangrade(*COMPARE)
+    assert done.code == 4
+    assert done.out[-1].endswith(": 40 labels do not show that the judge tells good sessions from bad ones")

@@ -29,7 +29,7 @@ def rounded(difference: Difference | TooLittle) -> tuple[float | str | int | boo
 def test_shares_of_the_same_questions_have_the_exact_interval() -> None:
     pairs = [((1.0,), (0.0,))] * 6 + [((0.0,), (1.0,))] + [((1.0,), (1.0,))] * 13
     assert rounded(paired_difference(pairs, SHARE)) == (
-        -0.25, -0.504, 0.0172, 0.0731, 20, "exact", False, Flips(1.0, 6.0)
+        -0.25, -0.504, 0.0172, 0.0731, 20, "exact", False, Flips(1.0, 6.0), 1.0
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def test_shares_of_different_questions_follow_agresti_and_caffo() -> None:
     # (9 + 1) / 12 - (7 + 1) / 12 ± 1.96 × sqrt(0.1389 / 12 + 0.2222 / 12)
     first, second = [(1.0,)] * 7 + [(0.0,)] * 3, [(1.0,)] * 9 + [(0.0,)]
     assert rounded(unpaired_difference(first, second, SHARE)) == (
-        0.2, -0.1733, 0.5067, 0.3367, 10, "Agresti-Caffo", False, None
+        0.2, -0.1733, 0.5067, 0.3367, 10, "Agresti-Caffo", False, None, 1.0
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_without_a_question_there_is_no_difference() -> None:
 
 def test_few_shares_have_an_interval_too() -> None:
     six = paired_difference([((1.0,), (0.0,))] * 5 + [((1.0,), (1.0,))], SHARE)
-    assert rounded(six) == (-0.8333, -0.9958, -0.0431, 0.0388, 6, "exact", False, Flips(0.0, 5.0))
+    assert rounded(six) == (-0.8333, -0.9958, -0.0431, 0.0388, 6, "exact", False, Flips(0.0, 5.0), 1.0)
 
 
 def test_costs_that_are_mostly_equal_need_ten_questions_that_differ() -> None:
