@@ -22,7 +22,7 @@ from spangrade.evaluator.statistics.comparison.differences import (
     paired_difference,
     unpaired_difference,
 )
-from spangrade.evaluator.statistics.comparison.judge_error import JudgeError, judge_error
+from spangrade.evaluator.statistics.comparison.judge_error import MeasuredError, judge_error
 from spangrade.evaluator.statistics.comparison.means import mean_difference, median_difference
 from spangrade.evaluator.statistics.comparison.pairs import Pairs, Values, pairs_of
 from spangrade.evaluator.statistics.comparison.parting import parting
@@ -82,7 +82,7 @@ class MetricChange(NamedTuple):
     change: Change
     pairs: Pairs
     note: str = ""
-    judge_error: JudgeError | None = None
+    judge_error: MeasuredError | None = None
 
 
 class Flip(NamedTuple):
@@ -190,7 +190,7 @@ def difference_of(
     *,
     is_paired: bool,
     statistic: Statistic = Statistic.MEAN,
-    error: JudgeError | None = None,
+    error: MeasuredError | None = None,
 ) -> Difference | TooLittle:
     """Return the difference of the values of two samples, question by question if they are paired.
 
@@ -239,7 +239,7 @@ def _metric_change(name: str, first: Sample, second: Sample, pairs: Pairs) -> Me
     )
 
 
-def _judge_error(name: str, first: Sample, second: Sample) -> JudgeError | None:
+def _judge_error(name: str, first: Sample, second: Sample) -> MeasuredError | None:
     """Return the error of the judge who rated a metric in both, by the labels that either sample knows."""
     if not is_judged(name) or first.judges != second.judges:
         return None

@@ -16,7 +16,7 @@ from spangrade.evaluator.statistics.agreement.statistics import Confusion
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, unpaired_difference
 
 
-class JudgeError(NamedTuple):
+class MeasuredError(NamedTuple):
     """The error of a judge on `labels` sessions, of which it judged as many `right` as people do.
 
     `least_shown` is the share of a difference that its verdicts show at least, 0 or less if perhaps none.
@@ -34,7 +34,7 @@ class JudgeError(NamedTuple):
         return difference.widened(self.least_shown, span)
 
 
-def judge_error(confusion: Confusion | None) -> JudgeError | None:
+def judge_error(confusion: Confusion | None) -> MeasuredError | None:
     """Return the error of a judge; None without 20 labels, or if people passed, or failed, all of them."""
     if confusion is None or sum(confusion) < MIN_LABELS:
         return None
@@ -48,4 +48,4 @@ def judge_error(confusion: Confusion | None) -> JudgeError | None:
     shown = unpaired_difference(of_failed, of_passed, (0.0, 1.0))
     if isinstance(shown, TooLittle):
         return None
-    return JudgeError(sum(confusion), confusion.agreed, shown.low)
+    return MeasuredError(sum(confusion), confusion.agreed, shown.low)
