@@ -714,18 +714,18 @@ class Database:
         A run is named by its name (the newest of that name), its id or the beginning of it, `latest`,
         `branch:NAME` (the newest of a git branch), or the folder that `grade(out=…)` wrote or a file in it. A
         selection is a condition in SQL, as `grade(select=…)` takes it: `"agent_version = '1.4'"`; each of its
-        sessions has the grade of the latest run that graded it. With `by` "version" or "model" the two are
-        versions of the agent, or models, and the sessions those of them. `metrics` limits the comparison to
-        these; the share of sessions that passed is `passed`. `fail_if` are gates such as `"passed worse by 5
-        points"`, `"cost worse by 10%"` or `"broken > 0"`; `min_compared` is a gate on the share of questions
-        that can be compared. Those whose references, gates, versions of metrics or judge are not the same
-        cannot, unless `allow_changed_questions`.
+        sessions has the grade of the latest run that graded it. With `by` "version", "prompt" or "model" the
+        two are versions of the agent, prompts or models, and the sessions those of them. `metrics` limits the
+        comparison to these; the share of sessions that passed is `passed`. `fail_if` are gates such as
+        `"passed worse by 5 points"`, `"cost worse by 10%"` or `"broken > 0"`; `min_compared` is a gate on the
+        share of questions that can be compared. Those whose references, gates, versions of metrics or judge
+        are not the same cannot, unless `allow_changed_questions`.
 
         Raises InputError if there is no such run, for a condition that cannot be used or that no graded
         session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
         cannot be used, and if scipy is not installed.
         """
-        from spangrade.evaluator.statistics.comparison.by import condition
+        from spangrade.evaluator.statistics.comparison.by import condition, unrecorded
         from spangrade.evaluator.statistics.comparison.compare import compare
         from spangrade.evaluator.statistics.comparison.gate import (
             Compared,
@@ -744,12 +744,15 @@ class Database:
         gates = [parse_gate(text) for text in several(fail_if)]
         names = (first, second) if by is None else (condition(by, first), condition(by, second))
         if all(map(is_file_of_run, names)) and not self.stored.exists():
-            samples = samples_of(None, *names)
+            samples, without = samples_of(None, *names), 0
         else:
             confined = any(map(selects_sessions, names))
             with self.stored.reading(confined=confined) as store:
                 samples = samples_of(store, *names)
+                without = 0 if by is None else unrecorded(store, by)
         comparison = compare(*samples, several(metrics), allow_changed=allow_changed_questions)
+        if by is not None:
+            comparison = comparison._replace(by=by, unrecorded=without)
         results = [judge(gate, comparison) for gate in gates]
         if min_compared is not None:
             results.insert(0, at_least_compared(min_compared, comparison))

@@ -31,6 +31,7 @@ SELECT
     (hash(i, 2) % 900)::BIGINT + 10 AS output_tokens,
     true AS complete,
     ['["gemini-2.5-flash"]', '["claude-sonnet-4-5"]', '["gpt-5"]'][(hash(i, 3) % 3 + 1)::BIGINT] AS models,
+    ['["greet@3"]', '["greet@3","ask@1"]', NULL][(hash(i, 8) % 3 + 1)::BIGINT] AS prompts,
     nullif((hash(i, 4) % 100000)::DOUBLE / 1e6, 0) AS cost_usd,
     nullif((hash(i, 5) % 600)::DOUBLE / 10, 0) AS total_s,
     (hash(i, 6) % 20 = 0)::BIGINT AS errors,

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.values import first_text, text, texts
+from spangrade.converters.spans.values import first_text, objects, parse_json, text, texts
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -53,7 +53,9 @@ PROMPTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("prompt_id",), ("prompt_version",)),  # Langtrace
     (("langsmith.metadata.lc_hub_repo",), ("langsmith.metadata.lc_hub_commit_hash",)),
 )
-_OF_PROMPTS = frozenset(name for kinds in PROMPTS for names in kinds for name in names)
+# A list of prompts as JSON: of a span, or of the trace as a span repeats it.
+_LINKED_PROMPTS = ("mlflow.linkedPrompts", "mlflow.traceTag.mlflow.linkedPrompts")
+_OF_PROMPTS = frozenset({*_LINKED_PROMPTS, *(name for kinds in PROMPTS for names in kinds for name in names)})
 _NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS, *_OF_PROMPTS, semconv.APP_NAME})
 
 
@@ -131,7 +133,11 @@ def _prompts(attributes: Mapping[str, Any]) -> tuple[str, ...]:
         known = [_first_word(attributes, kinds) for kinds in (names, versions)]
         if any(known):
             found.append("@".join(filter(None, known)))
-    return tuple(found)
+    for linked in _LINKED_PROMPTS:
+        listed = objects(parse_json(attributes.get(linked)))
+        words = ([_first_word(one, (name,)) for name in ("name", "version")] for one in listed)
+        found += ["@".join(filter(None, known)) for known in words]
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def _first_word(attributes: Mapping[str, Any], names: Iterable[str]) -> str | None:

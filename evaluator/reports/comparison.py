@@ -61,6 +61,7 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
         ],
         "metrics_only_in_first": list(comparison.metrics_only_in_first),
         "metrics_only_in_second": list(comparison.metrics_only_in_second),
+        "unrecorded": comparison.unrecorded,
         "gates": [gate._asdict() for gate in gates],
     }
 
@@ -276,6 +277,9 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         ]
         yield from _line("question", text, changed)
     yield from judge_lines(comparison)
+    if comparison.unrecorded:
+        sessions = counted(comparison.unrecorded, "session")
+        yield f"{sessions} without a recorded {comparison.by}, left out of both"
     yield from _line("metric", "only in the first", comparison.metrics_only_in_first)
     yield from _line("metric", "only in the second", comparison.metrics_only_in_second)
     for side, sample in (("first", comparison.first), ("second", comparison.second)):

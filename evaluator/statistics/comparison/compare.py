@@ -103,7 +103,8 @@ class Comparison(NamedTuple):
     """What differs between two samples; of sessions without a question, their ids stand for questions.
 
     `passed` is what they know of which sessions passed. `excluded` says what was not compared because it was
-    graded otherwise, empty if nothing was or if that is allowed.
+    graded otherwise, empty if nothing was or if that is allowed. Of two versions, prompts or models (`by`)
+    `unrecorded` sessions record none and are in neither sample.
     """
 
     first: Sample
@@ -123,6 +124,8 @@ class Comparison(NamedTuple):
     changed_questions: tuple[ChangedQuestion, ...] = ()
     metrics_only_in_first: tuple[str, ...] = ()
     metrics_only_in_second: tuple[str, ...] = ()
+    by: str = ""
+    unrecorded: int = 0
 
 
 def compare(

@@ -121,6 +121,10 @@ def test_prompts_are_read_as_each_registry_names_them(tmp_path: Path) -> None:
         "v7": {"llm.prompt_template.version": "v7"},
         "p1@5": {"prompt_id": "p1", "prompt_version": "5"},
         "rag@9a1": {"langsmith.metadata.lc_hub_repo": "rag", "langsmith.metadata.lc_hub_commit_hash": "9a1"},
+        "support@12": {"mlflow.linkedPrompts": '[{"name": "support", "version": "12"}, {}, "text"]'},
+        "router@4": {
+            "mlflow.traceTag.mlflow.linkedPrompts": '"[{\\"name\\": \\"router\\", \\"version\\": 4}]"'
+        },
     }
     db = public.open(tmp_path / "s.duckdb")
     with Store.open(db.path) as store:

@@ -153,6 +153,11 @@ def test_sessions_that_meet_conditions_compare_like_the_runs_that_graded_them(
 def test_two_versions_compare_by_their_names(graded: Path, spangrade: Spangrade) -> None:
     by_name = as_json(spangrade("compare", "--by", "version", "1.4", "1.5", "--format", "json"))
     assert by_name == as_json(spangrade("compare", *CONDITIONS[0], "--format", "json"))
+    assert not any("without a recorded" in line for line in spangrade("compare", *CONDITIONS[0]).out)
+    nameless = [Said("Hi", "Hello.")]
+    spangrade("import", write_sessions(graded / "nameless.jsonl", [("n-1", nameless), ("n-2", nameless)]))
+    left_out = "2 sessions without a recorded version, left out of both"
+    assert left_out in spangrade("compare", "--by", "version", "1.4", "1.5").out
     done = spangrade("compare", "--by", "model", "gemini-2.5-flash", "it's", "--format", "json")
     assert (done.code, done.err) == (
         2, ["spangrade: compare \"list_contains(models, 'it''s')\": no session in spangrade.duckdb meets it"]

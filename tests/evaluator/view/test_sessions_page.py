@@ -49,6 +49,8 @@ FILTERS = {
     ),
     "an unknown tool": ({"tool": "Refund"}, "false"),
     "model": ({"model": "gpt-5"}, "list_contains(models, 'gpt-5')"),
+    "prompt": ({"prompt": "greet@3"}, "list_contains(prompts, 'greet@3')"),
+    "a prompt without its version": ({"prompt": "greet"}, "false"),
     "version": ({"version": "1.3"}, "agent_version = '1.3'"),
     "since": ({"since": "2026-03-01"}, "started_at >= '2026-03-01'"),
     "until": ({"until": "2026-01-05T12:00Z"}, "started_at < '2026-01-05 12:00'"),
