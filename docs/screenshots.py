@@ -44,7 +44,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         db = Path(folder) / "spangrade.duckdb"
         spangrade.open(db).grade(SAMPLE, name="before")
-        run = spangrade.open(db).grade(SAMPLE, name="after", gates=GATES)
+        spangrade.open(db).grade(SAMPLE, name="after", gates=GATES)
         command = [sys.executable, "-m", "spangrade", "view", "--db", str(db), "--port", "0"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
             found = re.search(r"http://\S+:\d+", server.stderr.readline() if server.stderr else "")
@@ -57,7 +57,7 @@ def main() -> None:
                 page = browser.new_page(color_scheme="light")
                 draw(page, f"{found[0]}/", "view_sessions", 640)
                 draw(page, f"{found[0]}/session/conversation-3", "view_session", 900)
-                draw(page, f"{found[0]}/runs/{run.run_id}", "view_run", 900)
+                draw(page, f"{found[0]}/run/after", "view_run", 900)
                 dark = browser.new_page(color_scheme="dark")
                 draw(dark, f"{found[0]}/session/conversation-2", "view_session_dark", 900)
                 browser.close()

@@ -9,13 +9,15 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.view.compare_page import compare_page, compare_sessions_page
 from spangrade.evaluator.view.database import Viewed
+from spangrade.evaluator.view.grid_page import grid_page, grid_part
 from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.run_page import run_page, runs_page
@@ -58,7 +60,10 @@ def create_app(database: Viewed) -> Starlette:
             Route("/session/{session}", pages.session, methods=["GET"]),
             Route("/session/{session}/{part}", pages.part, methods=["GET"]),
             Route("/runs", pages.runs, methods=["GET"]),
-            Route("/runs/{run}", pages.run, methods=["GET"]),
+            Route("/runs/{run}", pages.run_of_earlier_address, methods=["GET"]),
+            Route("/run/{run}", pages.run, methods=["GET"]),
+            Route("/run/{run}/rows", pages.run_rows, methods=["GET"]),
+            Route("/run/{run}/summary", pages.run_summary, methods=["GET"]),
             Route("/compare", pages.compare, methods=["GET"]),
             Route("/compare/sessions", pages.compare_sessions, methods=["GET"]),
             Route("/trends", pages.trends, methods=["GET"]),
@@ -129,9 +134,22 @@ class _Pages:
             values = runs_page(store, int(page))
         return self._page("runs.html", values)
 
+    def run_of_earlier_address(self, request: Request) -> Response:
+        return RedirectResponse(self._links.run(_text(request.path_params["run"])), 308)
+
     def run(self, request: Request) -> Response:
         with self._database.reading() as store:
-            values = run_page(store, _text(request.path_params["run"]))
+            values = grid_page(store, _run(store, request), request.query_params)
+        return self._page("grid.html", values)
+
+    def run_rows(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = grid_part(store, _run(store, request), request.query_params)
+        return HTMLResponse(render("grid_rows.html", values, self._links))
+
+    def run_summary(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = run_page(store, _run(store, request))
         if values is None:
             raise HTTPException(404, "no such run")
         return self._page("run.html", values)
@@ -185,6 +203,17 @@ def _text(part: str) -> str:
         return text_of(part) or ""
     except ValueError:
         return ""
+
+
+def _run(store: Store, request: Request) -> str:
+    """Return the id of the run that a path names by its name, its id or the beginning of it."""
+    name = _text(request.path_params["run"])
+    if not name:
+        raise HTTPException(404, "no such run")
+    try:
+        return find_run_id(store, name)
+    except InputError as error:
+        raise HTTPException(404, str(error)) from None
 
 
 def _session_id(store: Store, request: Request) -> str:

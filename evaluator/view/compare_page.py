@@ -181,7 +181,9 @@ def compare_sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, A
         page = page_of(source, _LIMITS)
         sides.append(Side(title, run_id, page, f"{session}-", SideLinks()))
     names = [[step.name for step in side.page.session.trajectory[:MOST]] for side in sides]
-    return {"sides": sides, "steps": list(_steps(*names))}
+    steps = list(_steps(*names))
+    parted = next((number for number, step in enumerate(steps) if step.result != "same"), None)
+    return {"sides": sides, "steps": steps, "parted": parted}
 
 
 def _steps(first: Sequence[str], second: Sequence[str]) -> Iterator[PairOfSteps]:

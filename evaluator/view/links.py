@@ -76,7 +76,15 @@ class ServerLinks:
 
     def run(self, run_id: str) -> str:
         """Return the address of a run."""
-        return f"/runs/{url_part(run_id)}"
+        return f"/run/{url_part(run_id)}"
+
+    def run_summary(self, run_id: str) -> str:
+        """Return the address of the totals of a run."""
+        return f"/run/{url_part(run_id)}/summary"
+
+    def run_rows(self, run_id: str, **filters: str) -> str:
+        """Return the address of rows of the grid of a run."""
+        return f"/run/{url_part(run_id)}/rows?{urlencode(filters)}"
 
     def trends(self) -> str:
         """Return the address of the page of sessions over time."""

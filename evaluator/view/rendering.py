@@ -43,7 +43,10 @@ def environment() -> jinja2.Environment:
         "element_id": element_id,
         "percent": percent,
         "seconds": seconds,
+        "brief": brief,
+        "change": change,
         "time": time,
+        "unit": unit,
         "usd": usd,
         "value": value,
     }
@@ -106,6 +109,23 @@ def count(value: float | None) -> str:
 def value(number: float | None, unit: str) -> str:
     """Return a number in the unit "count", "percent", "seconds" or "usd"."""
     return {"count": count, "percent": percent, "seconds": seconds, "usd": usd}[unit](number)
+
+
+def brief(number: float, unit: str) -> str:
+    """Return a number as `value` does, in few characters: three significant digits, a whole percent."""
+    if unit == "percent":
+        return f"{number:.0%}" if number in (0, 1) or 0.01 <= abs(number) <= 0.99 else f"{number:.3%}"
+    return value(float(f"{number:.3g}"), unit)
+
+
+def change(number: float, unit: str) -> str:
+    """Return a difference with its sign, as `brief` does."""
+    return f"{'+' if number > 0 else '−'}{brief(abs(number), unit)}"
+
+
+def unit(name: str) -> str:
+    """Return the unit for `value` of a metric that is measured in `name`."""
+    return {"share": "percent", "USD": "usd", "seconds": "seconds"}.get(name, "count")
 
 
 def percent(value: float | None) -> str:

@@ -23,7 +23,7 @@ PATHS = (
     "/?agent=refunds&tool=refund&verdict=failed&min_cost=0.01",
     *("/?text=12+days", "/?text=abc12", "/?sort=verdict", "/count", "/count?tool=refund"),
     *("/count?verdict=passed", "/?sort=verdict&run=run-2"),
-    *("/runs", "/runs/run-1", "/trends"),
+    *("/runs", "/run/run-1", "/run/run-1/summary", "/trends"),
 )
 
 

@@ -168,7 +168,9 @@ def test_a_session_shows_markup_as_text(page: Page, served: Served, number: int)
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))
 def test_a_run_shows_markup_as_text(page: Page, served: Served, number: int) -> None:
-    visit(page, f"{served.url}/runs/{url_part(f'r{number}{CORPUS[number]}')}")
+    run = f"{served.url}/run/{url_part(f'r{number}{CORPUS[number]}')}"
+    visit(page, f"{run}?against={quote(f'second r{number}{CORPUS[number]}')}")
+    visit(page, f"{run}/summary")
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))

@@ -33,7 +33,7 @@ def served_many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def run_path(sample: Path) -> str:
     (row,) = spangrade.open(sample).sql("SELECT run_id FROM runs ORDER BY graded_at DESC LIMIT 1").rows()
-    return f"/runs/{row['run_id']}"
+    return f"/run/{row['run_id']}"
 
 
 def names(page: Page) -> list[str]:
@@ -194,7 +194,7 @@ def test_the_colours_can_be_chosen_and_are_kept(page: Page, served: Served) -> N
 
 def test_a_run_leads_to_its_sessions(page: Page, served: Served, run_path: str) -> None:
     page.goto(served.url + run_path)
-    expect(page.locator("h1")).to_contain_text("Run ")
+    expect(page.locator("h1")).to_contain_text("after")
     page.get_by_role("link", name="2 failed").click()
     expect(page.locator("a.row")).to_have_count(2)
     expect(page.locator("td .verdict.failed")).to_have_count(2)
@@ -228,7 +228,7 @@ def test_a_metric_is_drawn_over_time_with_its_numbers(page: Page, served_many: S
 
 
 def test_pictures_have_their_numbers_as_text(page: Page, served_many: Served) -> None:
-    page.goto(f"{served_many.url}/runs/run-1")
+    page.goto(f"{served_many.url}/run/run-1/summary")
     section = page.locator("section.metric", has_text="latency_metrics")
     bars = section.locator("svg rect").count()
     section.get_by_text("Numbers").click()

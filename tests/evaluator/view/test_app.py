@@ -73,7 +73,9 @@ def test_the_pages_change_nothing(served: Served, method: str) -> None:
     "path",
     [
         "/nothing",
-        "/runs/none",
+        "/run/none",
+        "/run/none/rows",
+        "/run/none/summary",
         "/suggestions/user",
         "/session/none",
         "/session/~!",
@@ -99,7 +101,7 @@ def test_a_value_that_cannot_be_used_is_400_and_says_why(served: Served, path: s
 
 def test_a_run_and_the_filters_that_it_links_to_are_served(served: Served, sample: Path) -> None:
     (row,) = spangrade_api.open(sample).sql("SELECT run_id FROM runs").rows()
-    run = served.get(f"/runs/{row['run_id']}")
+    run = served.get(f"/run/{row['run_id']}/summary")
     assert run.status == 200
     links = [html.unescape(link) for link in re.findall(r'href="(/\?[^"]+)"', run.text)]
     assert links

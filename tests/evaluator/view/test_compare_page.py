@@ -77,7 +77,7 @@ def test_a_comparison_leads_to_both_sessions_of_a_flip(served: Served) -> None:
         assert sides.status == 200
         assert dangers(parsed(sides.text)) == []
         verdicts = re.findall(
-            r'<p><span class="verdict (\w+)">\1</span> by <a href="/runs/[0-9a-f]+">', sides.text
+            r'<p><span class="verdict (\w+)">\1</span> by <a href="/run/[0-9a-f]+">', sides.text
         )
         assert verdicts == ["passed", "failed"]
         sessions = re.findall(r'<a class="recorded" href="(/session/[^"]+\?run=[0-9a-f]+)">', sides.text)

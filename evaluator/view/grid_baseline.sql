@@ -1,0 +1,11 @@
+-- The runs that a run can be compared with: those with questions or sessions in common by their dataset, the one
+-- before it first.
+SELECT run_id, name, graded_at, dataset
+FROM runs
+WHERE run_id <> $run
+ORDER BY
+    dataset = (SELECT dataset FROM runs WHERE run_id = $run) DESC,
+    graded_at < (SELECT graded_at FROM runs WHERE run_id = $run) DESC,
+    graded_at DESC,
+    run_id
+LIMIT $limit

@@ -1,0 +1,86 @@
+-- The questions of a run, each with what its sessions came to in this run and in the baseline, the worst change first.
+-- A session that answers no question is a row of its own; `key` is what both runs have in common. `change` is the
+-- difference in the share that passed, `worst` the largest worsening of a metric with a direction, from 0 to 2, as a
+-- share of the larger of both means. The baseline may be no run: its columns are NULL then.
+WITH mine AS (
+    SELECT
+        coalesce(question_id, session_id) AS key,
+        any_value(question_id) AS question_id,
+        count(session_id) AS sessions,
+        count(*) FILTER (verdict = 'passed') AS passed,
+        arg_min(verdict, list_position($gravest_first, verdict)) AS verdict,
+        arg_min(reason, list_position($gravest_first, verdict)) AS reason,
+        arg_min(session_id, (list_position($gravest_first, verdict), session_id)) AS session_id
+    FROM verdicts
+    WHERE run_id = $run
+    GROUP BY key
+),
+theirs AS (
+    SELECT
+        coalesce(question_id, session_id) AS key,
+        count(session_id) AS base_sessions,
+        count(*) FILTER (verdict = 'passed') AS base_passed,
+        arg_min(verdict, list_position($gravest_first, verdict)) AS base_verdict,
+        -- beside a session that failed stands one that passed
+        arg_max(session_id, (list_position($gravest_first, verdict), session_id)) AS base_session_id
+    FROM verdicts
+    WHERE run_id = $base
+    GROUP BY key
+),
+measured AS (
+    SELECT run_id, metric, coalesce(scores.question_id, verdicts.question_id, session_id) AS key, avg(value) AS mean
+    FROM scores JOIN verdicts USING (run_id, session_id)
+    WHERE run_id IN ($run, $base) AND outcome = 'score' AND isfinite(value)
+    GROUP BY ALL
+),
+changed AS (
+    SELECT
+        key,
+        max(CASE WHEN higher_is_better THEN b.mean - a.mean ELSE a.mean - b.mean END / greatest(abs(a.mean), abs(b.mean)))
+            FILTER (higher_is_better IS NOT NULL AND a.mean <> b.mean) AS worst,
+        bool_or(a.mean <> b.mean) AS differs
+    FROM measured AS a
+    JOIN measured AS b USING (metric, key)
+    LEFT JOIN (FROM run_metrics WHERE run_id = $run) AS known USING (metric)
+    WHERE a.run_id = $run AND b.run_id = $base AND $run <> $base
+    GROUP BY key
+)
+SELECT
+    mine.*,
+    base_sessions, base_passed, base_verdict, base_session_id,
+    question,
+    question ->> '$.user_inputs[0]' AS words,
+    first_input,
+    count(*) OVER () AS of_all
+FROM mine
+LEFT JOIN theirs USING (key)
+LEFT JOIN changed USING (key)
+LEFT JOIN (SELECT question_id, digest FROM run_questions WHERE run_id = $run) AS asked ON asked.question_id = mine.question_id
+LEFT JOIN golden_questions USING (digest)
+LEFT JOIN derived.sessions USING (session_id)
+WHERE ($verdict IS NULL OR mine.verdict = $verdict)
+  AND (
+      NOT $only_changed
+      OR base_verdict IS DISTINCT FROM mine.verdict
+      OR base_passed <> mine.passed
+      OR coalesce(differs, false)
+  )
+  AND (
+      $text IS NULL
+      OR contains(lower(concat_ws(' ', mine.key, question ->> '$.user_inputs', first_input, mine.reason)), lower($text))
+  )
+  AND ($metadata_key IS NULL OR (question -> '$.metadata' ->> $metadata_key) = $metadata_value)
+  AND (
+      $metric IS NULL
+      OR mine.key IN (
+          SELECT coalesce(scores.question_id, session_id)
+          FROM scores
+          WHERE run_id = $run AND metric = $metric AND passed IS DISTINCT FROM true AND outcome <> 'not_applicable'
+      )
+  )
+ORDER BY
+    CASE WHEN $by_change THEN coalesce(base_passed / base_sessions, 0) - coalesce(passed / nullif(sessions, 0), 0) END DESC NULLS LAST,
+    CASE WHEN $by_change THEN worst END DESC NULLS LAST,
+    list_position($gravest_first, mine.verdict),
+    key
+LIMIT $limit OFFSET $skip
