@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What a metric came to on the sessions of a question.
+    """The result of a metric on the sessions of a question.
 
     `state` is a verdict, "" where nothing judged it; `share` is "2 of 3" where there are repeats. `change` is
     the difference of the value to that of the baseline, None where one is unknown; `style` says whether it is

@@ -1,4 +1,4 @@
--- The questions of a run, each with what its sessions came to in this run and in the baseline, the worst change first.
+-- The questions of a run, each with the result of its sessions in this run and in the baseline, the worst change first.
 -- A session that answers no question is a row of its own; `key` is what both runs have in common. `change` is the
 -- difference in the share that passed, `worst` the largest worsening of a metric with a direction, from 0 to 2, as a
 -- share of the larger of both means. The baseline may be no run: its columns are NULL then.
