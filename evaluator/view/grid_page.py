@@ -26,7 +26,7 @@ _PARAMETERS = ("against", "verdict", "metric", "metadata", "text", "changed", "s
 _VERDICTS = [str(verdict) for verdict in Verdict]
 
 
-class Column(NamedTuple):
+class GridColumn(NamedTuple):
     """A metric; `higher_is_better` is None where it has no direction, `judged` says that it is a gate."""
 
     metric: str
@@ -35,7 +35,7 @@ class Column(NamedTuple):
     judged: bool
 
 
-class Cell(NamedTuple):
+class GridCell(NamedTuple):
     """The result of a metric on the sessions of a question.
 
     `state` is a verdict, "" where nothing judged it; `share` is "2 of 3" where there are repeats. `change` is
@@ -63,7 +63,7 @@ class GridRow(NamedTuple):
     reason: str
     session_id: str | None
     base_session_id: str | None
-    cells: tuple[Cell | None, ...]
+    cells: tuple[GridCell | None, ...]
 
 
 def grid_page(store: Store, run_id: str, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def grid_part(store: Store, run_id: str, texts: Mapping[str, str]) -> dict[str, 
 def grid_rows(store: Store, run_id: str, base: str | None, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return rows of a grid: those that the filters leave, from `skip` on, at most `ROWS`."""
     columns = tuple(
-        Column(row["metric"], row["higher_is_better"], row["unit"] or "", row["judged"])
+        GridColumn(row["metric"], row["higher_is_better"], row["unit"] or "", row["judged"])
         for row in rows_of(store, "grid_metrics", run=run_id, limit=MAX_METRICS)
     )
     skip = _number(texts.get("skip", ""))
@@ -172,7 +172,7 @@ def _conditions(texts: Mapping[str, str], *, has_base: bool) -> dict[str, Any]:
 
 def _row(
     row: Mapping[str, Any],
-    columns: Sequence[Column],
+    columns: Sequence[GridColumn],
     cells: Mapping[tuple[str, str], Mapping[bool, Mapping[str, Any]]],
 ) -> GridRow:
     return GridRow(
@@ -194,7 +194,7 @@ def _share(passed: int | None, sessions: int | None) -> str:
     return f"{passed} of {sessions}" if sessions is not None and sessions > 1 else ""
 
 
-def _cell(column: Column, sides: Mapping[bool, Mapping[str, Any]]) -> Cell | None:
+def _cell(column: GridColumn, sides: Mapping[bool, Mapping[str, Any]]) -> GridCell | None:
     mine, theirs = sides.get(True), sides.get(False)
     if mine is None:
         return None
@@ -213,7 +213,7 @@ def _cell(column: Column, sides: Mapping[bool, Mapping[str, Any]]) -> Cell | Non
     if change is not None and column.higher_is_better is not None:
         style = "better" if (change > 0) == column.higher_is_better else "worse"
     share = _share(mine["passed"], mine["judged"])
-    return Cell(mine["value"], state, share, change, style, mine["reason"] or "")
+    return GridCell(mine["value"], state, share, change, style, mine["reason"] or "")
 
 
 def _number(text: str) -> int:
