@@ -131,6 +131,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     on_problem: Callable[[Problem], None] = log_problem,
     on_progress: Callable[[str], None] | None = None,
     on_share: Callable[[float], None] | None = None,
+    workers: int | None = 1,
 ) -> Database:
     """Return the database at a path, without one that of $SPANGRADE_DB, else of the settings.
 
@@ -138,14 +139,16 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     temporary folder, and gone when the `Database` is closed, or no longer used. `on_problem` is called with
     each part of an input that cannot be used or is odd; by default a warning is logged. `on_progress` is
     called with the name of each step that may take a while, `on_share` with the share of it that is done,
-    from 0 to 1, where that is known.
+    from 0 to 1, where that is known. `workers` is the number of processes that grade sessions; None is one
+    per CPU, up to 4, from 4,000 sessions on. A script that has workers must do its work under
+    `if __name__ == "__main__":`.
 
     The settings of the project (docs/configuration.md) apply as they do to the command line: `settings` is
     the file, by default the nearest; with None neither a file nor a variable counts. Raises InputError if
     they cannot be used.
     """
     project, callbacks = _of_project(settings, on_problem, on_progress, on_share)
-    return Database(Path(project.database if path is None else path), callbacks, project)
+    return Database(Path(project.database if path is None else path), callbacks, project, workers)
 
 
 def _of_project(
@@ -199,9 +202,14 @@ class Database:
     """
 
     def __init__(
-        self, path: Path | Stored, callbacks: Callbacks = DEFAULT, settings: ProjectSettings = NO_SETTINGS
+        self,
+        path: Path | Stored,
+        callbacks: Callbacks = DEFAULT,
+        settings: ProjectSettings = NO_SETTINGS,
+        workers: int | None = 1,
     ) -> None:
         self._callbacks = callbacks
+        self._workers = workers
         self._settings = settings
         self._folder: TemporaryDirectory[str] | None = None
         if str(path) == MEMORY:
@@ -439,6 +447,7 @@ class Database:
                 self._callbacks,
                 recordings=recordings,
                 after_save=note_repeats,
+                workers=self._workers,
             ),
             out,
             reports_named(reports),
@@ -486,7 +495,16 @@ class Database:
         spec = filled(GradeSpec.of(dataset, gates, select, judge, name), self._settings)
         options = asked.options() if options is None else options.filled(asked.options())
         return self._reported(
-            partial(run_agent, agent, spec, options, self._file, self._callbacks, after_save=note_repeats),
+            partial(
+                run_agent,
+                agent,
+                spec,
+                options,
+                self._file,
+                self._callbacks,
+                after_save=note_repeats,
+                workers=self._workers,
+            ),
             out,
         )
 
@@ -541,6 +559,7 @@ class Database:
             asked.judge,
             self._callbacks,
             several(without),
+            self._workers,
         )
 
     def audit(
@@ -968,6 +987,7 @@ def open_lake(
     on_problem: Callable[[Problem], None] = log_problem,
     on_progress: Callable[[str], None] | None = None,
     on_share: Callable[[float], None] | None = None,
+    workers: int | None = 1,
 ) -> Database:
     """Return the lake of a catalog: sessions to read, to grade and to review, as `open` does those of a file.
 
@@ -978,7 +998,7 @@ def open_lake(
     from spangrade.evaluator.lake.reading import LakeReader
 
     project, callbacks = _of_project(settings, on_problem, on_progress, on_share)
-    return Database(LakeReader(lake_at(catalog)), callbacks, project)
+    return Database(LakeReader(lake_at(catalog)), callbacks, project, workers)
 
 
 def list_metrics(metrics_files: StrPath | Iterable[StrPath] = ()) -> list[Metric]:

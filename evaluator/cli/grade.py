@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates, GradeSpec, JudgeOptions, Selection
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, option_of
+from spangrade.evaluator.cli.options import Db, Format, GradeWorkers, LakeCatalog, OutputFormat, option_of
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 from spangrade.evaluator.reports.kinds import Report
 
@@ -46,6 +46,7 @@ def grade(
             show_default="all",
         ),
     ] = ",".join(Report),
+    workers: GradeWorkers = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Grade stored sessions against a golden dataset or, without one, by gates alone.
@@ -53,7 +54,7 @@ def grade(
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive.
     """
     spec = GradeSpec.of(dataset, gates, select, judge, run, tag, group_by, idle)
-    with database_or_lake(db, lake) as opened:
+    with database_or_lake(db, lake, workers) as opened:
         graded = opened.grade(spec, spans=spans or (), out=out, reports=reports)
     if format is Format.JSON:
         from spangrade.evaluator.reports.json import run_json

@@ -52,6 +52,16 @@ Workers = Annotated[
         show_default="the number of CPUs, up to 4; 1 below 20,000 spans",
     ),
 ]
+GradeWorkers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        metavar="N",
+        help="Processes that grade sessions.",
+        show_default="the number of CPUs, up to 4; 1 below 4,000 sessions",
+    ),
+]
 MetricsFiles = Annotated[
     list[Path] | None,
     typer.Option(

@@ -85,12 +85,15 @@ def warn_not_understood(spans_by_scope: Mapping[str, int]) -> None:
 
 
 @contextmanager
-def database(path: Path | None) -> Iterator[Database]:
-    """Give a database whose problems are listed on standard error, and whose progress is shown there."""
+def database(path: Path | None, workers: int | None = 1) -> Iterator[Database]:
+    """Give a database whose problems are listed on standard error, and whose progress is shown there.
+
+    `workers` processes grade its sessions; None is as many as pay.
+    """
     import spangrade
 
     with _heard() as heard:
-        yield spangrade.open(path, **heard)
+        yield spangrade.open(path, **heard, workers=workers)
 
 
 @contextmanager
@@ -111,16 +114,16 @@ def _heard() -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def database_or_lake(path: Path | None, lake: str | None) -> Iterator[Database]:
+def database_or_lake(path: Path | None, lake: str | None, workers: int | None = 1) -> Iterator[Database]:
     """Give the lake of a catalog or, without one, the database as `database` does."""
     if lake is None:
-        with database(path) as opened:
+        with database(path, workers) as opened:
             yield opened
     else:
         from spangrade.evaluator.database import open_lake
 
         with _heard() as heard:
-            yield open_lake(lake, **heard)
+            yield open_lake(lake, **heard, workers=workers)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates, JudgeOptions
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, GradeWorkers, LakeCatalog, OutputFormat
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 
 
@@ -30,6 +30,7 @@ def regrade(
         ),
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="List all verdicts that change.")] = False,  # noqa: A002
+    workers: GradeWorkers = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Grade the sessions of a run again, without storing it, and show the verdicts that change.
@@ -37,7 +38,7 @@ def regrade(
     Exit codes, of the new verdicts: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke,
     4 inconclusive.
     """
-    with database_or_lake(db, lake) as opened:
+    with database_or_lake(db, lake, workers) as opened:
         regraded = opened.regrade(run, dataset=dataset, gates=gates, judge=judge, without=without or ())
     if format is Format.JSON:
         print_json(regraded.to_json())

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spangrade import ExitCode, Gates, GradeSpec, JudgeOptions, RunOptions, Selection
-from spangrade.evaluator.cli.options import Db, Format, Only, OutputFormat, option_of
+from spangrade.evaluator.cli.options import Db, Format, GradeWorkers, Only, OutputFormat, option_of
 from spangrade.evaluator.cli.output import database, print_json, show
 from spangrade.evaluator.cli.settings import loaded_settings
 
@@ -67,6 +67,7 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
     ] = None,
+    workers: GradeWorkers = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Run an agent over golden questions, each in a session of its own, and grade the sessions.
@@ -82,7 +83,7 @@ def run(
     if questions is None:
         raise typer.BadParameter("expected DATASET, here or in the table `run` of the settings")
     spec = GradeSpec.of(questions, gates, select, judge, name, tag, group_by)
-    with database(db) as opened:
+    with database(db, workers) as opened:
         if compare is not None:
             opened.compare(compare, compare)  # a baseline that is not there is known before the agent runs
         graded = opened.run(asked, spec, options=options, out=out)

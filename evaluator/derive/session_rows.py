@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, TableColumn
 from spangrade.evaluator.session import Session
@@ -104,20 +104,50 @@ def _list_cells(session: Session) -> tuple[str | None, str | None]:
     return canonical(list(tools)) if tools else None, first and first[:LONGEST_FIRST_INPUT]
 
 
-def load_batches(store: Store, first: int, last: int) -> Iterator[Session]:
-    """Read the batches from `first` to `last`; yield their sessions, in the order of their derivation."""
+class SessionRows(NamedTuple):
+    """The rows of some sessions, of which any process can make the sessions: once."""
+
+    sessions: list[Row]
+    records: dict[str, dict[str, list[Row]]]
+
+    def only(self, session_ids: Collection[str]) -> SessionRows:
+        """Return the rows of those of the sessions that have one of the ids."""
+        return SessionRows([row for row in self.sessions if row[0] in session_ids], self.records)
+
+    def slices(self, size: int) -> Iterator[SessionRows]:
+        """Yield the rows of `size` sessions at a time."""
+        for start in range(0, len(self.sessions), size):
+            rows = self.sessions[start : start + size]
+            records = {
+                name: {row[0]: by_session.pop(row[0]) for row in rows if row[0] in by_session}
+                for name, by_session in self.records.items()
+            }
+            yield SessionRows(rows, records)
+
+    def decoded(self) -> Iterator[Session]:
+        """Yield the sessions, each made when it is asked for: its memory is that of the one before."""
+        for row in self.sessions:
+            own = {
+                name: tuple(map(_DECODERS[name], by_session.pop(row[0], ())))
+                for name, by_session in self.records.items()
+            }
+            yield _decode_session(row, own)
+
+
+def load_batches(store: Store, first: int, last: int) -> SessionRows:
+    """Return the sessions of the batches from `first` to `last`, in the order of their derivation."""
     return _load(store, "batch BETWEEN $low AND $high", first, last)
 
 
-def load_sessions(store: Store, session_ids: Sequence[str]) -> Iterator[Session]:
-    """Read the sessions of some ids; yield those that there are, in the order of their derivation."""
+def load_sessions(store: Store, session_ids: Sequence[str]) -> SessionRows:
+    """Return those of the sessions of some ids that there are, in the order of their derivation."""
     return _load(store, "session_id IN (SELECT unnest($low)) AND $high IS NULL", list(session_ids), None)
 
 
 def load(store: Store, session_id: str | None = None) -> Iterator[Session]:
     """Yield the derived sessions (or the one of an id) in the order in which they were derived."""
     if session_id is not None:
-        yield from _load(store, "session_id = $low AND session_id = $high", session_id, session_id)
+        yield from _load(store, "session_id = $low AND session_id = $high", session_id, session_id).decoded()
         return
     sizes = store.query("SELECT batch, count(*) FROM derived.sessions GROUP BY batch ORDER BY batch")
     low, size = None, 0
@@ -125,13 +155,13 @@ def load(store: Store, session_id: str | None = None) -> Iterator[Session]:
         low = batch if low is None else low
         size += count
         if size >= BATCHES_AT_ONCE:
-            yield from _load(store, "batch BETWEEN $low AND $high", low, batch)
+            yield from load_batches(store, low, batch).decoded()
             low, size = None, 0
     if low is not None:
-        yield from _load(store, "batch BETWEEN $low AND $high", low, sizes[-1][0])
+        yield from load_batches(store, low, sizes[-1][0]).decoded()
 
 
-def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
+def _load(store: Store, where: str, low: Any, high: Any) -> SessionRows:
     def rows(table: str) -> list[Row]:
         columns = ", ".join(f'"{name}"' for name in ("session_id", *_OWN_COLUMNS[table]))
         # In the order of insertion, which DuckDB preserves: a session's rows were written in their order.
@@ -141,17 +171,7 @@ def _load(store: Store, where: str, low: Any, high: Any) -> Iterator[Session]:
         )
 
     records = {name: _by_session(rows(name)) for name in RECORDS}
-    return _decoded(rows("sessions"), records)
-
-
-def _decoded(rows: Iterable[Row], records: Mapping[str, dict[str, list[Row]]]) -> Iterator[Session]:
-    """Yield sessions, each made when it is asked for: its memory is that of the one before."""
-    for row in rows:
-        own = {
-            name: tuple(map(_DECODERS[name], by_session.pop(row[0], ())))
-            for name, by_session in records.items()
-        }
-        yield _decode_session(row, own)
+    return SessionRows(rows("sessions"), records)
 
 
 def _by_session(rows: Iterable[Row]) -> dict[str, list[Row]]:

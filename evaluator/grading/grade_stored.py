@@ -6,38 +6,28 @@ only in short windows, so that others can use it while metrics run and judges an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
-from spangrade.evaluator.derive.sync.workers import few_collections
-from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
 from spangrade.evaluator.grading.prepare import Prepared, prepare, sessions_to_grade
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.grading.save import AfterSave, save
+from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, workers_for
 from spangrade.evaluator.grading.spec import GradeSpec
-from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.run import spent_since
-from spangrade.evaluator.session import Session
 from spangrade.tracer.store.stored import Stored
 
 
-class Output(Protocol):
+class RunOutput(SlicedOutput, Protocol):
     """What is written of a grade beside its scores: it sees each session and each grade as it passes."""
 
-    def sessions(self, sessions: Iterable[Session]) -> Iterator[Session]:
-        """Yield the sessions that are graded."""
-        ...
-
-    def grades(self, grades: Iterable[Grade]) -> Iterator[Grade]:
-        """Yield their grades."""
-        ...
-
-    def finish(self, run: Run, prepared: Prepared, details: RunDetails) -> None:
-        """Write what there is to say of the run, which is saved."""
+    def finish(self, run: Run, prepared: Prepared, details: RunDetails, in_order: InOrder) -> None:
+        """Write what there is to say of the run, which is saved; `in_order` may have processes for it."""
         ...
 
 
@@ -47,16 +37,18 @@ def grade_stored(
     callbacks: Callbacks = DEFAULT,
     *,
     recordings: Sequence[Path] = (),
-    output: Output | None = None,
+    output: RunOutput | None = None,
     after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+    workers: int | None = 1,
 ) -> Run:
     """Grade what a specification asks for; save the scores, and return the run.
 
     With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
     graded; with a dataset that brings its own sessions, those; else the stored sessions. The database is
-    created only if the dataset brings its sessions, or spans are imported.
+    created only if the dataset brings its sessions, or spans are imported. For `workers` see `workers_for`.
     """
-    return grade_prepared(prepare(spec, db, callbacks, recordings), db, callbacks, output, after_save)
+    prepared = prepare(spec, db, callbacks, recordings)
+    return grade_prepared(prepared, db, callbacks, output, after_save, workers)
 
 
 @few_collections()
@@ -64,8 +56,9 @@ def grade_prepared(
     prepared: Prepared,
     db: Stored,
     callbacks: Callbacks = DEFAULT,
-    output: Output | None = None,
+    output: RunOutput | None = None,
     after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+    workers: int | None = 1,
 ) -> Run:
     """Grade what is prepared as `grade_stored` does."""
     judge = prepared.judge()
@@ -74,14 +67,11 @@ def grade_prepared(
     run = prepared.new_run()
     run.incomplete |= not complete
     callbacks.on_progress("grading")
-    with use_judge_of_run(judge):
-        read = prepared.with_columns(run.noted(sessions.read(callbacks)), callbacks.on_problem)
-        grades = prepared.grades(read if output is None else output.sessions(read))
-        for one in grades if output is None else output.grades(grades):
-            run.add(one)
-    run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
-    details, questions = prepared.details, prepared.questions.golden_questions
-    save(db, run, prepared.texts, questions, details, wait_s=RUN_WAIT_S, after_save=after_save)
-    if output is not None:
-        output.finish(run, prepared, details)
+    with workers_in_order(workers_for(prepared, judge, len(sessions.ids), workers)) as in_order:
+        add_grades(run, prepared, judge, sessions, callbacks, output, in_order)
+        run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
+        details, questions = prepared.details, prepared.questions.golden_questions
+        save(db, run, prepared.texts, questions, details, wait_s=RUN_WAIT_S, after_save=after_save)
+        if output is not None:
+            output.finish(run, prepared, details, in_order)
     return run

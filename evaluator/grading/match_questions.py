@@ -145,15 +145,26 @@ class QuestionIndex:
         return [(pattern, question) for _, pattern, question in sorted(matching, key=itemgetter(0))]
 
     def _expected(self, question: GoldenQuestion) -> str:
-        """Return what a question expects: its user inputs, agents and references as one text."""
+        """Return what a question expects; see `expectation`."""
         known = self._expectations.get(question.id)
         if known is None:
-            inputs = tuple(map(normal_text, question.user_inputs))
-            expected = question.model_dump(
-                mode="json", include={"agents_evaluated", "reference_data", "scenario"}
-            )
-            known = self._expectations[question.id] = canonical([inputs, expected])
+            known = self._expectations[question.id] = expectation(question)
         return known
+
+
+def expectation(question: GoldenQuestion) -> str:
+    """Return what a question expects: its user inputs, agents and references as one text."""
+    inputs = tuple(map(normal_text, question.user_inputs))
+    expected = question.model_dump(mode="json", include={"agents_evaluated", "reference_data", "scenario"})
+    return canonical([inputs, expected])
+
+
+def share_sessions(dataset: GoldenDataset) -> bool:
+    """Return whether questions expect the same, so that they share their sessions in their order."""
+    by_inputs: dict[tuple[str, ...], list[GoldenQuestion]] = {}
+    for question in dataset.golden_questions:
+        by_inputs.setdefault(tuple(map(normal_text, question.user_inputs)), []).append(question)
+    return any(len(set(map(expectation, each))) < len(each) for each in by_inputs.values() if len(each) > 1)
 
 
 def _by_rarest_word(

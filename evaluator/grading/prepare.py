@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from spangrade.evaluator.grading.grade import (
     grade_unanswered,
     may_ask_judge,
 )
-from spangrade.evaluator.grading.match_questions import check_answers
+from spangrade.evaluator.grading.match_questions import check_answers, share_sessions
 from spangrade.evaluator.grading.metadata import Groups, Where, groups_of, parse_where
 from spangrade.evaluator.grading.policy import MetricPlan, dropped_references
 from spangrade.evaluator.grading.revision import revision
@@ -61,7 +62,8 @@ class Prepared:
     `golden` is the content of the `dataset`, `recordings` are the files of spans to import first. `questions`
     are those that `where` chooses: the others are answered, but not missed. `metrics` are the requested ones,
     `without` the references that are not gates, `answers` the questions that sessions are known to answer.
-    `only` are the ids of the sessions to choose from, None is all; `not_run` are missing among them.
+    `only` are the ids of the sessions to choose from, None is all; `not_run` are missing among them. With
+    `reads_store` a metric is of the scores in the database.
     """
 
     spec: GradeSpec
@@ -75,6 +77,7 @@ class Prepared:
     recordings: Sequence[Path] = ()
     only: frozenset[str] | None = None
     not_run: int = 0
+    reads_store: bool = False
 
     @property
     def dataset(self) -> str:
@@ -87,6 +90,21 @@ class Prepared:
     def asks_judge(self) -> bool:
         """Whether a metric may ask the judge."""
         return may_ask_judge(self.golden.questions, self.metrics, self.without)
+
+    @property
+    def in_slices(self) -> bool:
+        """Whether slices of the sessions can be graded by `spec` and `golden` alone, in any order.
+
+        They cannot if questions share their sessions, or a metric is an object of this process, asks a
+        service, or reads the database.
+        """
+        return (
+            not self.reads_store
+            and all(isinstance(one, str) for one in self.spec.gates.requested)
+            and not any(isinstance(metric.function, Query) for metric in self.metrics)
+            and not any(inspect.iscoroutinefunction(metric.function) for metric in self.metrics)
+            and not share_sessions(self.golden.questions)
+        )
 
     @property
     def gates(self) -> list[str]:
@@ -170,8 +188,14 @@ class Prepared:
         if unanswered:
             yield from grade_unanswered(self.questions, coverage)
 
-    def grades_of(self, sessions: Iterable[Session], coverage: Coverage) -> Iterator[Grade]:
-        """Yield the grade of each session, and add the questions that they answer to `coverage`."""
+    def grades_of(
+        self, sessions: Iterable[Session], coverage: Coverage, now_ns: int | None = None
+    ) -> Iterator[Grade]:
+        """Yield the grade of each session, and add the questions that they answer to `coverage`.
+
+        `now_ns` is the time that decides whether a session may still run, by default that of the call.
+        """
+        now_ns = time.time_ns() if now_ns is None else now_ns
         return grade_sessions(
             sessions,
             self.golden.questions,
@@ -181,7 +205,7 @@ class Prepared:
             self.spec.judge.threshold,
             coverage,
             self.spec.gates.root_agent_name,
-            None if self.spec.idle_s is None else time.time_ns() - int(seconds_of(self.spec.idle_s) * 1e9),
+            None if self.spec.idle_s is None else now_ns - int(seconds_of(self.spec.idle_s) * 1e9),
         )
 
 
@@ -234,6 +258,7 @@ def with_questions(
         {**golden.answers, **spec.select.answers},
         None if spec.group_by is None else groups_of(spec.group_by, golden.questions),
         recordings,
+        reads_store=any(one.name in others and others[one.name].function is one.function for one in metrics),
     )
 
 

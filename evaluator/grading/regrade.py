@@ -11,6 +11,7 @@ from spangrade.converters.datasets.formats import Dataset, find_dataset, read_da
 from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, GoldenQuestion
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import WAIT_S
+from spangrade.evaluator.derive.sync.workers import workers_in_order
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared, try_queries, with_questions
@@ -18,10 +19,10 @@ from spangrade.evaluator.grading.regraded import Changed, Regraded
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.slices import add_grades, workers_for
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
 from spangrade.evaluator.grading.stored_questions import digest_of, stored_questions
 from spangrade.evaluator.grading.stored_run import StoredRun, metric_name, read_run
-from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.options import DEFAULTS, JudgeOptions
 from spangrade.evaluator.judge.run import spent_since
 from spangrade.evaluator.metrics import Metric
@@ -44,12 +45,14 @@ def regrade(
     judge: JudgeOptions = DEFAULTS,
     callbacks: Callbacks = DEFAULT,
     without: Collection[str] = (),
+    workers: int | None = 1,
 ) -> Regraded:
     """Grade the sessions of a stored run again, and return the verdicts that change.
 
     What is given takes the place of what the run was graded by, a metric of `gates` that of the run's metric
     with the same name. Nothing is written but derived sessions that were pending, and the judge's cache. Each
-    session is compared with the question that it answered, if there still is one with that id.
+    session is compared with the question that it answered, if there still is one with that id. For `workers`
+    see `workers_for`.
 
     Raises InputError if there is no such run, for a metric or dataset that cannot be used, and for a metric
     of the run that is gone unless `without` names it: what it would say is unknown.
@@ -67,11 +70,8 @@ def regrade(
     spent_before = asked.spent
     run = prepared.new_run()
     callbacks.on_progress("grading")
-    with use_judge_of_run(asked):
-        for one in prepared.grades(
-            prepared.with_columns(run.noted(sessions.read(callbacks)), callbacks.on_problem)
-        ):
-            run.add(one)
+    with workers_in_order(workers_for(prepared, asked, len(sessions.ids), workers)) as in_order:
+        add_grades(run, prepared, asked, sessions, callbacks, in_order=in_order)
     run.judge = JudgeUsage(asked.name, spent_since(spent_before, asked.spent))
     before = Counter(one.verdict for one in stored.verdicts if one.session_id is not None)
     return Regraded(stored, run, dict(before), tuple(_changes(stored, run, sessions.ids)), tuple(notes))

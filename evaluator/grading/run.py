@@ -115,6 +115,16 @@ class MetricTotals:
         else:
             self.failures += 1
 
+    def add_part(self, part: MetricTotals) -> None:
+        """Count the outcomes of other sessions, which come after those that were added before."""
+        self.values += part.values
+        self.passed += part.passed
+        self.failed += part.failed
+        self.inconclusive += part.inconclusive
+        self.not_applicable += part.not_applicable
+        self.failures += part.failures
+        self.judge_failures += part.judge_failures
+
     @property
     def applied(self) -> bool:
         """Whether the metric was applicable to any session."""
@@ -184,7 +194,7 @@ class Run:
         self.dataset = dataset
         self.incomplete = incomplete
         self.require_match = require_match
-        self.thresholds = thresholds
+        self.thresholds = dict(thresholds)
         self.unreviewed = unreviewed
         self.not_run = not_run
         self.name = name
@@ -204,10 +214,9 @@ class Run:
 
     def add(self, grade: Grade) -> None:
         """Count one grade."""
-        self.sessions.append(SessionVerdict(*grade[:4]))
-        if self._groups is not None:
-            counted_as = "unanswered_questions" if grade.session_id is None else grade.verdict.value
-            self._by_group.setdefault(self._groups.of(grade.question_id), Counter())[counted_as] += 1
+        verdict = SessionVerdict(*grade[:4])
+        self.sessions.append(verdict)
+        self._count_in_group(verdict)
         if grade.session_id is None:
             self._unanswered.append(grade.question_id or "")
         else:
@@ -218,7 +227,26 @@ class Run:
             self._renamed[grade.root_agent] += 1
         self._rows += score_rows(grade)
         if len(self._rows) >= CHUNK:
-            self._pack()
+            self.pack()
+
+    def add_part(self, part: Run) -> None:
+        """Count the grades of a run of sessions alone, which come after those that were added before."""
+        self.sessions += part.sessions
+        for verdict in part.sessions:
+            self._count_in_group(verdict)
+        for name, totals in part.metrics.items():
+            self._metrics[name].add_part(totals)
+        self._counts.update(part._counts)
+        self._renamed.update(part.root_agents)
+        self._price_overrides.update(part.price_overrides)
+        self.pack()
+        part.pack()
+        self._chunks += part._chunks
+
+    def _count_in_group(self, one: SessionVerdict) -> None:
+        if self._groups is not None:
+            counted_as = "unanswered_questions" if one.session_id is None else one.verdict.value
+            self._by_group.setdefault(self._groups.of(one.question_id), Counter())[counted_as] += 1
 
     def noted(self, sessions: Iterable[Session]) -> Iterator[Session]:
         """Yield sessions, and note which of their models the project's settings price."""
@@ -237,7 +265,8 @@ class Run:
         """In how many sessions which name of a question means which root agent."""
         return dict(sorted(self._renamed.items()))
 
-    def _pack(self) -> None:
+    def pack(self) -> None:
+        """Hold the scores that were added as Arrow rows, which take less memory."""
         if self._rows:
             self._chunks.append(arrow_rows(self._rows, _SCORE_TYPES))
             self._rows = []
@@ -305,7 +334,7 @@ class Run:
     @property
     def score_table(self) -> na.Array:
         """The scores as an Arrow table with the columns of `ScoreRow`."""
-        self._pack()
+        self.pack()
         return na.Array.from_chunks(self._chunks, None if self._chunks else _SCORE_SCHEMA)
 
     @property
@@ -316,7 +345,7 @@ class Run:
     @property
     def scores(self) -> Rows:
         """The scores, one row per session and metric, with the columns of `ScoreRow`."""
-        self._pack()
+        self.pack()
         return Rows(_SCORE_SCHEMA, self._chunks)
 
     def to_json(self) -> dict[str, Any]:

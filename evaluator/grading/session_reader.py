@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from spangrade.evaluator.derive import load_batches, load_sessions
+from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.session import Session
@@ -13,6 +14,7 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.stored import Stored
 
 SESSIONS_AT_ONCE = 2_000
+_NO_ROWS = SessionRows([], {})
 
 
 class SessionReader:
@@ -53,27 +55,35 @@ class SessionReader:
         One that was deleted since is reported and left out. Raises StoreLockedError if another process has
         the database open for longer than `wait_s`.
         """
-        yield from self._taken(self._first)
+        for rows in self.read_rows(callbacks, wait_s=wait_s):
+            yield from rows.decoded()
+
+    def read_rows(
+        self, callbacks: Callbacks = DEFAULT, *, wait_s: float = RUN_WAIT_S
+    ) -> Iterator[SessionRows]:
+        """Yield the rows of the sessions as `read` yields the sessions, many at a time."""
+        yield self._taken(self._first)
+        self._first = _NO_ROWS
         while self._ranges:
             with self._db.reading(derived=False, wait_s=wait_s) as store:
                 batch = self._next_batch(store)
-            yield from self._taken(batch)
+            yield self._taken(batch)
         moved_ids = sorted(self._unread)
         for start in range(0, len(moved_ids), SESSIONS_AT_ONCE):
             ids = moved_ids[start : start + SESSIONS_AT_ONCE]
             with self._db.reading(wait_s=wait_s) as store:
                 moved = load_sessions(store, ids)
-            yield from self._taken(moved)
+            yield self._taken(moved)
         for session_id in sorted(self._unread):
             callbacks.on_problem(
                 Problem(f"session {session_id}", "deleted before it was read", dropped=False)
             )
 
-    def _next_batch(self, store: Store) -> Iterator[Session]:
-        return load_batches(store, *self._ranges.pop()) if self._ranges else iter(())
+    def _next_batch(self, store: Store) -> SessionRows:
+        return load_batches(store, *self._ranges.pop()) if self._ranges else _NO_ROWS
 
-    def _taken(self, sessions: Iterable[Session]) -> Iterator[Session]:
-        for session in sessions:
-            if session.session_id in self._unread:
-                self._unread.remove(session.session_id)
-                yield session
+    def _taken(self, rows: SessionRows) -> SessionRows:
+        """Return the rows of the sessions that were not read yet, and count them as read."""
+        taken = rows.only(self._unread)
+        self._unread.difference_update(row[0] for row in taken.sessions)
+        return taken

@@ -11,8 +11,8 @@ class NoJudge:
     name = "none"
 
     def __init__(self, reason: str) -> None:
-        self._reason = reason
+        self.reason = reason
 
     async def ask(self, question: Question) -> Judgement:  # noqa: ARG002 (the protocol's)
         """Raise JudgeUnavailable with the reason."""
-        raise JudgeUnavailable(self._reason)
+        raise JudgeUnavailable(self.reason)

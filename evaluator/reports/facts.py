@@ -53,9 +53,13 @@ class SessionFacts:
     def noted(self, sessions: Iterable[Session]) -> Iterator[Session]:
         """Yield sessions, and write down the facts of each."""
         for session in sessions:
-            with writing(Path(gettempdir())):
-                self._file.write(f"{dumps(facts(session))}\n".encode())
+            self.add(facts_line(session))
             yield session
+
+    def add(self, lines: bytes | bytearray) -> None:
+        """Write down lines of facts. Raises InputError if they cannot be written."""
+        with writing(Path(gettempdir())):
+            self._file.write(lines)
 
     def read(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the facts of each session with their position, for `at`."""
@@ -70,6 +74,11 @@ class SessionFacts:
         self._file.seek(position)
         facts: dict[str, Any] = orjson.loads(self._file.readline())
         return facts
+
+
+def facts_line(session: Session) -> bytes:
+    """Return the facts of a session as a line of JSON."""
+    return f"{dumps(facts(session))}\n".encode()
 
 
 def facts(session: Session) -> dict[str, Any]:

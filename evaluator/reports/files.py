@@ -9,8 +9,9 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from spangrade.converters.datasets.files import create_text, writing
+from spangrade.converters.datasets.files import create, create_text, writing
 from spangrade.converters.datasets.golden import GoldenDataset
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.run import Run
@@ -18,8 +19,8 @@ from spangrade.evaluator.grading.run_details import RunDetails, details_json
 from spangrade.evaluator.grading.stored_questions import expectations
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.reports.csv import write_csv
-from spangrade.evaluator.reports.facts import SessionFacts
-from spangrade.evaluator.reports.json import write_results, written
+from spangrade.evaluator.reports.facts import SessionFacts, facts_line
+from spangrade.evaluator.reports.json import grade_line, write_results, written
 from spangrade.evaluator.reports.junit import write_junit
 from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report
 from spangrade.evaluator.reports.markdown import markdown
@@ -36,6 +37,28 @@ from spangrade.evaluator.session import Session
 _OF_FACTS = frozenset({Report.CSV, Report.SUMMARY})
 
 
+class SliceReports:
+    """What the reports need of a slice of the sessions: the lines of `sessions.jsonl`, and of the facts."""
+
+    def __init__(self, *, with_facts: bool) -> None:
+        self.with_facts = with_facts
+        self.lines = bytearray()
+        self.facts = bytearray()
+
+    def sessions(self, sessions: Iterable[Session]) -> Iterator[Session]:
+        """Yield the sessions that are graded, and note the facts of each if reports need them."""
+        for session in sessions:
+            if self.with_facts:
+                self.facts += facts_line(session)
+            yield session
+
+    def grades(self, grades: Iterable[Grade]) -> Iterator[Grade]:
+        """Yield their grades, and note the line of each."""
+        for grade in grades:
+            self.lines += grade_line(grade)
+            yield grade
+
+
 class Reports(SessionFacts):
     """Writes the wanted reports of a grade in a folder, as it goes on and when it is done."""
 
@@ -43,16 +66,32 @@ class Reports(SessionFacts):
         super().__init__()
         self._folder = folder
         self._wanted = wanted
+        self._with_facts = not _OF_FACTS.isdisjoint(wanted)
+        self._has_slices = False
 
     def sessions(self, sessions: Iterable[Session]) -> Iterator[Session]:
         """Yield the sessions that are graded, and write down the facts of each that reports need."""
-        return self.noted(sessions) if _OF_FACTS.intersection(self._wanted) else iter(sessions)
+        return self.noted(sessions) if self._with_facts else iter(sessions)
 
     def grades(self, grades: Iterable[Grade]) -> Iterator[Grade]:
         """Yield their grades, each also written to `sessions.jsonl`."""
         return written(grades, self._folder)
 
-    def finish(self, run: Run, prepared: Prepared, details: RunDetails) -> None:
+    def of_slice(self) -> SliceReports:
+        """Return what notes in another process what the reports need of a slice."""
+        return SliceReports(with_facts=self._with_facts)
+
+    def add_slice(self, seen: SliceReports) -> None:
+        """Write what a slice noted, after the slices before it. Raises InputError if it cannot be written."""
+        self.add(seen.facts)
+        file = self._folder / "sessions.jsonl"
+        with writing(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with file.open("ab") if self._has_slices else create(file) as lines:
+                lines.write(seen.lines)
+        self._has_slices = True
+
+    def finish(self, run: Run, prepared: Prepared, details: RunDetails, in_order: InOrder) -> None:  # noqa: ARG002
         """Write the other reports of the run."""
         questions = prepared.questions
         expected = expectations(questions.golden_questions)

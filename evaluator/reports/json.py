@@ -42,6 +42,11 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     return {"outcome": "judge_failure" if outcome.by_judge else "failure", "error": outcome.error}
 
 
+def grade_line(grade: Grade) -> bytes:
+    """Return a grade as a line of sessions.jsonl."""
+    return f"{dumps(grade_json(grade))}\n".encode()
+
+
 def written(grades: Iterable[Grade], folder: Path) -> Iterator[Grade]:
     """Yield grades, each also written to `folder/sessions.jsonl`.
 
@@ -53,7 +58,7 @@ def written(grades: Iterable[Grade], folder: Path) -> Iterator[Grade]:
     try:
         for grade in grades:
             with writing(folder):
-                lines.write(f"{dumps(grade_json(grade))}\n".encode())
+                lines.write(grade_line(grade))
             yield grade
     finally:
         with writing(folder):

@@ -17,7 +17,7 @@ from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile, up_to_date
 from spangrade.evaluator.grading.grade import Coverage
-from spangrade.evaluator.grading.grade_stored import Output, grade_prepared
+from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.revision import run_name
@@ -40,8 +40,9 @@ def run_agent(
     db: Path,
     callbacks: Callbacks = DEFAULT,
     *,
-    output: Output | None = None,
+    output: RunOutput | None = None,
     after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+    workers: int | None = 1,
 ) -> Run:
     """Ask an agent the questions of a specification, store its sessions, grade them, and return the run.
 
@@ -68,7 +69,7 @@ def run_agent(
     complete = frozenset(one.session_id for one in sessions if one.complete)
     not_run = missing([question.id for question in questions], options.times, sessions)
     prepared = replace(prepared, only=complete, not_run=len(not_run))
-    return grade_prepared(prepared, stored, callbacks, output, after_save)
+    return grade_prepared(prepared, stored, callbacks, output, after_save, workers)
 
 
 def _questions_alone(prepared: Prepared) -> Prepared:

@@ -141,7 +141,7 @@ def session_sources(
     They have the grade of a run, else of the latest one. A session with more than `most` spans and logs is
     large. `on_span` is called with each stored span of the others, and the id of its session.
     """
-    sessions = {session.session_id: session for session in load_sessions(store, session_ids)}
+    sessions = {session.session_id: session for session in load_sessions(store, session_ids).decoded()}
     counts = record_counts(store, session_ids)
     read = [one for one in sessions if most is None or counts.get(one, 0) <= most]
     recorded = _recorded(store, read, on_span)

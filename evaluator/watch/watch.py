@@ -213,7 +213,7 @@ class Watch:
         with self._open() as store:
             self._progress.look(store, now_ns)
             idle = self._progress.idle(now_ns, size, self._deferred)
-            sessions = {one.session_id: one for one in load_sessions(store, list(idle))}
+            sessions = {one.session_id: one for one in load_sessions(store, list(idle)).decoded()}
             known = contents(store, prepared.key, idle)
             spent = spent_since_day_began(store, now_ns)
         digests = {name: content_of(session) for name, session in sessions.items()}

@@ -1,0 +1,168 @@
+"""Grading sessions in slices, in other processes where that pays, with the results of one process.
+
+A process is given the rows of a slice, makes its sessions and grades them as `Prepared.grades_of` does. What
+it found is added in the order of the slices. All that is opened or asked stays in the process that was
+called: it reads the database, saves the run, and asks the judge.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, Protocol
+
+from spangrade.converters.datasets.formats import Dataset
+from spangrade.evaluator.derive.session_rows import SessionRows
+from spangrade.evaluator.derive.sync.intake import Callbacks
+from spangrade.evaluator.derive.sync.workers import InOrder, default_workers
+from spangrade.evaluator.grading.grade import Coverage, Grade, grade_unanswered
+from spangrade.evaluator.grading.prepare import Prepared, with_questions
+from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.judge.choice import use_judge_of_run
+from spangrade.evaluator.judge.no_judge import NoJudge
+from spangrade.evaluator.judge.run import JudgeRun
+from spangrade.evaluator.session import Session
+from spangrade.tracer.span import Problem
+
+SLICE = 500  # sessions: an index of all questions is made for each
+_SPANS_OF_SESSION = 5  # that it takes as long to read as a session to grade
+
+
+class Output(Protocol):
+    """What is written of sessions and their grades: it sees each as it passes."""
+
+    def sessions(self, sessions: Iterable[Session]) -> Iterator[Session]:
+        """Yield the sessions that are graded."""
+        ...
+
+    def grades(self, grades: Iterable[Grade]) -> Iterator[Grade]:
+        """Yield their grades."""
+        ...
+
+
+class SlicedOutput(Output, Protocol):
+    """What is written of sessions, also of those that other processes grade."""
+
+    def of_slice(self) -> Output:
+        """Return what sees a slice in another process, and comes back from there."""
+        ...
+
+    def add_slice(self, seen: Output) -> None:
+        """Write what a slice saw: the slices come in order."""
+        ...
+
+
+class _Shared(NamedTuple):
+    """What all slices of a grade are graded by."""
+
+    spec: GradeSpec
+    golden: Dataset
+    answers: Mapping[str, str]
+    no_judge: str
+    now_ns: int
+
+
+class _Graded(NamedTuple):
+    """What became of a slice."""
+
+    run: Run
+    coverage: Coverage
+    problems: list[Problem]
+    output: Output | None
+
+
+def workers_for(prepared: Prepared, judge: JudgeRun | NoJudge, sessions: int, workers: int | None) -> int:
+    """Return how many processes grade sessions, of the `workers` that are asked for; None is as many as pay.
+
+    It is one where an order or an object of this process decides: a judge with its budget, questions that
+    share their sessions, a metric that is not of a file or installed.
+    """
+    workers = workers or default_workers(sessions * _SPANS_OF_SESSION)
+    if workers > 1 and prepared.in_slices and (not prepared.asks_judge or _why_not(judge) is not None):
+        return min(workers, -(-sessions // SLICE))
+    return 1
+
+
+def _why_not(judge: JudgeRun | NoJudge) -> str | None:
+    """Return why a judge answers nothing, None if it may."""
+    if isinstance(judge, NoJudge):
+        return judge.reason
+    return None if judge.unavailable is None else str(judge.unavailable)
+
+
+def add_grades(
+    run: Run,
+    prepared: Prepared,
+    judge: JudgeRun | NoJudge,
+    sessions: SessionReader,
+    callbacks: Callbacks,
+    output: SlicedOutput | None = None,
+    in_order: InOrder = map,
+) -> None:
+    """Grade sessions, and the questions that none of them answers, and add the grades to a run."""
+    if in_order is map:
+        with use_judge_of_run(judge):
+            read = prepared.with_columns(run.noted(sessions.read(callbacks)), callbacks.on_problem)
+            _add(run, prepared.grades(read if output is None else output.sessions(read)), output)
+        return
+    coverage = Coverage.none()
+    with _shared(prepared, judge) as shared:
+        slices = (part for rows in sessions.read_rows(callbacks) for part in rows.slices(SLICE))
+        jobs = ((part, None if output is None else output.of_slice()) for part in slices)
+        for graded in in_order(functools.partial(_grade_slice, shared), jobs):
+            for problem in graded.problems:
+                callbacks.on_problem(problem)
+            run.add_part(graded.run)
+            coverage.answered.update(graded.coverage.answered)
+            coverage.doubtful.update(graded.coverage.doubtful)
+            if output is not None and graded.output is not None:
+                output.add_slice(graded.output)
+    last = None if output is None else output.of_slice()
+    _add(run, grade_unanswered(prepared.questions, coverage), last)
+    if output is not None and last is not None:
+        output.add_slice(last)
+
+
+def _add(run: Run, grades: Iterable[Grade], output: Output | None) -> None:
+    for one in grades if output is None else output.grades(grades):
+        run.add(one)
+
+
+@contextmanager
+def _shared(prepared: Prepared, judge: JudgeRun | NoJudge) -> Iterator[Path]:
+    """Give a file of what all slices share: each process reads it once."""
+    golden = prepared.golden._replace(spans=None, problems=[], rows=dict(prepared.golden.rows))
+    answers = dict(prepared.answers)
+    shared = _Shared(prepared.spec, golden, answers, _why_not(judge) or "", time.time_ns())
+    with TemporaryDirectory(prefix="spangrade-") as folder:
+        file = Path(folder) / "shared"
+        file.write_bytes(pickle.dumps(shared, pickle.HIGHEST_PROTOCOL))
+        yield file
+
+
+@functools.lru_cache(1)
+def _read_shared(file: Path) -> tuple[_Shared, Prepared]:
+    shared: _Shared = pickle.loads(file.read_bytes())  # noqa: S301 (our own, of this grade)
+    return shared, replace(with_questions(shared.spec, shared.golden), answers=shared.answers)
+
+
+def _grade_slice(file: Path, job: tuple[SessionRows, Output | None]) -> _Graded:
+    """Grade a slice, in any process."""
+    rows, output = job
+    shared, prepared = _read_shared(file)
+    run, coverage = Run(), Coverage.none()
+    problems: list[Problem] = []
+    with use_judge_of_run(NoJudge(shared.no_judge)):
+        read = prepared.with_columns(run.noted(rows.decoded()), problems.append)
+        read = read if output is None else output.sessions(read)
+        _add(run, prepared.grades_of(read, coverage, shared.now_ns), output)
+    run.pack()
+    return _Graded(run, coverage, problems, output)

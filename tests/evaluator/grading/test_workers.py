@@ -1,0 +1,70 @@
+"""A grade by several processes: the same as by one, whatever decides in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.shapes import asked
+
+import spangrade
+
+METRIC = '''
+from spangrade import metric
+
+@metric(threshold=1, unit="number")
+def is_even(session):
+    """Whether the number of the session is even."""
+    return int(session.session_id[1:]) % 2 == 0
+'''
+QUERY = """-- name: length
+SELECT session_id, length(session_id) AS value FROM sessions
+"""
+RUN_ID = "of the run"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "spans.jsonl").write_text("\n".join(asked("apart", 1_100).lines), encoding="utf-8")
+    spangrade.open(folder / "s.duckdb").import_files(folder / "spans.jsonl")
+    (folder / "even.py").write_text(METRIC, encoding="utf-8")
+    (folder / "length.sql").write_text(QUERY, encoding="utf-8")
+    return folder
+
+
+def graded(recorded: Path, questions: Any, workers: int, out: Path, **asked_for: Any) -> dict[str, Any]:
+    """Return all that a grade says and writes, without the name of the run."""
+    run = spangrade.open(recorded / "s.duckdb", workers=workers).grade(questions, out=out, **asked_for)
+    return {
+        "run": run.to_json(),
+        "verdicts": run.sessions,
+        "scores": [tuple(row.values()) for row in run.scores],
+        "lines": (out / "sessions.jsonl").read_bytes(),
+        "csv": (out / "evaluation_results.csv").read_text(encoding="utf-8").replace(run.run_id, RUN_ID),
+    }
+
+
+@pytest.mark.parametrize("gates", ["even.py", "length.sql"])
+def test_processes_grade_as_one_does(recorded: Path, gates: str, tmp_path: Path) -> None:
+    questions = [
+        question | {"metadata": {"topic": "odd" if number % 3 else "third"}}
+        for number, question in enumerate(asked("apart", 1_150).questions)
+    ]
+    spec = spangrade.GradeSpec(
+        questions, spangrade.Gates(metrics_files=[recorded / gates]), group_by="metadata.topic"
+    )
+    one, three = (graded(recorded, spec, workers, tmp_path / str(workers)) for workers in (1, 3))
+    assert three == one
+    assert (len(one["verdicts"]), one["run"]["sessions"]) == (1_150, 1_100)
+    assert one["run"]["verdicts"]["passed"] == (550 if gates == "even.py" else 1_100)
+
+
+def test_questions_that_expect_the_same_share_their_sessions_among_processes(tmp_path: Path) -> None:
+    questions, lines = asked("identical", 1_100)
+    (tmp_path / "spans.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    spangrade.open(tmp_path / "s.duckdb").import_files(tmp_path / "spans.jsonl")
+    one, two = (graded(tmp_path, questions[:3], workers, tmp_path / str(workers)) for workers in (1, 2))
+    assert two == one
+    assert [one.question_id for one in two["verdicts"][:4]] == ["q0", "q1", "q2", "q0"]
