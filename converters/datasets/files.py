@@ -46,8 +46,8 @@ def write_text(path: Path, text: str) -> None:
     """Replace a file by a text. Raises InputError if it cannot be written."""
     target = path.resolve()  # a link stays a link
     fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
-    try:
-        with writing(path):
+    with writing(path):
+        try:
             target.parent.mkdir(parents=True, exist_ok=True)
             with create(fresh) as file:
                 if target.exists():
@@ -56,8 +56,8 @@ def write_text(path: Path, text: str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             fresh.replace(target)
-    finally:
-        fresh.unlink(missing_ok=True)
+        finally:
+            fresh.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -7,11 +7,16 @@ import gc
 import os
 import sys
 import threading
+from _thread import interrupt_main
+from typing import TYPE_CHECKING
 
 from spangrade.tracer.command_exit import leave, open_outputs
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.terminal import log_to_terminal
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 
 def main() -> None:
@@ -25,6 +30,10 @@ def main() -> None:
         log_to_terminal()
         try:
             app()
+        except SystemExit as end:
+            if end.code == ExitCode.INTERRUPTED and end.__cause__ is None:  # typer's, which says nothing
+                leave(KeyboardInterrupt())
+            raise
         except FieldError as error:
             from spangrade.evaluator.cli.options import in_words_of_options
 
@@ -41,6 +50,7 @@ def run() -> None:
     What others registered with `atexit` is called. While other threads run, the process ends as any other.
     """
     open_outputs()
+    sys.unraisablehook = _press_again
     try:
         main()
     except SystemExit as end:
@@ -51,3 +61,11 @@ def run() -> None:
             sys.stderr.flush()
             os._exit(code)
         raise
+
+
+def _press_again(unraisable: UnraisableHookArgs) -> None:
+    """Press Ctrl-C again if Python lost it: what is raised while it finalizes a value ends nothing."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        interrupt_main()
+    else:
+        sys.__unraisablehook__(unraisable)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.evaluator.derive.schema import SESSIONS
+from spangrade.tracer.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, spool
 from spangrade.tracer.store.arrow import rows_of
@@ -96,14 +97,17 @@ class Recorder:
         self._since_s = 0.0
 
     def add(self, spans: Sequence[Span]) -> None:
-        """Store spans. Raises OSError if they cannot be written."""
+        """Store spans. Raises StoreError if they cannot be written."""
         if not spans:
             return
-        if self._segment is not None and time.monotonic() - self._since_s > _SEGMENT_S:
-            self.close()
-        if self._segment is None:
-            self._segment, self._since_s = spool.Segment(self._folder, ".part"), time.monotonic()
-        self._segment.append([to_frames(rows_of(spans))])
+        try:
+            if self._segment is not None and time.monotonic() - self._since_s > _SEGMENT_S:
+                self.close()
+            if self._segment is None:
+                self._segment, self._since_s = spool.Segment(self._folder, ".part"), time.monotonic()
+            self._segment.append([to_frames(rows_of(spans))])
+        except OSError as error:
+            raise StoreError(f"{self._folder}: cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
         """Let the next reader of the database see all that is stored."""

@@ -17,6 +17,7 @@ from unittest import mock
 import duckdb
 import pytest
 from command_line import Done, run
+from every_command import leaves
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_once import copy_of_sample
@@ -55,15 +56,6 @@ JSON_VALUES = (
     {"a": {"b": []}},
     {"golden_questions": [{}]},
 )
-
-
-def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every command with its words."""
-    if hasattr(command, "list_commands"):
-        for name in command.list_commands(None):
-            yield from leaves(command.get_command(None, name), (*path, name))
-    else:
-        yield path, command
 
 
 COMMANDS = dict(leaves(get_command(app)))

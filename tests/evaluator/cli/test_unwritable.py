@@ -5,16 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import re
-import resource
 import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir
 
 import pytest
 from command_line import run
+from full_disks import full_disk
 from made_once import copy_of_sample
 from paths import RECORDED, SAMPLE
 
@@ -48,19 +45,6 @@ WRITES: list[tuple[str | Path, ...]] = [
     ("watch", "--once", "--metric", "tool_success_rate>=1"),
     ("delete", "--session", "conversation-1"),
 ]
-
-
-@contextmanager
-def full_disk(free_bytes: int) -> Iterator[None]:
-    """Let no file of this process grow beyond a size: a write fails as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (free_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handled)
 
 
 @pytest.fixture
