@@ -35,6 +35,9 @@ def grade(
     group_by: Annotated[str | None, option_of(GradeSpec, "group_by")] = None,
     idle: Annotated[str | None, option_of(GradeSpec, "idle_s")] = None,
     all: Annotated[bool, typer.Option("--all", help="List all sessions that did not pass.")] = False,  # noqa: A002
+    all_metrics: Annotated[
+        bool, typer.Option("--all-metrics", help="List the metrics that are only reported, too.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
     ] = None,
@@ -63,5 +66,5 @@ def grade(
     else:
         from spangrade.evaluator.reports.tables import run_tables
 
-        show(run_tables(graded, every=all))
+        show(run_tables(graded, every=all, all_metrics=all_metrics))
     raise typer.Exit(graded.exit_code)

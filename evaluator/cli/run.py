@@ -64,6 +64,9 @@ def run(
         ),
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="List all sessions that did not pass.")] = False,  # noqa: A002
+    all_metrics: Annotated[
+        bool, typer.Option("--all-metrics", help="List the metrics that are only reported, too.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
     ] = None,
@@ -106,7 +109,7 @@ def run(
         from spangrade.evaluator.reports.flips import MAX_WHOLE, flip_lines, flips_of, shown_sessions
         from spangrade.evaluator.reports.tables import run_tables
 
-        show(run_tables(graded, every=all))
+        show(run_tables(graded, every=all, all_metrics=all_metrics))
         if (alike := failure_lines(graded)) is not None:
             show(alike)
         if compared is not None:
@@ -115,7 +118,7 @@ def run(
                 [name for flip in flips for name in shown_sessions(flip)] if len(flips) <= MAX_WHOLE else []
             )
             changed = flip_lines(flips, {name: opened.session(name) for name in whole})
-            show(comparison_tables(*compared, every=all), changed)
+            show(comparison_tables(*compared, every=all, all_metrics=all_metrics), changed)
     code = graded.exit_code
     if compared is not None and fail_if:
         code = _with_gates(code, compared.exit_code())

@@ -173,6 +173,7 @@ class Prepared:
             unreviewed=sum(question.reviewed is False for question in self.questions.golden_questions),
             not_run=self.not_run,
             name=self.spec.name,
+            reported=(metric.name for metric in self.plan.reported),
         )
 
     def with_columns(

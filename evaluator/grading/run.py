@@ -173,7 +173,8 @@ class Run:
     `unreviewed` is the number of golden questions with `reviewed: false`, `not_run` that of the sessions that
     an agent was to hold and did not: the run is inconclusive for them.
     `judge` is set at the end of the run, and `repeats` after it is saved, if questions have several sessions.
-    `thresholds` are those of the gates, as `>= 0.9`, as far as they are known; `name` may be None.
+    `thresholds` are those of the gates, as `>= 0.9`, as far as they are known; `reported` are the names of
+    metrics that are measured although nobody asked for them; `name` may be None.
     """
 
     def __init__(
@@ -189,12 +190,14 @@ class Run:
         unreviewed: int = 0,
         not_run: int = 0,
         name: str | None = None,
+        reported: Iterable[str] = (),
     ) -> None:
         self.run_id = run_id
         self.dataset = dataset
         self.incomplete = incomplete
         self.require_match = require_match
         self.thresholds = dict(thresholds)
+        self.reported = frozenset(reported)
         self.unreviewed = unreviewed
         self.not_run = not_run
         self.name = name

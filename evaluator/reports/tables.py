@@ -61,10 +61,11 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str 
     return made
 
 
-def run_tables(run: Run, *, every: bool = False) -> RenderableType:
-    """Return what did not pass and why, every metric's totals, what the judge cost, and the totals.
+def run_tables(run: Run, *, every: bool = False, all_metrics: bool = False) -> RenderableType:
+    """Return what did not pass and why, the gates' totals, what the judge cost, and the totals.
 
-    Unless `every`, only the first sessions of each verdict are listed.
+    Unless `every`, only the first sessions of each verdict are listed; with `all_metrics` there are also the
+    totals of metrics that are only reported.
     """
     limit = None if every else MAX_LISTED
     parts: list[RenderableType] = []
@@ -82,8 +83,12 @@ def run_tables(run: Run, *, every: bool = False) -> RenderableType:
     if run.group_by is not None:
         rows = [{run.group_by: name, **counts} for name, counts in run.groups.items()]
         parts.append(table(rows, list(rows[0]) if rows else []))
-    if run.metrics:
-        parts.append(_metrics_table(run))
+    folded = () if all_metrics else _only_reported(run)
+    if shown := [name for name in run.metrics if name not in folded]:
+        parts.append(_metrics_table(run, shown))
+    if folded:
+        number = counted(len(folded), "metric")
+        parts.append(cell(f"{number} only reported: {', '.join(folded)} (--all-metrics)"))
     if run.repeats is not None:
         parts.append(_repeats_tables(run.repeats))
     if run.judge_line:
@@ -110,15 +115,20 @@ def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]], limi
     return made
 
 
-def _metrics_table(run: Run) -> Table:
+def _only_reported(run: Run) -> Sequence[str]:
+    """Return the metrics that nobody asked for; one that broke is not among them."""
+    return [name for name, totals in run.metrics.items() if name in run.reported and not totals.failures]
+
+
+def _metrics_table(run: Run, names: Iterable[str]) -> Table:
     made = Table("metric")
     columns = ["mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures"]
     if run.judge_failures:
         columns.append("judge_failures")
     for column in columns:
         made.add_column(column.replace("_", " "), justify="right")
-    for name, totals in run.metrics.items():
-        row = totals.to_json()
+    for name in names:
+        row = run.metrics[name].to_json()
         made.add_row(
             cell(name), *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)
         )

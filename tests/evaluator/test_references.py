@@ -236,6 +236,38 @@ def test_every_turn_has_a_reply_unless_an_approval_stands_there(
     assert (done.code, f"turn {number} has an empty reply" in "\n".join(done.out)) == (code, code == 1)
 
 
+def test_a_turn_that_an_event_began_or_that_ends_with_a_hand_off_needs_no_reply(
+    graded: Any, spangrade: Spangrade
+) -> None:
+    """The second of three turns has an empty reply: once without a user's message, once after a hand-off."""
+    handed_off = Call("transfer_to_human", {})
+    middle = Said("And then?", "", calls=[handed_off])
+    done = graded(Said("Hi", calls=[FOUND]), middle, Said("Bye"), reference_tool_interactions=[FIND])
+    assert (done.code, "turn 2 has an empty reply" in "\n".join(done.out)) == (1, True)  # the agent went on
+    recorded = json.loads(Path("spans.jsonl").read_text())
+    spans = recorded["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    chat = [span for span in spans if span["name"].startswith("chat")][1]
+
+    def graded_again() -> Done:
+        new_database(Path("spangrade.duckdb"))
+        Path("spans.jsonl").write_text(json.dumps(recorded))
+        return spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--question", "s1=q1")
+
+    (handoff,) = (span for span in spans if span["name"] == "execute_tool transfer_to_human")
+    times = handoff["startTimeUnixNano"], handoff["endTimeUnixNano"]
+    handoff["startTimeUnixNano"], handoff["endTimeUnixNano"] = (
+        chat["startTimeUnixNano"],
+        chat["endTimeUnixNano"],
+    )
+    assert graded_again().code == 0
+    handoff["startTimeUnixNano"], handoff["endTimeUnixNano"] = times
+    assert graded_again().code == 1
+    for span in spans:
+        if span["traceId"] == chat["traceId"]:
+            span["attributes"] = [one for one in span["attributes"] if one["key"] != "gen_ai.input.messages"]
+    assert graded_again().code == 0
+
+
 @pytest.mark.parametrize(
     ("replies", "code", "why"),
     [

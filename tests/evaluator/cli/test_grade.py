@@ -240,3 +240,22 @@ def test_the_user_and_the_state_are_columns_of_the_csv(folder: Path, spangrade: 
         row = next(csv.DictReader(file))
     assert (row["session_id"], row["user_id"]) == ("s1", "u1")
     assert row["session_state"] == '{"state":{"id":9223372036854775807}}'
+
+
+def test_metrics_that_are_only_reported_are_one_line_unless_they_are_asked_for(
+    folder: Path, spangrade: Spangrade
+) -> None:
+    spangrade("import", "spans.jsonl")
+
+    def shown(*options: str) -> tuple[list[str], list[str]]:
+        done = spangrade("grade", "golden.json", "--no-references", "--metric", "latency_metrics", *options)
+        rows = [line.split()[1] for line in done.out if line.startswith("│ ")]
+        return rows, [line for line in done.out if "only reported: token_usage, " in line]
+
+    rows, folded = shown()
+    assert {"conversation", "latency_metrics"} <= set(rows)
+    assert "token_usage" not in rows
+    assert len(folded) == 1
+    every, nothing = shown("--all-metrics")
+    assert (set(rows) | {"token_usage", "cost"}) <= set(every)
+    assert nothing == []
