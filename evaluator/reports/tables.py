@@ -87,8 +87,8 @@ def run_tables(run: Run, *, every: bool = False, all_metrics: bool = False) -> R
     if shown := [name for name in run.metrics if name not in folded]:
         parts.append(_metrics_table(run, shown))
     if folded:
-        number = counted(len(folded), "metric")
-        parts.append(cell(f"{number} only reported: {', '.join(folded)} (--all-metrics)"))
+        metrics = counted(len(folded), "metric")
+        parts.append(cell(f"{metrics} only reported: {', '.join(folded)} (--all-metrics)"))
     if run.repeats is not None:
         parts.append(_repeats_tables(run.repeats))
     if run.judge_line:
