@@ -236,12 +236,12 @@ def test_every_turn_has_a_reply_unless_an_approval_stands_there(
     assert (done.code, f"turn {number} has an empty reply" in "\n".join(done.out)) == (code, code == 1)
 
 
-def test_a_turn_that_an_event_began_or_that_ends_with_a_hand_off_needs_no_reply(
+def test_a_turn_that_an_event_began_or_that_ends_with_a_handoff_needs_no_reply(
     graded: Any, spangrade: Spangrade
 ) -> None:
     """The second of three turns has an empty reply: once without a user's message, once after a hand-off."""
-    handed_off = Call("transfer_to_human", {})
-    middle = Said("And then?", "", calls=[handed_off])
+    transfer = Call("transfer_to_human", {})
+    middle = Said("And then?", "", calls=[transfer])
     done = graded(Said("Hi", calls=[FOUND]), middle, Said("Bye"), reference_tool_interactions=[FIND])
     assert (done.code, "turn 2 has an empty reply" in "\n".join(done.out)) == (1, True)  # the agent went on
     recorded = json.loads(Path("spans.jsonl").read_text())
