@@ -194,6 +194,12 @@ def sessions(files: StrPath | Iterable[StrPath]) -> list[Session]:
         return list(db)
 
 
+def _write_html(stored: Stored, file: Path, run_id: str) -> None:
+    from spangrade.evaluator.view.report import write_report  # jinja2 takes 50 ms to import
+
+    write_report(partial(stored.reading, derived=False, wait_s=RUN_WAIT_S), run_id, file)
+
+
 class Database:
     """A DuckDB file of spans, the sessions that are derived from them, and their scores.
 
@@ -519,14 +525,10 @@ class Database:
             return graded()
         from spangrade.evaluator.reports.files import Reports  # JUnit's XML takes 10 ms to import
 
-        with Reports(Path(out), wanted) as reports:
-            run = graded(output=reports)
-        if Report.HTML in wanted:
-            from spangrade.evaluator.view.report import write_report  # jinja2 takes 50 ms to import
-
-            opened = partial(self.stored.reading, derived=False, wait_s=RUN_WAIT_S)
-            write_report(opened, run.run_id, Path(out) / "report.html")
-        return run
+        # Its callbacks are of this process, and reading what is derived calls none.
+        stored = DatabaseFile(self.path) if isinstance(self.stored, DatabaseFile) else self.stored
+        with Reports(Path(out), wanted, partial(_write_html, stored, Path(out) / "report.html")) as reports:
+            return graded(output=reports)
 
     def regrade(
         self,

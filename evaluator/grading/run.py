@@ -6,6 +6,7 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -250,6 +251,12 @@ class Run:
         if self._groups is not None:
             counted_as = "unanswered_questions" if one.session_id is None else one.verdict.value
             self._by_group.setdefault(self._groups.of(one.question_id), Counter())[counted_as] += 1
+
+    def without_scores(self) -> Run:
+        """Return the run without its scores, which most reports do not need, for another process."""
+        other = copy(self)
+        other._rows, other._chunks = [], []
+        return other
 
     def noted(self, sessions: Iterable[Session]) -> Iterator[Session]:
         """Yield sessions, and note which of their models the project's settings price."""

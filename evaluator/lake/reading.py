@@ -23,6 +23,9 @@ class LakeReader:
         self.path = Path(str(lake))
         self._connection: duckdb.DuckDBPyConnection | None = None
 
+    def __reduce__(self) -> tuple[type[LakeReader], tuple[Lake]]:
+        return LakeReader, (self.lake,)  # attached again, in another process
+
     @property
     def file(self) -> Path:
         """Raise InputError: there is no file."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,10 +62,19 @@ class SliceReports:
 
 
 class Reports(SessionFacts):
-    """Writes the wanted reports of a grade in a folder, as it goes on and when it is done."""
+    """Writes the wanted reports of a grade in a folder, as it goes on and when it is done.
 
-    def __init__(self, folder: Path, wanted: Collection[Report] = ALL_REPORTS) -> None:
+    `write_html` writes report.html of a run, given its id, in any process.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        wanted: Collection[Report] = ALL_REPORTS,
+        write_html: Callable[[str], None] | None = None,
+    ) -> None:
         super().__init__()
+        self._write_html = write_html
         self._folder = folder
         self._wanted = wanted
         self._with_facts = not _OF_FACTS.isdisjoint(wanted)
@@ -91,12 +102,32 @@ class Reports(SessionFacts):
                 lines.write(seen.lines)
         self._has_slices = True
 
-    def finish(self, run: Run, prepared: Prepared, details: RunDetails, in_order: InOrder) -> None:  # noqa: ARG002
+    def finish(self, run: Run, prepared: Prepared, details: RunDetails, in_order: InOrder) -> None:
         """Write the other reports of the run."""
         questions = prepared.questions
         expected = expectations(questions.golden_questions)
         write_results(run, self._folder, details_json(details, expected))
-        write_reports(run, self._folder, questions, self, datetime.now(UTC), prepared.metrics, self._wanted)
+        at = datetime.now(UTC)
+
+        def parts() -> Iterator[Callable[[], None]]:
+            """Yield what any process may write; the rest is written here, while they do."""
+            if Report.HTML in self._wanted and self._write_html is not None:
+                yield partial(self._write_html, run.run_id)
+            if Report.JUNIT in self._wanted:
+                yield partial(_write_junit, run.without_scores(), self._folder, at)
+            here = set(self._wanted) - {Report.JUNIT}
+            write_reports(run, self._folder, questions, self, at, prepared.metrics, here)
+
+        deque(in_order(_written, parts()), maxlen=0)
+
+
+def _written(part: Callable[[], None]) -> None:
+    part()
+
+
+def _write_junit(run: Run, folder: Path, at: datetime) -> None:
+    with writing(folder):
+        write_junit(run, _lines(folder / "sessions.jsonl"), folder / "junit.xml", at)
 
 
 def write_reports(
@@ -117,7 +148,7 @@ def write_reports(
     file = folder / "sessions.jsonl"
     with writing(folder):
         if Report.JUNIT in wanted:
-            write_junit(run, _lines(file), folder / "junit.xml", at)
+            _write_junit(run, folder, at)
         if Report.MARKDOWN in wanted:
             create_text(folder / "summary.md", markdown(run))
         if Report.CSV in wanted:

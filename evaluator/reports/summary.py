@@ -81,12 +81,8 @@ def question_summary(question: GoldenQuestion, graded: Sequence[Graded]) -> dict
     Numbers are means, lists have each value once, counts by name are sums; other values are null unless all
     sessions agree.
     """
-    groups: dict[str, dict[str, list[Any]]] = {}
     outcomes: dict[str, list[Mapping[str, Any]]] = {}
-    for line, deterministic in graded:
-        for group, values in deterministic.items():
-            for key, value in values.items():
-                groups.setdefault(group, {}).setdefault(key, []).append(value)
+    for line, _ in graded:
         for name, outcome in line["metrics"].items():
             outcomes.setdefault(name, []).append(outcome)
     scores = {
@@ -97,9 +93,7 @@ def question_summary(question: GoldenQuestion, graded: Sequence[Graded]) -> dict
         **question.metadata,
         "question_id": question.id,
         "runs": len(graded),
-        "deterministic_metrics": {
-            group: {key: _merged(values) for key, values in keys.items()} for group, keys in groups.items()
-        },
+        "deterministic_metrics": _merged_groups([deterministic for _, deterministic in graded]),
         "llm_metrics": {
             name: {"score": _mean(each), "explanation": min(each, key=_value)["reason"]}
             for name, each in scores.items()
@@ -127,6 +121,17 @@ def _score_range(metric: Metric | None) -> dict[str, Any] | None:
         return None
     low, high = (bound if isfinite(bound) else None for bound in metric.bounds)
     return {"min": low, "max": high, "description": metric.description}
+
+
+def _merged_groups(sessions: Sequence[Mapping[str, Mapping[str, Any]]]) -> Mapping[str, Mapping[str, Any]]:
+    if len(sessions) == 1:
+        return sessions[0]
+    groups: dict[str, dict[str, list[Any]]] = {}
+    for deterministic in sessions:
+        for group, values in deterministic.items():
+            for key, value in values.items():
+                groups.setdefault(group, {}).setdefault(key, []).append(value)
+    return {group: {key: _merged(values) for key, values in keys.items()} for group, keys in groups.items()}
 
 
 def _merged(values: Sequence[Any]) -> Any:
