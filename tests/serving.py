@@ -13,6 +13,7 @@ import uvicorn
 
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import Viewed, ViewedDatabase
+from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.evaluator.view.server import HOST, listen
 
 
@@ -31,11 +32,11 @@ class Served:
         self.port = port
         self.url = f"http://{HOST}:{port}"
 
-    def get(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
+    def get(self, path: str, *, method: str = "GET", body: str | None = None, **headers: str) -> Answer:
         """Return the answer to a request with exactly this path."""
         connection = http.client.HTTPConnection(HOST, self.port, timeout=60)
         try:
-            connection.request(method, path, headers=headers)
+            connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
             response = connection.getresponse()
             text = response.read().decode("utf-8")
             return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, text)
@@ -44,12 +45,12 @@ class Served:
 
 
 @contextmanager
-def serving(shown: Path | Viewed) -> Iterator[Served]:
-    """Serve the pages of a database file, or of what else has pages."""
+def serving(shown: Path | Viewed, reviewer: Reviewer | None = None) -> Iterator[Served]:
+    """Serve the pages of a database file, or of what else has pages, to a person who may label."""
     database = ViewedDatabase(shown) if isinstance(shown, Path) else shown
     database.prepare(lambda _: None)
     listener = listen(0)
-    server = uvicorn.Server(uvicorn.Config(create_app(database), log_config=None, ws="none"))
+    server = uvicorn.Server(uvicorn.Config(create_app(database, reviewer), log_config=None, ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

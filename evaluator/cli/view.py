@@ -30,13 +30,26 @@ def view(
         str | None,
         typer.Option(metavar="ID", help="With --export: the run's id, or its beginning; else the latest."),
     ] = None,
+    allow_labels: Annotated[
+        bool, typer.Option("--allow-labels", help="Let the pages write labels, scores and golden questions.")
+    ] = False,
+    as_: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="With --allow-labels: the person who labels."),
+    ] = None,
+    golden: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --allow-labels: the golden file to which questions are added."
+        ),
+    ] = None,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Serve pages of the sessions, their verdicts and the runs, for a browser on this machine.
 
-    The pages change nothing. Agents and `spangrade collect` can write meanwhile. With --export the pages of
-    one run become files, which open from disk.
+    The pages change nothing, unless --allow-labels lets a person write labels. Agents and `spangrade collect`
+    can write meanwhile. With --export the pages of one run become files, which open from disk.
     """
     if export is not None:
         from spangrade.evaluator.view.export import export_run
@@ -47,8 +60,13 @@ def view(
         return
     if run is not None:
         raise InputError("--run names the run to --export: expected both")
+    if allow_labels != (as_ is not None and bool(as_.strip())):
+        raise InputError("--allow-labels and --as NAME go together: a label has the name of its person")
+    if golden is not None and not allow_labels:
+        raise InputError("--golden is the file that a reviewer writes: expected --allow-labels, too")
     try:
         from spangrade.evaluator.view.database import viewed
+        from spangrade.evaluator.view.labelling import Reviewer
         from spangrade.evaluator.view.server import serve
     except ModuleNotFoundError as error:
         raise InputError(f"view needs {error.name}: pip install 'spangrade[view]'") from None
@@ -58,6 +76,7 @@ def view(
         serve(
             viewed(opened.stored),
             port,
+            reviewer=Reviewer(as_.strip(), golden) if as_ is not None else None,
             ready=lambda url: _log.info("%s at %s (Ctrl+C stops)", opened.path, url),
         )
     _log.info("stopped")

@@ -79,6 +79,21 @@ def save_external_scores(store: Store, scores: Iterable[ExternalScore]) -> None:
     store.query(statement("insert_external", "spangrade.evaluator.metrics"), incoming=incoming)
 
 
+def delete_external_score(store: Store, score: ExternalScore) -> None:
+    """Delete the stored score with the key of one: its source, author, session, turn, name and evidence."""
+    store.query(
+        statement("delete_external", "spangrade.evaluator.metrics"),
+        {
+            "session_id": score.session_id,
+            "name": score.name,
+            "source": score.source,
+            "author": score.author,
+            "turn": score.turn,
+            "evidence": canonical(score.evidence),
+        },
+    )
+
+
 def external_scores(store: Store, session_ids: Sequence[str] | None = None) -> dict[str, list[ExternalScore]]:
     """Return the external scores by session, of all sessions or of some, each list in order of time."""
     by_session: dict[str, list[ExternalScore]] = {}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -18,10 +21,13 @@ from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.view.compare_page import compare_page, compare_sessions_page
 from spangrade.evaluator.view.database import Viewed
 from spangrade.evaluator.view.grid_page import grid_page, grid_part
-from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of
+from spangrade.evaluator.view.labelling import MAX_BYTES, Reviewer
+from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of, url_part
 from spangrade.evaluator.view.rendering import FOLDER, render
+from spangrade.evaluator.view.review_page import names_of_scores, next_to_review, review_page
 from spangrade.evaluator.view.run_page import run_page, runs_page
-from spangrade.evaluator.view.session_page import session_page, session_part
+from spangrade.evaluator.view.session_page import golden, session_page, session_part
+from spangrade.evaluator.view.session_source import stored_session
 from spangrade.evaluator.view.sessions_page import (
     SUGGESTIONS,
     count_page,
@@ -38,6 +44,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_QUEUE = ("queue", "seed", "among")  # the parameters of a queue, which its pages hand on
 _HEADERS = {
     b"content-security-policy": _POLICY.encode(),
     b"x-content-type-options": b"nosniff",
@@ -49,16 +56,25 @@ _HEADERS = {
 }
 
 
-def create_app(database: Viewed) -> Starlette:
-    """Return the application that serves the pages of a database or a lake."""
-    pages = _Pages(database)
+def create_app(database: Viewed, reviewer: Reviewer | None = None) -> Starlette:
+    """Return the application that serves the pages of a database or a lake.
+
+    A `reviewer` may write labels from them; without one they change nothing.
+    """
+    pages = _Pages(database, reviewer)
     return Starlette(
         routes=[
             Route("/", pages.sessions, methods=["GET"]),
             Route("/count", pages.count, methods=["GET"]),
             Route("/suggestions/{filter}", pages.suggestions, methods=["GET"]),
             Route("/session/{session}", pages.session, methods=["GET"]),
+            Route("/session/{session}/labels", pages.label, methods=["POST"]),
+            Route("/session/{session}/golden-question", pages.golden, methods=["GET"]),
+            Route("/session/{session}/golden-question", pages.add_golden, methods=["POST"]),
             Route("/session/{session}/{part}", pages.part, methods=["GET"]),
+            Route("/undo", pages.undo, methods=["POST"]),
+            Route("/review", pages.review, methods=["GET"]),
+            Route("/review/next", pages.review_next, methods=["GET"]),
             Route("/runs", pages.runs, methods=["GET"]),
             Route("/runs/{run}", pages.run_of_earlier_address, methods=["GET"]),
             Route("/run/{run}", pages.run, methods=["GET"]),
@@ -83,8 +99,9 @@ def create_app(database: Viewed) -> Starlette:
 class _Pages:
     """The pages, each made of the database as it is at the time."""
 
-    def __init__(self, database: Viewed) -> None:
+    def __init__(self, database: Viewed, reviewer: Reviewer | None) -> None:
         self._database = database
+        self._reviewer = reviewer
         self._links = ServerLinks()
 
     def sessions(self, request: Request) -> Response:
@@ -115,7 +132,11 @@ class _Pages:
         with self._database.reading() as store:
             run = request.query_params.get("run") or None
             values = session_page(store, _session_id(store, request), run)
-        return self._page("session.html", values)
+            rubrics = names_of_scores(store) if self._reviewer else []
+        asked = {name: text for name in _QUEUE if (text := request.query_params.get(name, ""))}
+        queue = {name: text for name, text in asked.items() if name != "run"} if "queue" in asked else {}
+        back = self._links.session(values["session_id"], run_id=run)
+        return self._page("session.html", {**values, "rubrics": rubrics, "queue": queue, "back": back})
 
     def part(self, request: Request) -> Response:
         with self._database.reading() as store:
@@ -125,6 +146,74 @@ class _Pages:
             raise HTTPException(404, "no such part of a session")
         template, values = part
         return HTMLResponse(render(template, values, self._links))
+
+    async def label(self, request: Request) -> Response:
+        return await self._write(request, self._label)
+
+    async def undo(self, request: Request) -> Response:
+        return await self._write(request, lambda store, request, form: self._writer().undo(store))  # noqa: ARG005
+
+    async def add_golden(self, request: Request) -> Response:
+        return await self._write(request, self._add_golden)
+
+    def _label(self, store: Store, request: Request, form: Mapping[str, str]) -> str:
+        return self._writer().write(store, _session_id(store, request), form)
+
+    def _add_golden(self, store: Store, request: Request, form: Mapping[str, str]) -> str:
+        _session_id(store, request)
+        return self._writer().add_question(form.get("question", ""))
+
+    def _writer(self) -> Reviewer:
+        if self._reviewer is None:
+            raise HTTPException(403, "these pages change nothing: start spangrade view with --allow-labels")
+        return self._reviewer
+
+    async def _write(
+        self, request: Request, write: Callable[[Store, Request, Mapping[str, str]], str]
+    ) -> Response:
+        """Do what a form asks for, if it comes from a page of this server, and lead back to the page."""
+        reviewer = self._writer()
+        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            raise HTTPException(403, "this request comes from another site")
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BYTES:
+                raise HTTPException(413, f"expected at most {MAX_BYTES:,} bytes")
+        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        if not reviewer.accepts(form.get("token", "")):
+            raise HTTPException(403, "this page is of an earlier start of the server: load it again")
+
+        def written() -> str:
+            with self._database.writing() as store:
+                return write(store, request, form)
+
+        await run_in_threadpool(written)
+        back = form.get("back", "")
+        return RedirectResponse(back if re.fullmatch(r"/(?!/)[^\\\s]*", back) else "/review", 303)
+
+    def golden(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            session = stored_session(store, _session_id(store, request))
+        made = golden(session, longest=2**63)
+        if made.problem:
+            raise HTTPException(409, f"it cannot be made into a golden question: {made.problem}")
+        text = f'{{"golden_questions": [{made.text}]}}\n'
+        name = f'attachment; filename="{url_part(session.session_id)[:80]}.golden.json"'
+        return Response(text, 200, {"content-disposition": name}, "application/json")
+
+    def review(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = review_page(store, self._writer().name, request.query_params)
+        return self._page("review.html", values)
+
+    def review_next(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            session_id = next_to_review(store, self._writer().name, request.query_params)
+        queue = {name: text for name in _QUEUE if (text := request.query_params.get(name, ""))}
+        if session_id is None:
+            return RedirectResponse(self._links.review(**queue), 303)
+        return RedirectResponse(f"{self._links.session(session_id)}?{urlencode(queue)}", 303)
 
     def runs(self, request: Request) -> Response:
         page = request.query_params.get("page", "1")
@@ -190,7 +279,12 @@ class _Pages:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        page = {"database": self._database.name, "notice": self._database.notice, **values}
+        page = {
+            "database": self._database.name,
+            "notice": self._database.notice,
+            "reviewer": self._reviewer,
+            **values,
+        }
         return HTMLResponse(render(template, page, self._links), status, headers)
 
     def _error(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -43,6 +43,10 @@ class Viewed(Protocol):
         """Give a store for a page."""
         ...
 
+    def writing(self) -> AbstractContextManager[Store]:
+        """Give a store for what a reviewer writes, in a transaction."""
+        ...
+
     def prepare(self, on_progress: Callable[[str], None]) -> None:
         """Do what is needed before the first page."""
         ...
@@ -66,6 +70,12 @@ class ViewedLake:
     def reading(self) -> Iterator[Store]:
         """Give the lake for a page. Raises StoreError if it cannot be read."""
         with self._one_at_a_time, self._lake.reading() as store:
+            yield store
+
+    @contextmanager
+    def writing(self) -> Iterator[Store]:
+        """Give the lake for what a reviewer writes. Raises StoreError if it cannot be written."""
+        with self._one_at_a_time, self._lake.writing() as store, store.transaction():
             yield store
 
     def prepare(self, on_progress: Callable[[str], None]) -> None:  # noqa: ARG002
@@ -105,6 +115,12 @@ class ViewedDatabase:
                 yield store
             if behind:
                 self._derive_in_background()
+
+    @contextmanager
+    def writing(self) -> Iterator[Store]:
+        """Open the database for what a reviewer writes. Raises what `reading` does."""
+        with self._window() as store, store.transaction():
+            yield store
 
     def prepare(self, on_progress: Callable[[str], None]) -> None:
         """Bring the database up to date before the first page; upgrade one of an earlier version.

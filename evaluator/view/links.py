@@ -70,6 +70,26 @@ class ServerLinks:
         """Return the address of a part of a session that is loaded on demand."""
         return f"/session/{url_part(session_id)}/{name}{'?' + urlencode(values) if values else ''}"
 
+    def labels(self, session_id: str) -> str:
+        """Return the address to which a reviewer sends a label of a session."""
+        return f"/session/{url_part(session_id)}/labels"
+
+    def golden(self, session_id: str) -> str:
+        """Return the address of a session as a golden question: to download it, and to add it to the file."""
+        return f"/session/{url_part(session_id)}/golden-question"
+
+    def review(self, **queue: str) -> str:
+        """Return the address of the queue of a reviewer."""
+        return f"/review{'?' + urlencode(queue) if queue else ''}"
+
+    def review_next(self, **queue: str) -> str:
+        """Return the address that leads to the next session of a queue."""
+        return f"/review/next{'?' + urlencode(queue) if queue else ''}"
+
+    def undo(self) -> str:
+        """Return the address that takes back what a reviewer wrote last."""
+        return "/undo"
+
     def runs(self) -> str:
         """Return the address of the list of runs."""
         return "/runs"

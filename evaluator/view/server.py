@@ -9,6 +9,7 @@ import uvicorn
 
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import Viewed
+from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.tracer.errors import InputError
 
 HOST = "127.0.0.1"
@@ -20,17 +21,18 @@ def serve(
     port: int,
     ready: Callable[[str], None],
     on_progress: Callable[[str], None] = lambda _: None,
+    reviewer: Reviewer | None = None,
 ) -> None:
     """Serve pages of a database or a lake at the loopback until SIGINT or SIGTERM; port 0 is any free one.
 
-    `ready` is called with the address. Raises InputError if the port is in use, StoreError if what
-    they show cannot be read.
+    `ready` is called with the address; a `reviewer` may label sessions. Raises InputError if the port is in
+    use, StoreError if what they show cannot be read.
     """
     listener = listen(port)
     with listener:
         database.prepare(on_progress)
         config = uvicorn.Config(
-            create_app(database),
+            create_app(database, reviewer),
             log_config=None,
             access_log=False,
             ws="none",

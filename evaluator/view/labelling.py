@@ -1,0 +1,168 @@
+"""What a reviewer writes from a page: labels and scores, golden questions, and undoing them."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from spangrade.converters.datasets.files import write_json
+from spangrade.converters.datasets.golden import existing, question_problems
+from spangrade.evaluator.metrics.external import (
+    ExternalScore,
+    Source,
+    delete_external_score,
+    external_scores,
+    save_external_scores,
+)
+from spangrade.evaluator.review.scores.given import LABEL, label_of, of_session, scores_of
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+
+MAX_BYTES = 1_000_000  # of what a page sends
+_MOST_UNDONE = 100  # steps
+
+
+class _Step(NamedTuple):
+    """What was written, in words, and what takes it back."""
+
+    what: str
+    undo: Callable[[Store], None]
+
+
+class Reviewer:
+    """A person who may write, for as long as the server runs.
+
+    `token` is in the pages of this server alone: a request without it comes from another site. `golden` is
+    the file to which questions are added, None where there is none.
+    """
+
+    def __init__(self, name: str, golden: Path | None = None) -> None:
+        self.name = name
+        self.golden = golden
+        self.token = secrets.token_urlsafe(32)
+        self._steps: list[_Step] = []
+
+    def accepts(self, token: str) -> bool:
+        """Return whether a request has the token."""
+        return hmac.compare_digest(token.encode(), self.token.encode())
+
+    @property
+    def last(self) -> str:
+        """What was written last and can be undone, in words; "" for nothing."""
+        return self._steps[-1].what if self._steps else ""
+
+    def write(self, store: Store, session_id: str, form: Mapping[str, str]) -> str:
+        """Store what the form of a session's page gives, in a transaction of the caller; return it in words.
+
+        `verdict` is pass, fail or "remove"; without one `value` is a number or a word. `name` is the rubric,
+        by default the label of the session as a whole, `turn` the turn. Raises InputError for what cannot be
+        stored.
+        """
+        name = form.get("name", "").strip() or LABEL
+        note = form.get("note", "").strip()
+        verdict, value = form.get("verdict", ""), form.get("value", "").strip()
+        turn = _turn(form.get("turn", ""))
+        before = self._given(store, session_id, name, turn)
+        where = f"{name}, turn {turn}" if turn else name
+        if verdict == "remove":
+            if before is None:
+                raise InputError(f"you gave no {where} on this session")
+            delete_external_score(store, before)
+            self._keep(_Step(f"removed {where}", lambda again: save_external_scores(again, [before])))
+            return self.last
+        if verdict in ("pass", "fail"):
+            one = label_of(verdict, by=self.name, metric=name, note=note)._replace(turn=turn)  # type: ignore[arg-type]
+        elif value:
+            (one,) = scores_of({name: _number_or_word(value)}, turn=turn, by=self.name, note=note)
+        else:
+            raise InputError("choose pass or fail, or give a score")
+        (saved,) = of_session(store, session_id, [one], None)
+        save_external_scores(store, [saved])
+
+        def undo(again: Store) -> None:
+            delete_external_score(again, saved)
+            if before is not None:
+                save_external_scores(again, [before])
+
+        self._keep(_Step(f"{where}: {saved.label or value}", undo))
+        return self.last
+
+    def add_question(self, text: str) -> str:
+        """Add a golden question to the file, or correct the one of its id; return that in words.
+
+        It is marked as reviewed by this person. Raises InputError if it is not a question, and if there is no
+        file.
+        """
+        if self.golden is None:
+            raise InputError("no golden file is open: start `spangrade view` with --golden FILE")
+        question = _question(text)
+        known, _ = existing(self.golden)
+        before = known["golden_questions"]
+        metadata = {**(question.get("metadata") or {}), "reviewed_by": self.name}
+        reviewed = {**question, "reviewed": True, "metadata": metadata}
+        is_known = any(one["id"] == question["id"] for one in before)
+        after = [reviewed if one["id"] == question["id"] else one for one in before]
+        write_json(self.golden, {**known, "golden_questions": after if is_known else [*before, reviewed]})
+        file = self.golden
+
+        def undo(again: Store) -> None:  # noqa: ARG001 (of the file, not of the database)
+            now, _ = existing(file)
+            old = {one["id"]: one for one in before}
+            left = [old.get(one["id"]) if one == reviewed else one for one in now["golden_questions"]]
+            write_json(file, {**now, "golden_questions": [one for one in left if one is not None]})
+
+        what = "corrected" if is_known else "added"
+        self._keep(_Step(f"{what} question {question['id']}", undo))
+        return self.last
+
+    def undo(self, store: Store) -> str:
+        """Take back what was written last, in a transaction of the caller; return it in words."""
+        if not self._steps:
+            raise InputError("nothing is left to undo")
+        step = self._steps.pop()
+        step.undo(store)
+        return f"undone: {step.what}"
+
+    def _keep(self, step: _Step) -> None:
+        self._steps = [*self._steps[1 - _MOST_UNDONE :], step]
+
+    def _given(self, store: Store, session_id: str, name: str, turn: int | None) -> ExternalScore | None:
+        """Return this person's score of a session, a name and a turn."""
+        given = external_scores(store, [session_id]).get(session_id, ())
+        mine = (
+            one
+            for one in given
+            if one.source is Source.PERSON and one.author == self.name and not one.evidence
+        )
+        return next((one for one in mine if (one.name, one.turn) == (name, turn)), None)
+
+
+def _turn(text: str) -> int | None:
+    if not text.strip():
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise InputError(f"turn: {text[:80]!r} is not the number of a turn")
+    return int(text)
+
+
+def _number_or_word(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _question(text: str) -> dict[str, Any]:
+    try:
+        question = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"the question is not JSON: {error}") from None
+    mistakes = question_problems(question)
+    if mistakes or not isinstance(question, dict):
+        raise InputError(f"the question has a mistake: {'; '.join(mistakes)}")
+    return question

@@ -1,0 +1,78 @@
+"""The queue of a reviewer: which sessions to label next, and how many are done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spangrade.evaluator.view.queries import rows_of
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+
+QUEUES = {
+    "failed": "failed or broken in the latest run that graded them",
+    "disputed": "labelled by someone otherwise than the metric or the verdict",
+    "sampled": "at random: what `judge agreement` needs",
+    "unlabelled": "the newest first",
+}
+SHOWN = 100
+_MOST = 100_000  # that are looked through for the one after another
+
+
+def review_page(store: Store, reviewer: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of `review.html`: the queue that a URL asks for.
+
+    Its parameters are `queue`, `seed`, and `among`, the names of those who share it. Raises InputError for a
+    queue that there is not, and if the reviewer is not among those.
+    """
+    queue = _queue(store, reviewer, texts, SHOWN)
+    return {
+        **queue,
+        "queues": QUEUES,
+        "waiting": [row for row in queue["rows"] if not row["is_done"]],
+        "done_rows": [row for row in queue["rows"] if row["is_done"]],
+    }
+
+
+def next_to_review(store: Store, reviewer: str, texts: Mapping[str, str]) -> str | None:
+    """Return the session that follows `after` in a queue and is not done; None at its end."""
+    rows = _queue(store, reviewer, texts, _MOST)["rows"]
+    waiting = [row["session_id"] for row in rows if not row["is_done"]]
+    after = texts.get("after", "")
+    if after in waiting:  # it is skipped
+        waiting = waiting[waiting.index(after) + 1 :]
+    return waiting[0] if waiting else None
+
+
+def names_of_scores(store: Store) -> list[str]:
+    """Return what a label may be about: the metrics that were measured, and names of scores given before."""
+    return [row["metric"] for row in rows_of(store, "rubrics", limit=SHOWN)]
+
+
+def _queue(store: Store, reviewer: str, texts: Mapping[str, str], limit: int) -> dict[str, Any]:
+    kind = texts.get("queue") or "failed"
+    if kind not in QUEUES:
+        raise InputError(f"queue: {kind[:80]!r}; expected one of {', '.join(QUEUES)}")
+    among = [name for one in texts.get("among", "").split(",") if (name := one.strip())]
+    if among and reviewer not in among:
+        raise InputError(f"among: expected {reviewer} to be one of those who share the queue")
+    seed = texts.get("seed") or "0"
+    rows = rows_of(
+        store,
+        "review_queue",
+        kind=kind,
+        author=reviewer,
+        seed=seed,
+        people=max(1, len(among)),
+        place=among.index(reviewer) if among else 0,
+        limit=limit,
+    )
+    asked = {"queue": kind, "seed": texts.get("seed", ""), "among": ",".join(among)}
+    return {
+        "rows": rows,
+        "queue": kind,
+        "among": among,
+        "address": {name: value for name, value in asked.items() if value},
+        "total": rows[0]["of_all"] if rows else 0,
+        "done": rows[0]["done"] if rows else 0,
+    }

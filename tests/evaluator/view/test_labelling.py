@@ -1,0 +1,233 @@
+"""What a reviewer writes from the pages: who may, what is stored, undoing it, and the queue."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from command_line import Spangrade
+from made_once import copy_of_sample
+from pages import dangers, parsed
+from serving import Answer, Served, serving
+
+from spangrade import open as open_database
+from spangrade.evaluator.view.labelling import Reviewer
+from spangrade.tracer.store import Store
+
+ONE = "conversation-1"
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return copy_of_sample(tmp_path / "s.duckdb")
+
+
+@pytest.fixture
+def served(db: Path) -> Iterator[Served]:
+    with serving(db, Reviewer("ann", db.parent / "golden.json")) as one:
+        yield one
+
+
+def token_of(served: Served) -> str:
+    found = re.search(r'name="token" value="([^"]+)"', served.get(f"/session/{ONE}").text)
+    assert found is not None
+    return found[1]
+
+
+def send(served: Served, path: str, **fields: str) -> Answer:
+    form = urlencode({"token": token_of(served), "back": f"/session/{ONE}", **fields})
+    return served.get(path, method="POST", body=form, Content_Type=FORM)
+
+
+def given(db: Path) -> list[tuple[str, str, float | None, str | None, str | None, int | None, str]]:
+    return [
+        (one.session_id, one.name, one.value, one.label, one.author, one.turn, one.note)
+        for one in open_database(db).external_scores()
+        if one.source == "person"
+    ]
+
+
+def test_a_label_is_stored_with_who_and_when_as_the_command_does(served: Served, db: Path) -> None:
+    answer = send(served, f"/session/{ONE}/labels", verdict="fail", note="too <b>curt")
+    assert (answer.status, answer.headers["location"]) == (303, f"/session/{ONE}")
+    assert given(db) == [(ONE, "label", 0.0, "fail", "ann", None, "too <b>curt")]
+    with Store.open(db, read_only=True) as store:
+        recent = "SELECT now()::TIMESTAMP - scored_at < INTERVAL 1 HOUR FROM scores WHERE author = 'ann'"
+        assert store.query(recent) == [(True,)]
+    page = served.get(f"/session/{ONE}")
+    assert dangers(parsed(page.text)) == []
+    assert "too &lt;b&gt;curt" in page.text
+
+
+def test_a_rubric_a_turn_and_a_number_can_be_given(served: Served, db: Path) -> None:
+    send(served, f"/session/{ONE}/labels", name="tone", turn="1", value="0.25")
+    send(served, f"/session/{ONE}/labels", name="tone", verdict="pass")
+    assert sorted(given(db), key=str) == [
+        (ONE, "tone", 0.25, None, "ann", 1, ""),
+        (ONE, "tone", 1.0, "pass", "ann", None, ""),
+    ]
+
+
+def test_each_step_is_undone_and_an_earlier_label_comes_back(served: Served, db: Path) -> None:
+    path = f"/session/{ONE}/labels"
+    send(served, path, verdict="pass", note="good")
+    send(served, path, verdict="fail", note="on second thought")
+    send(served, path, verdict="remove")
+    assert given(db) == []
+    send(served, "/undo")
+    assert [one[3:] for one in given(db)] == [("fail", "ann", None, "on second thought")]
+    send(served, "/undo")
+    assert [one[3:] for one in given(db)] == [("pass", "ann", None, "good")]
+    send(served, "/undo")
+    assert given(db) == []
+    assert (send(served, "/undo").status, "nothing is left to undo" in send(served, "/undo").text) == (
+        400,
+        True,
+    )
+
+
+def test_what_does_not_come_from_a_page_of_this_server_writes_nothing(served: Served, db: Path) -> None:
+    path, token = f"/session/{ONE}/labels", token_of(served)
+    good = urlencode({"token": token, "verdict": "pass"})
+    tried = [
+        served.get(path, method="POST", body=urlencode({"verdict": "pass"}), Content_Type=FORM),
+        served.get(path, method="POST", body=urlencode({"verdict": "pass", "token": "x"}), Content_Type=FORM),
+        served.get(path, method="POST", body=good, Content_Type=FORM, Sec_Fetch_Site="cross-site"),
+        served.get(path, method="POST", body=good, Content_Type=FORM, Sec_Fetch_Site="same-site"),
+        served.get(path, method="POST", body=good, Content_Type=FORM, Host="evil.example"),
+        served.get(f"{path}?{good}", method="POST", Content_Type=FORM),
+    ]
+    assert [one.status for one in tried] == [403] * len(tried)
+    assert served.get(f"{path}?{good}").status == 404
+    assert served.get(path, method="POST", body="x" * 1_100_000, Content_Type=FORM).status == 413
+    assert given(db) == []
+
+
+def test_without_permission_nothing_is_written_and_nothing_offers_it(db: Path) -> None:
+    with serving(db) as served:
+        assert "<form" not in served.get(f"/session/{ONE}").text
+        for path in (f"/session/{ONE}/labels", "/undo", f"/session/{ONE}/golden-question"):
+            assert served.get(path, method="POST", body="verdict=pass", Content_Type=FORM).status == 403
+        assert served.get("/review").status == 403
+    assert given(db) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "choose pass or fail, or give a score"),
+        ({"verdict": "green"}, "choose pass or fail, or give a score"),
+        ({"verdict": "pass", "turn": "9"}, "has no turn 9"),
+        ({"verdict": "pass", "turn": "x"}, "is not the number of a turn"),
+        ({"value": "nan"}, "expected a finite number"),
+        ({"verdict": "pass", "name": "a<b"}, "the name of the score is"),
+        ({"verdict": "remove"}, "you gave no label on this session"),
+    ],
+)
+def test_what_cannot_be_stored_says_why(
+    served: Served, db: Path, fields: dict[str, str], message: str
+) -> None:
+    answer = send(served, f"/session/{ONE}/labels", **fields)
+    assert (answer.status, message in answer.text) == (400, True)
+    assert given(db) == []
+
+
+@pytest.mark.parametrize(
+    "back", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:1", ""]
+)
+def test_a_form_leads_back_to_a_page_of_this_server(served: Served, back: str) -> None:
+    answer = send(served, f"/session/{ONE}/labels", verdict="pass", back=back)
+    assert (answer.status, answer.headers["location"]) == (303, "/review")
+
+
+def test_two_reviewers_label_one_database_at_once(served: Served, db: Path) -> None:
+    with serving(db, Reviewer("bob")) as other:
+        for one in (served, other):
+            assert send(one, f"/session/{ONE}/labels", verdict="pass").status == 303
+        send(other, "/undo")
+        send(other, f"/session/{ONE}/labels", verdict="fail")
+    assert sorted((one[4], one[3]) for one in given(db)) == [("ann", "pass"), ("bob", "fail")]
+
+
+def test_a_golden_question_is_added_corrected_and_taken_out_again(served: Served, db: Path) -> None:
+    file = db.parent / "golden.json"
+    downloaded = served.get(f"/session/{ONE}/golden-question")
+    assert "attachment" in downloaded.headers["content-disposition"]
+    (question,) = json.loads(downloaded.text)["golden_questions"]
+    path = f"/session/{ONE}/golden-question"
+    assert send(served, path, question=json.dumps(question)).status == 303
+    (added,) = json.loads(file.read_text())["golden_questions"]
+    assert (added["id"], added["reviewed"], added["metadata"]["reviewed_by"]) == (question["id"], True, "ann")
+    question["reference_data"]["reference_response"] = "Corrected."
+    send(served, path, question=json.dumps(question))
+    (corrected,) = json.loads(file.read_text())["golden_questions"]
+    assert corrected["reference_data"]["reference_response"] == "Corrected."
+    send(served, "/undo")
+    assert json.loads(file.read_text())["golden_questions"] == [added]
+    send(served, "/undo")
+    assert json.loads(file.read_text())["golden_questions"] == []
+    for text in ("{", "[]", '{"id": "x"}'):
+        assert send(served, path, question=text).status == 400
+    assert json.loads(file.read_text())["golden_questions"] == []
+
+
+def test_a_queue_leads_from_session_to_session_until_all_are_labelled(served: Served, db: Path) -> None:
+    done = []
+    following = served.get("/review/next?queue=unlabelled").headers["location"]
+    while following.startswith("/session/"):
+        session_id = following[len("/session/") :].partition("?")[0]
+        done.append(session_id)
+        back = f"/review/next?queue=unlabelled&after={session_id}"
+        answer = send(served, f"/session/{session_id}/labels", verdict="pass", back=back)
+        assert answer.headers["location"] == back
+        following = served.get(back).headers["location"]
+    assert following == "/review?queue=unlabelled"
+    assert sorted(done) == [f"conversation-{number}" for number in (1, 2, 3, 4)]
+    assert "4 of 4" in served.get("/review?queue=unlabelled").text
+
+
+def test_a_skipped_session_stays_in_the_queue(served: Served) -> None:
+    first = served.get("/review/next?queue=unlabelled").headers["location"].partition("?")[0]
+    skipping = f"/review/next?queue=unlabelled&after={first.rpartition('/')[2]}"
+    assert served.get(skipping).headers["location"].partition("?")[0] != first
+    assert served.get("/review/next?queue=unlabelled").headers["location"].partition("?")[0] == first
+
+
+def test_failed_and_disputed_sessions_have_queues(served: Served, db: Path) -> None:
+    open_database(db).grade(gates=["tool_success_rate>=0.9"])
+    listed = re.findall(r'<tr data-session="([^"]+)"', served.get("/review").text)
+    assert sorted(listed) == ["conversation-2", "conversation-3"]
+    assert "Nothing is in this queue" in served.get("/review?queue=disputed").text
+    open_database(db).label("conversation-2", "pass", by="bob")
+    open_database(db).label("conversation-3", "fail", by="bob")
+    page = served.get("/review?queue=disputed").text
+    assert re.findall(r'<tr data-session="([^"]+)"', page) == ["conversation-2"]
+    assert "bob labelled label pass" in page
+
+
+def test_a_queue_is_shared_out_among_reviewers(served: Served, db: Path) -> None:
+    shares = []
+    for name in ("ann", "bob"):
+        with serving(db, Reviewer(name)) as one:
+            page = one.get("/review?queue=sampled&among=ann,bob").text
+        shares.append(set(re.findall(r'<tr data-session="([^"]+)"', page)))
+    assert (shares[0] & shares[1], len(shares[0] | shares[1])) == (set(), 4)
+    assert served.get("/review?among=bob").status == 400
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--allow-labels"], "--allow-labels and --as NAME go together"),
+        (["--as", "ann"], "--allow-labels and --as NAME go together"),
+        (["--golden", "g.json"], "--golden is the file that a reviewer writes"),
+    ],
+)
+def test_options_that_need_each_other_say_so(spangrade: Spangrade, options: list[str], message: str) -> None:
+    done = spangrade("view", *options)
+    assert (done.code, message in done.err[0]) == (2, True)
