@@ -28,7 +28,7 @@ _MOST_UNDONE = 100  # steps
 
 
 class _Step(NamedTuple):
-    """What was written, in words, and what takes it back."""
+    """What was written, in words, and how it is undone."""
 
     what: str
     undo: Callable[[Store], None]
@@ -121,7 +121,7 @@ class Reviewer:
         return self.last
 
     def undo(self, store: Store) -> str:
-        """Take back what was written last, in a transaction of the caller; return it in words."""
+        """Undo what was written last, in a transaction of the caller; return it in words."""
         if not self._steps:
             raise InputError("nothing is left to undo")
         step = self._steps.pop()

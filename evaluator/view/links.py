@@ -87,7 +87,7 @@ class ServerLinks:
         return f"/review/next{'?' + urlencode(queue) if queue else ''}"
 
     def undo(self) -> str:
-        """Return the address that takes back what a reviewer wrote last."""
+        """Return the address that undoes what a reviewer wrote last."""
         return "/undo"
 
     def runs(self) -> str:
