@@ -155,6 +155,7 @@ def test_the_commands_of_the_page_on_pages_run(tmp_path: Path) -> None:
     assert [line for line in lines if line not in exports] == [
         "pip install 'spangrade[view]'",
         "spangrade view --db shop.duckdb",  # tests/evaluator/view/test_app.py serves
+        "spangrade view --db shop.duckdb --allow-labels --as ann --golden golden.json",
     ]
     for line in exports:
         arguments = line.replace("3f2a", run_id[:8]).split()[1:]
