@@ -7,6 +7,7 @@ spans do not record it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime, timedelta
@@ -43,6 +44,16 @@ _LATENCY = Column("its duration", "s")
 _TRACE = Column("the trace that records it")
 _SPAN = Column("the span that records it; unknown where only messages do")
 _KNOWN = Column("whether the value is recorded", shown=False)
+
+
+# How messages of exceptions, and most codes of errors, begin: `ValueError: …`, `payment_declined`.
+_ERROR_TYPE = re.compile(r"([A-Za-z_][\w.]{0,79})(?::|$)")
+
+
+def error_type(message: str | None) -> str | None:
+    """Return the type of an error with which its message begins, without its module; None without one."""
+    found = _ERROR_TYPE.match(message or "")
+    return found[1].rpartition(".")[2] or None if found else None
 
 
 class Turn(NamedTuple):

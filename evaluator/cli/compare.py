@@ -75,6 +75,7 @@ def compare(
             allow_changed_questions=allow_changed_questions,
         )
     from spangrade.evaluator.reports.comparison import comparison_json, comparison_tables
+    from spangrade.evaluator.reports.flips import flip_lines, flips_of
 
     if out is not None:
         from spangrade.evaluator.reports.comparison_files import write_comparison
@@ -83,5 +84,7 @@ def compare(
     if format is Format.JSON:
         print_json(comparison_json(*compared))
     else:
+        if flips := flips_of(compared.comparison):
+            show(flip_lines(flips, opened.session))
         show(comparison_tables(*compared, every=all, all_metrics=all_metrics))
     raise typer.Exit(compared.exit_code(inconclusive_ok=inconclusive_ok))

@@ -104,21 +104,14 @@ def run(
         comparison = {} if compared is None else {"comparison": comparison_json(*compared)}
         print_json({**run_json(graded), **comparison})
     else:
-        from spangrade.evaluator.reports.clusters import failure_lines
         from spangrade.evaluator.reports.comparison import comparison_tables
-        from spangrade.evaluator.reports.flips import MAX_WHOLE, flip_lines, flips_of, shown_sessions
+        from spangrade.evaluator.reports.flips import flip_lines, flips_of
         from spangrade.evaluator.reports.tables import run_tables
 
         show(run_tables(graded, every=all, all_metrics=all_metrics))
-        if (alike := failure_lines(graded)) is not None:
-            show(alike)
         if compared is not None:
-            flips = flips_of(compared.comparison)
-            whole = (
-                [name for flip in flips for name in shown_sessions(flip)] if len(flips) <= MAX_WHOLE else []
-            )
-            changed = flip_lines(flips, {name: opened.session(name) for name in whole})
-            show(comparison_tables(*compared, every=all, all_metrics=all_metrics), changed)
+            changed = flip_lines(flips_of(compared.comparison), opened.session)
+            show(changed, comparison_tables(*compared, every=all, all_metrics=all_metrics))
     code = graded.exit_code
     if compared is not None and fail_if:
         code = _with_gates(code, compared.exit_code())

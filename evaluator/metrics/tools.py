@@ -31,7 +31,7 @@ from spangrade.evaluator.metrics.pairing import (
 )
 from spangrade.evaluator.metrics.references import lacks_result, result_tools
 from spangrade.evaluator.metrics.user_values import user_values
-from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
+from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction, error_type
 
 _MATCHERS = ("subset", "exact", "ignore")
 _HOW = " (spangrade lint says how)"
@@ -200,7 +200,7 @@ def _further_calls(session: Session, question: GoldenQuestion) -> Score | Inconc
 
 def _count(calls: Sequence[ToolInteraction], unknown: str) -> Score | Inconclusive:
     """Return the number of calls, a lower bound if there may be more."""
-    listed = _listed([_call(call.tool_name, call.input_arguments, failed=call.ok is False) for call in calls])
+    listed = _listed([_call(call) for call in calls])
     if unknown:
         return Inconclusive(f"{unknown}; {listed}" if calls else unknown, float(len(calls)))
     spans = tuple(call.span_id for call in calls if call.span_id is not None)
@@ -328,7 +328,7 @@ def _unknown(
 def _differences(pairing: Pairing) -> tuple[str, tuple[str, ...]]:
     """Return what is missing, not expected or in another order, and the spans of the calls not expected."""
     missing = [
-        _call(wanted.tool_name, wanted.input_arguments, failed=wanted.status == "error")
+        f"{wanted.tool_name}{_short(wanted.input_arguments)}{' (failed)' if wanted.status == 'error' else ''}"
         for wanted, place in zip(pairing.expected, pairing.chosen, strict=True)
         if place is None
     ]
@@ -338,15 +338,19 @@ def _differences(pairing: Pairing) -> tuple[str, tuple[str, ...]]:
     if missing:
         parts.append(f"missing: {_listed(missing)}")
     if extra:
-        calls = [_call(call.tool_name, call.input_arguments, failed=call.ok is False) for call in extra]
-        parts.append(f"not expected: {_listed(calls)}")
+        parts.append(f"not expected: {_listed([_call(call) for call in extra])}")
     if not missing and not in_order(pairing):
         parts.append(f"in another order: {_listed([call.tool_name for call in pairing.actual])}")
     return "; ".join(parts), tuple(call.span_id for call in extra if call.span_id is not None)
 
 
-def _call(name: str, arguments: Any, *, failed: bool) -> str:
-    return f"{name}{_short(arguments)}{' (failed)' if failed else ''}"
+def _call(call: ToolInteraction) -> str:
+    """Return a call that was made; if it failed, with the type of its error where its message has one."""
+    failed = ""
+    if call.ok is False:
+        kind = error_type(call.error)
+        failed = f" (failed: {kind})" if kind else " (failed)"
+    return f"{call.tool_name}{_short(call.input_arguments)}{failed}"
 
 
 def _short(arguments: Any) -> str:

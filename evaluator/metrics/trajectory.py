@@ -11,7 +11,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion, TrajectoryStep
 from spangrade.evaluator.metrics.matching import arranged, common_length, is_subsequence, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import met_calls
-from spangrade.evaluator.session import Session, Step, Turn
+from spangrade.evaluator.session import Session, Step, Turn, error_type
 
 _UNKNOWN = Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
 _NOT_RECORDED = (
@@ -162,7 +162,11 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     unanswered = [turn for turn in session.turns if turn.failed and not (turn.final_response or "").strip()]
     if unanswered:
         numbers = ", ".join(str(turn.turn) for turn in unanswered)
-        return Score(0.0, None, f"turn {numbers} ended in an error without an answer")
+        traces = {trace_id for turn in unanswered for trace_id in turn.trace_ids}
+        kinds = (error_type(error.message) for error in session.errors if error.trace_id in traces)
+        what = ", ".join(dict.fromkeys(filter(None, kinds)))
+        reason = f"turn {numbers} ended in an error without an answer{': ' if what else ''}{what}"
+        return Score(0.0, None, reason)
     silent = [turn for turn in session.turns if _is_silent(turn, session)]
     if silent:
         numbers = ", ".join(str(turn.turn) for turn in silent)

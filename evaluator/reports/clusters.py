@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.text import Text
 
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.reports.tables import cell
-from spangrade.evaluator.statistics.clusters import Cluster, what_went_wrong
+from spangrade.evaluator.statistics.clusters import Cluster
 from spangrade.tracer.terminal import counted
-
-if TYPE_CHECKING:
-    from spangrade.evaluator.grading.run import Run
-
-MAX_LISTED = 20
-
-
-def failure_lines(run: Run) -> Text | None:
-    """Return a line for each way in which sessions of a run failed, as `missing: cancel_policy: 8 sessions`.
-
-    None if no two of them failed alike.
-    """
-    failing = (Verdict.FAILED, Verdict.BROKEN)
-    ways = Counter(what_went_wrong(one.reason) for one in run.sessions if one.verdict in failing)
-    if not ways or max(ways.values()) < 2:
-        return None
-    lines = [cell(f"{what}: {counted(number, 'session')}") for what, number in ways.most_common(MAX_LISTED)]
-    if (more := len(ways) - MAX_LISTED) > 0:
-        lines.append(Text(f"and {more} more; `spangrade explain` lists them"))
-    return Text("\n").join(lines)
 
 
 def explained(clusters: Iterable[Cluster]) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from difflib import unified_diff
 
 from rich.text import Text
@@ -12,6 +12,7 @@ from spangrade.evaluator.session import Session
 from spangrade.evaluator.statistics.comparison.compare import Comparison, Flip
 from spangrade.evaluator.statistics.comparison.sample import Graded
 from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.errors import SpangradeError
 
 MAX_LISTED = 20
 MAX_WHOLE = 6  # questions that flipped: the lines that changed are shown of no more
@@ -30,7 +31,7 @@ def flips_of(comparison: Comparison) -> list[Flip]:
     return list(dict.fromkeys(flips))
 
 
-def shown_sessions(flip: Flip) -> tuple[str, str]:
+def _shown_sessions(flip: Flip) -> tuple[str, str]:
     """Return the ids of a session before and of one after, which show the flip: one passes, if any does."""
     before, after = (
         next((one for one in side if (one.verdict == "passed") is passes), side[0])
@@ -42,21 +43,30 @@ def shown_sessions(flip: Flip) -> tuple[str, str]:
     return before.session_id, after.session_id
 
 
-def flip_lines(flips: Sequence[Flip], sessions: Mapping[str, Session]) -> Text:
+def flip_lines(flips: Sequence[Flip], session: Callable[[str], Session]) -> Text:
     """Return a line for each question that flipped: its id, `passed → failed`, and the reason.
 
-    Of several sessions of a question it says how many passed. If the `sessions` are there, by id, the lines
-    that changed follow: what was called and said before, and now.
+    Of several sessions of a question it says how many passed. Unless too many flipped, the lines that changed
+    follow: what was called and said before, and now. `session` returns that of an id; of a run that is read
+    from a file, none may be stored.
     """
     lines = []
     for flip in flips[:MAX_LISTED]:
         lines.append(_line(flip))
-        before, after = map(sessions.get, shown_sessions(flip))
-        if before is not None and after is not None:
-            lines += _changed_lines(before, after)
+        if len(flips) <= MAX_WHOLE:
+            before, after = (_stored(session, name) for name in _shown_sessions(flip))
+            lines += _changed_lines(before, after) if before and after else []
     if len(flips) > MAX_LISTED:
         lines.append(Text(f"and {len(flips) - MAX_LISTED} more"))
     return Text("\n").join(lines) if lines else Text("no question flipped")
+
+
+def _stored(session: Callable[[str], Session], session_id: str) -> Session | None:
+    try:
+        found = session(session_id)
+    except SpangradeError:
+        return None
+    return found if found.session_id == session_id else None  # the id of a file may begin another one
 
 
 def _line(flip: Flip) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,8 @@ def run_tables(run: Run, *, every: bool = False, all_metrics: bool = False) -> R
     for verdict, sessions in by_verdict.items():
         if more := len(sessions[len(sessions) if limit is None else limit :]):
             parts.append(Text(f"and {more} more {verdict}; --all lists them"))
+    if (alike := _alike(run)) is not None:
+        parts.append(alike)
     if run.group_by is not None:
         rows = [{run.group_by: name, **counts} for name, counts in run.groups.items()]
         parts.append(table(rows, list(rows[0]) if rows else []))
@@ -100,6 +103,24 @@ def run_tables(run: Run, *, every: bool = False, all_metrics: bool = False) -> R
     if run.unreviewed:
         parts.append(cell(f"{counted(run.unreviewed, 'golden question')} not reviewed yet"))
     return Group(*parts, cell(str(run)))
+
+
+def _alike(run: Run) -> Text | None:
+    """Return a line for each way in which sessions of a run failed, as `missing: cancel_policy: 8 sessions`.
+
+    None if no two of them failed alike.
+    """
+    from spangrade.evaluator.statistics.clusters import what_went_wrong
+
+    failing = (Verdict.FAILED, Verdict.BROKEN)
+    ways = Counter(what_went_wrong(one.reason) for one in run.sessions if one.verdict in failing)
+    if not ways or max(ways.values()) < 2:
+        return None
+    ordered = sorted(ways.items(), key=lambda way: (-way[1], way[0]))
+    lines = [cell(f"{what}: {counted(number, 'session')}") for what, number in ordered[:MAX_LISTED]]
+    if (more := len(ways) - MAX_LISTED) > 0:
+        lines.append(Text(f"and {more} more; `spangrade explain` lists them"))
+    return Text("\n").join(lines)
 
 
 def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]], limit: int | None) -> Table:

@@ -14,7 +14,8 @@ from spangrade.evaluator.statistics.comparison.sample import Graded
 _FAILING = (Verdict.FAILED, Verdict.BROKEN)
 _EXAMPLES = 3
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_BEYOND = re.compile(r"(missing: [^;]*); not expected: [^;]*")  # a call in place of another
+_BEYOND = re.compile(r"(missing: [^;]*); not expected: ([^;]*)")  # calls in place of others
+_FAILED = re.compile(r"[^,;:]+ \(failed(?:: \w+)?\)")
 _VALUE = re.compile(r"\d+\.\d+|\d{3,}")  # not the number of a turn or a step
 
 
@@ -42,9 +43,18 @@ class Cluster(NamedTuple):
 
 
 def what_went_wrong(reason: str) -> str:
-    """Return a reason without arguments and values: `tool_usage_accuracy: missing: cancel_policy`."""
-    names = _BEYOND.sub(r"\1", "".join(_outside_of_json(reason)))
+    """Return a reason without arguments and values: `tool_usage_accuracy: missing: cancel_policy`.
+
+    Of the calls beside missing ones only those that failed are left, each once, with its type of error.
+    """
+    names = _BEYOND.sub(_with_failed, "".join(_outside_of_json(reason)))
     return " ".join(_VALUE.sub("…", _QUOTED.sub("…", names)).split())
+
+
+def _with_failed(found: re.Match[str]) -> str:
+    """Return what is missing, and the calls beside it that failed."""
+    failed = dict.fromkeys(one.strip() for one in _FAILED.findall(found[2]))
+    return "; ".join([found[1], *([", ".join(failed)] if failed else [])])
 
 
 def clusters(sessions: Iterable[Graded], others: Iterable[Graded] = ()) -> list[Cluster]:

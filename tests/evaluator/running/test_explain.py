@@ -68,6 +68,9 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
         "  -agent: Cancelled.",
         "  +agent: I will.",
     ]
+    changed = done.out[first : first + 5]
+    compared = spangrade("compare", "main", "lazy").out
+    assert compared[compared.index(changed[0]) :][:5] == changed
     explained = spangrade("explain", "lazy", "cancel", "--baseline", "main").out
     assert explained[:3] == [
         "tool_usage_accuracy: missing: cancel: 3 sessions",
@@ -89,6 +92,11 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
         ('missing: find{"id":"a}\\"{"}, find', "missing: find, find"),
         ('missing: find{"id":1}; not expected: look; cost: high', "missing: find; cost: high"),
         ("cost: 0.012 USD, expected at most 0.01", "cost: … USD, expected at most …"),
+        (
+            'missing: pay{"id":1}; not expected: pay{"id":1} (failed: TimeoutError), look{"id":2}; cost: 3',
+            "missing: pay; pay (failed: TimeoutError); cost: 3",
+        ),
+        ("missing: pay; not expected: pay (failed), pay (failed)", "missing: pay; pay (failed)"),
         ("conversation: turn 1 ended in an error", "conversation: turn 1 ended in an error"),
         ("reply: 'It is sent.' is not 'It is late.'", "reply: … is not …"),
         ("", ""),
@@ -111,3 +119,48 @@ def test_a_cluster_is_held_against_passing_sessions_of_the_same_question():
     assert (first.parts, first.parted, first.compared) == ("step 2: x where it passes, y here", 1, 1)
     assert first.shared == ()
     assert (second.what, second.parts) == ("mine: ZeroDivisionError", "")
+
+
+FAILING = """
+    import spangrade
+
+    @spangrade.tool
+    def cancel(order):
+        if order == "1":
+            raise ConnectionResetError(order)
+        raise TimeoutError(f"no answer for {order}")
+
+    def answer(text):
+        with spangrade.agent("shop"):
+            if "4" in text or "5" in text:
+                raise KeyError(text)
+            try:
+                cancel(text[-1])
+            except OSError as error:
+                return f"Not now: {error}"
+"""
+
+
+def test_what_failed_alike_is_one_line_with_the_type_of_the_error(shop):
+    (shop / "cancelling.py").write_text(textwrap.dedent(FAILING))
+    golden = json.loads((shop / "golden.json").read_text())
+    first = golden["golden_questions"][0]
+    golden["golden_questions"] += [
+        {**first, "id": f"cancel-{order}", "user_inputs": [f"Cancel {order}"]} for order in "45"
+    ]
+    for one in golden["golden_questions"]:
+        one["reference_data"]["reference_tool_interactions"][0]["input_arguments"]["order"] = one["id"][-1]
+    (shop / "golden.json").write_text(json.dumps(golden))
+    run = spangrade("run", "cancelling.py:answer", "golden.json", "--name", "failing")
+    expected = [
+        (
+            "conversation: turn 1 ended in an error without an answer: KeyError; "
+            "tool_usage_accuracy: missing: cancel: 2 sessions"
+        ),
+        "tool_usage_accuracy: missing: cancel; cancel (failed: TimeoutError): 2 sessions",
+        "tool_usage_accuracy: missing: cancel; cancel (failed: ConnectionResetError): 1 session",
+    ]
+    assert [line for line in run.out if line in expected] == expected
+    assert [line for line in spangrade("explain", "failing").out if line in expected] == expected
+    graded = spangrade("grade", "golden.json")
+    assert [line for line in graded.out if line in expected] == expected
