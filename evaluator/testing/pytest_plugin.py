@@ -243,12 +243,17 @@ class _Evals:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         test = CurrentTest(str(item.nodeid), self._database)
         item.stash[_TEST] = test
-        item.stash[_NO_VERDICT] = ""
         with in_test(test):
             try:
                 return (yield)
             finally:
                 test.runs.clear()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin an attempt; pytest-rerunfailures makes several within one protocol."""
+        item.stash[_TEST].runs.clear()
+        item.stash[_NO_VERDICT] = ""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:

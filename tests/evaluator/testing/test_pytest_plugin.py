@@ -735,6 +735,36 @@ def test_repeats_are_sessions_of_one_question_and_two_runs_are_compared(run, pyt
     ]
 
 
+RERUN = """
+from pathlib import Path
+import pytest
+from spangrade.evaluator.conversation_runner import ConversationRunner
+from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
+
+@pytest.mark.parametrize("order", ["1", "2"])
+def test_order(order):
+    tried = Path(f"tried-{order}")
+    made = [ToolCall("look_up", {"id": order})] if order == "1" or tried.exists() else []
+    tried.touch()
+    expected = [UserTurn(order), AgentTurn("sent", [ToolCall("look_up")])]
+    ConversationRunner(lambda text: AgentTurn("sent", made), expected).run_sync()
+"""
+
+
+def test_each_attempt_of_a_test_that_is_run_again_is_a_session_of_its_question(run, pytester):
+    done = run(RERUN, "--reruns", "2", "--spangrade-db", "runs.duckdb", "-n", "2", apart=True)
+    outcomes = done.parseoutcomes()
+    assert (outcomes["passed"], outcomes["rerun"]) == (2, 1)
+    _, verdicts, failed = stored_run(pytester.path)
+    assert [verdict[:2] for verdict in verdicts] == [
+        ("test_it.py::test_order[1]", "passed"),
+        ("test_it.py::test_order[2]", "failed"),
+        ("test_it.py::test_order[2]", "passed"),
+    ]
+    assert len(failed) == 1
+    assert "test_it.py::test_order[2]: 1 of 2 passed, 50% (95% interval 9% to 91%)" in done.evals
+
+
 def test_the_database_of_the_settings_is_used_without_the_option(run, pytester):
     pytester.makefile(".toml", spangrade='database = "of_settings.duckdb"')
     run(STORED, apart=True)
