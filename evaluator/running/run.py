@@ -85,7 +85,10 @@ def _check_texts(questions: Sequence[GoldenQuestion]) -> None:
         if question.user_values:
             names = ", ".join(question.user_values)
             raise FieldError(
-                "dataset", f"its user_inputs stand for any {names}: expected texts to ask", question.id
+                "dataset",
+                f"{names} stands for any text, of which the question gives none to ask: "
+                "write a question for each value, or leave it out (--where)",
+                question.id,
             )
 
 

@@ -314,7 +314,7 @@ def test_options_that_cannot_be_used_are_named(shop, options, problem):
 
 def test_a_question_that_stands_for_any_value_cannot_be_asked(tmp_path):
     asked = {**question("any", "Where is {order}"), "user_values": ["order"]}
-    with sg.open(tmp_path / "db.duckdb") as db, pytest.raises(InputError, match="any: its user_inputs stand"):
+    with sg.open(tmp_path / "db.duckdb") as db, pytest.raises(InputError, match="dataset any: order stands for any text, of which"):
         db.run(lambda text: text, GradeSpec([asked]))
 
 
