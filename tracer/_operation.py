@@ -174,6 +174,7 @@ class Operation:
         self.enclosing: Operation | None = None
         self._span_name = span_name
         self._session: CurrentSession | None = None
+        self.end_ns: int | None = None  # when it ended, if that is before it is finished
         self.is_recorded = False  # whether the span is open and sampled when it starts
         self._is_open = False
         self._yielded: list[Any] = []  # the items of a stream
@@ -248,7 +249,7 @@ class Operation:
             elif error is not None and type(error).__name__ in _CANCELLATIONS:
                 self.span.record_exception(error)
         finally:
-            self.span.end()
+            self.span.end(self.end_ns)
 
     @never_raising
     def cut_off(self, error: BaseException | None = None) -> None:

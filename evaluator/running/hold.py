@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from spangrade import tracer
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.vendor import Vendor
+from spangrade.evaluator.derive.context_window import context_window
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, tags_of
 from spangrade.evaluator.testing.agents import Answer, Reply, converse
@@ -104,6 +105,8 @@ class Conversations:
         """Hold a conversation for each task, in their order; if this is cancelled, all end."""
         asyncio.get_running_loop().set_default_executor(_ThreadPerCall())
         self._open("")  # an agent that cannot be run is known before the first session
+        observed_turn((), Reply(), self._dialects)  # loads what the first turn would wait for
+        context_window("", None)
         rest = iter(tasks)
         async with asyncio.TaskGroup() as group:
             for _ in range(self._options.at_once):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,6 +64,7 @@ async def take_turn(
     with captured_turn(session, text, spans) as captured:
         try:
             reply = await answer(text, history)
+            captured.root.end_ns = time.time_ns()  # what is done from here on is not the agent's
             actual = observed_turn(captured.spans(), reply, dialects)
             if actual.text is not None:
                 captured.root.respond(actual.text)
