@@ -347,16 +347,22 @@ class Database:
             return next(load(store, find_session_id(store, session_id)))
 
     def list_sessions(
-        self, *, failed: bool = False, sort: str = SessionSort.START, limit: int | None = None
+        self,
+        *,
+        failed: bool = False,
+        sort: str = SessionSort.START,
+        limit: int | None = None,
+        simulated: bool = False,
     ) -> Rows:
         """Return a row per session: the columns of the view `sessions`, and the latest `verdict`.
 
         `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", and `limit` the
         number of sessions. With `failed` only those that missed a gate in the latest run that graded them.
+        Sessions whose user is simulated are left out unless `simulated`.
         It is read from the derived table, whatever the database has under the name of the view.
         """
         with self.stored.reading() as store:
-            return list_sessions(store, failed=failed, sort=sort, limit=limit)
+            return list_sessions(store, failed=failed, sort=sort, limit=limit, simulated=simulated)
 
     def not_understood(self) -> dict[str, int]:
         """Return how many spans look like an agent's and were not understood by any dialect, by scope."""
@@ -803,12 +809,14 @@ class Database:
         by: str = "day",
         since: str | datetime | None = None,
         until: str | datetime | None = None,
+        simulated: bool = False,
     ) -> Trend:
         """Return the mean of a metric of the stored sessions by `day`, `version` or `model`, with intervals.
 
         `metric` is `passed`, `cost`, `latency`, `tokens`, or any that was measured: what counts is the
         latest run that graded, or measured, a session. The sessions are those that started from `since` on
-        and before `until` (see `delete` for the form of a time).
+        and before `until` (see `delete` for the form of a time), without those whose user is simulated unless
+        `simulated`.
 
         Raises InputError for a metric that no session has, and if an interval needs scipy and it is not
         installed.
@@ -817,7 +825,7 @@ class Database:
 
         since_ns, until_ns = parsed_time("since", since), parsed_time("until", until)
         with self.stored.reading() as store:
-            return trend(store, metric, by, since_ns=since_ns, until_ns=until_ns)
+            return trend(store, metric, by, since_ns=since_ns, until_ns=until_ns, simulated=simulated)
 
     # What people and programs say
 

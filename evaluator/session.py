@@ -185,6 +185,29 @@ class RecordedScore(NamedTuple):
     span_id: Annotated[str | None, Column("the span that it is about; unknown for the trace as a whole")]
 
 
+class SimulatedMessage(NamedTuple):
+    """One message of a simulated user, or its decision to end the conversation: not the agent's work."""
+
+    turn: Annotated[int, Column("the turn that it begins; where it ends the conversation, the next number")]
+    text: Annotated[str | None, Column("the message; unknown where the user said nothing")]
+    source: Annotated[str, Column("`scenario` (its starting prompt), `model`, or `replay` of another run")]
+    plan_part: Annotated[int | None, Column("the part of the plan that it is about, from 1; 0 for none")]
+    ended: Annotated[
+        str | None,
+        Column("why the user ended the conversation: `plan_done`, `refused`, `handed_over`, `max_turns`"),
+    ]
+    why: Annotated[str | None, Column("the reason that the model gave")]
+    error: Annotated[str | None, Column("why the model gave no message")]
+    model: Annotated[str | None, Column("the model that played the user")]
+    input_tokens: Annotated[int | None, Column("input tokens of its call", "tokens")]
+    output_tokens: Annotated[int | None, Column("output tokens of its call", "tokens")]
+    cost_usd: Annotated[float | None, Column("price of its call; 0 if the answer was cached", "USD")]
+    latency_s: Annotated[float | None, _LATENCY]
+    start_ns: Annotated[int, _START]
+    trace_id: Annotated[str, _TRACE]
+    span_id: Annotated[str, Column("the span that records it")]
+
+
 class UnreadableSpan(NamedTuple):
     """A span that could not be read: what it records of the session is unknown."""
 
@@ -331,6 +354,10 @@ class Session:
         tuple[str, ...] | None,
         Column("the prompts, by first use: `spangrade.prompt`, or `name@version` of a registry"),
     ] = None
+    simulated: Annotated[bool, Column("whether its user is simulated")] = False
+    simulated_messages: Annotated[
+        tuple[SimulatedMessage, ...], Column("number of messages and decisions of a simulated user")
+    ] = ()
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None

@@ -61,6 +61,8 @@ CUT_OFF = "spangrade.cut_off"  # true: nobody took the rest of what the decorate
 DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end time or later
 NOT_RECORDED = "spangrade.not_recorded"  # the last call of ours that failed, and where the agent made it
 SCOPE = "spangrade.tracer"  # the instrumentation scope of the tracer's own spans
+SIMULATED_MESSAGE = "spangrade.simulated_message"  # a JSON object: what a simulated user said and decided
+SCOPE_OF_USER = "spangrade.user"  # the instrumentation scope of a simulated user's own spans
 SCOPE_OF_WATCH = "spangrade.watch"  # the instrumentation scope of what `spangrade watch` sends
 
 CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

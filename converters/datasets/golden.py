@@ -110,6 +110,7 @@ class ReferenceData(_Model):
     A list within `reference_trajectory` holds steps that may come in any order.
     `forbidden_tools` must not be called; with `no_further_calls` no calls but the expected ones are made.
     `reference_responses` has the reply to each user input, None for any.
+    `goal` is what must be so at the end, in words for a judge; of a scenario without one it is its plan.
     `max_cost_usd` and `max_latency_s` are what the session's model calls may cost and its turns may take.
     """
 
@@ -121,6 +122,7 @@ class ReferenceData(_Model):
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None
     reference_responses: Annotated[tuple[StrictStr | None, ...], Field(min_length=1)] | None = None
+    goal: StrictStr | None = None
     max_cost_usd: Limit | None = None
     max_latency_s: Limit | None = None
 
@@ -168,6 +170,12 @@ class Scenario(_Model):
     def filled_plan(self) -> tuple[str, ...]:
         """The parts of the plan, with the facts in place of their names in braces."""
         return tuple(_IN_BRACES.sub(lambda m: self.facts.get(m[1], m[0]), part) for part in self.plan)
+
+    @property
+    def goal(self) -> str | None:
+        """What must be so at the end if a question does not say it; None without a plan."""
+        wishes = "; ".join(f"{number}. {part}" for number, part in enumerate(self.filled_plan, 1))
+        return f"the agent did all that the user wanted: {wishes}" if wishes else None
 
     @property
     def missing_facts(self) -> tuple[str, ...]:
@@ -267,6 +275,8 @@ class GoldenQuestion(_Model):
         if key in ("user_inputs", "scenario", "agents_evaluated"):
             return getattr(self, key)
         value = getattr(self.reference_data, key, None)
+        if key == "goal" and value is None and self.scenario is not None:
+            return self.scenario.goal
         is_nothing = (key == "no_further_calls" and value is False) or (
             key == "reference_responses" and value is not None and set(value) == {None}
         )

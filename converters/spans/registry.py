@@ -18,6 +18,7 @@ from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.session_attributes import with_session_attributes
 from spangrade.converters.spans.session_candidates import session_candidates
 from spangrade.converters.spans.structure import read_by_structure
+from spangrade.converters.spans.values import text
 from spangrade.converters.spans.vendor import Vendor, dialect_of_vendor
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import json_value
@@ -150,6 +151,9 @@ def observe(
     candidates = _Candidates([*map(dialect_of_vendor, vendors), *dialects().values()])
     observations = []
     for span in spans:
+        if span.scope_name == semconv.SCOPE_OF_USER:
+            observations.append(with_session_attributes(_of_simulated_user(span), span))
+            continue
         name = FALLBACK
         try:
             for dialect, is_ours in candidates.of(span):
@@ -180,6 +184,21 @@ def observe(
         )
     forget_messages()
     return observations
+
+
+def _of_simulated_user(span: Span) -> Observation:
+    """Return what a simulated user's own span records: nothing of the agent."""
+    return Observation(
+        "other",
+        span.trace_id,
+        span.span_id,
+        span.parent_span_id,
+        span.start_ns,
+        span.end_ns,
+        conversation_id=text(span.attributes.get(semconv.CONVERSATION_ID)),
+        question_id=text(span.attributes.get(semconv.QUESTION_ID)),
+        simulated_message=text(span.attributes.get(semconv.SIMULATED_MESSAGE)) or "",
+    )
 
 
 def _negative_count(attributes: Mapping[str, Any]) -> str | None:

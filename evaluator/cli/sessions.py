@@ -39,6 +39,9 @@ def sessions(
             min=1, metavar="N", help="At most this many.", show_default=f"{MAX_SESSIONS}, all as JSON"
         ),
     ] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Sessions with a simulated user, too.")
+    ] = False,
     all: Annotated[bool, typer.Option("--all", help="All of them, line by line.")] = False,  # noqa: A002
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
@@ -48,7 +51,8 @@ def sessions(
     if limit is None and not all and format is Format.TABLE:
         limit = MAX_SESSIONS
     with database_or_lake(db, lake) as opened:
-        rows = opened.list_sessions(failed=failed, sort=sort, limit=None if limit is None else limit + 1)
+        most = None if limit is None else limit + 1
+        rows = opened.list_sessions(failed=failed, sort=sort, limit=most, simulated=simulated)
         not_understood = opened.not_understood()
     if format is Format.JSON:
         print_json(list(islice(rows, limit)))

@@ -25,11 +25,14 @@ def trend(
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only sessions that started before.")
     ] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Sessions with a simulated user, too.")
+    ] = False,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Show a metric of the stored sessions by day, version, prompt or model, with 95% intervals."""
     with database_or_lake(db, lake) as opened:
-        found = opened.trend(metric, by=by, since=since, until=until)
+        found = opened.trend(metric, by=by, since=since, until=until, simulated=simulated)
     if format is Format.JSON:
         print_json(found.to_json())
         return

@@ -19,6 +19,7 @@ from spangrade.evaluator.derive.identity import identity_doubt
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
 from spangrade.evaluator.derive.passes import prepared
 from spangrade.evaluator.derive.price_overrides import OwnPrice
+from spangrade.evaluator.derive.simulation import simulated_messages
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.timing import latency, seconds
 from spangrade.evaluator.derive.tokens import agents_with_tokens
@@ -45,6 +46,9 @@ def build_session(
     logs, `logged_app` the app that they name.
     """
     observations = list(observations)
+    simulated = [o for o in observations if o.simulated_message is not None]
+    if simulated:
+        observations = [o for o in observations if o.simulated_message is None]
     tree = prepared(observations)
     groups = turn_groups(tree)
     turns = tuple(turn_of(number, group) for number, group in enumerate(groups, 1))
@@ -67,7 +71,7 @@ def build_session(
     session = Session(
         session_id=session_id,
         session_id_source=session_id_source,
-        question_id=next((o.question_id for o in tree.ordered if o.question_id), None),
+        question_id=next((o.question_id for o in (*tree.ordered, *simulated) if o.question_id), None),
         start_ns=turns[0].start_ns if turns else None,
         turns=turns,
         trajectory=_trajectory(groups, tools, tree),
@@ -93,7 +97,7 @@ def build_session(
         sample_ratio=min(ratios.values(), default=None),
         agent_version=_agent_version(tree),
         user_id=next((o.user_id for o in tree.ordered if o.user_id), None),
-        tags=tuple(dict.fromkeys(tag for o in tree.ordered for tag in o.tags)) or None,
+        tags=tuple(dict.fromkeys(tag for o in (*tree.ordered, *simulated) for tag in o.tags)) or None,
         environment=next((o.environment for o in tree.ordered if o.environment), None),
         prompts=tuple(dict.fromkeys(prompt for o in tree.ordered for prompt in o.prompts)) or None,
         app_name=next((o.app_name for o in tree.ordered if o.app_name), logged_app),
@@ -106,6 +110,8 @@ def build_session(
         ),
         not_understood=len(spans_not_understood(tree)),
         recorded_scores=recorded_scores(observations, turns, logged_scores),
+        simulated=bool(simulated),
+        simulated_messages=simulated_messages(simulated),
         identity_doubt=identity_doubt(session_id_source, tree, groups),
     )
     return with_unknowns(session)

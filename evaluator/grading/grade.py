@@ -13,7 +13,15 @@ from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, Candidates, QuestionIndex
-from spangrade.evaluator.grading.policy import CONVERSATION, REPLIES, Decision, MetricPlan, Verdict
+from spangrade.evaluator.grading.policy import (
+    CONVERSATION,
+    GOAL,
+    REPLIES,
+    SCENARIO,
+    Decision,
+    MetricPlan,
+    Verdict,
+)
 from spangrade.evaluator.grading.root_agent import RootAgentName, renamed, root_agent, with_other_name
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, load_metrics
@@ -64,14 +72,14 @@ class _Attempt(NamedTuple):
 
 
 def may_ask_judge(dataset: GoldenDataset, requested: Iterable[Metric], without: Collection[str] = ()) -> bool:
-    """Return whether a metric may ask the judge: an async one, or the gate of a reply."""
+    """Return whether a metric may ask the judge: an async one, or the gate of a reply or of a scenario."""
     requested = list(requested)
     if any(inspect.iscoroutinefunction(metric.function) for metric in requested):
         return True
     gates = {gate.needs for gate in MetricPlan.of(requested, load_metrics(), without).gates}
     return any(
         question.reference(reference) is not None
-        for reference in REPLIES
+        for reference in (*REPLIES, SCENARIO, GOAL)
         if reference in gates
         for question in dataset.golden_questions
     )
@@ -236,7 +244,7 @@ def _attempted(
     session: Session, candidates: tuple[GoldenQuestion, ...], attempt: _Attempt, plan: MetricPlan
 ) -> Grade:
     question = attempt.question
-    results = [(metric, resolve(metric, started)) for metric, started in attempt.metrics]
+    results = policy.of_the_agent([(metric, resolve(metric, started)) for metric, started in attempt.metrics])
     verdict, reason = plan.decide(session, candidates if question is None else (question,), results)
     outcomes = {metric.name: outcome for metric, outcome in results}
     if question is None and candidates:

@@ -25,6 +25,9 @@ MAX_NAMED = 3  # of the golden questions that a session may answer, in its reaso
 
 RESPONSE = "reference_response"
 RESPONSES = "reference_responses"
+SCENARIO = "scenario"
+GOAL = "goal"
+SIMULATION = "simulation_valid"  # where it is not met, nothing else says anything of the agent
 REPLIES = (RESPONSE, RESPONSES)  # a judge may rate what differs from them
 NOTHING_TO_COMPARE = "nothing to compare with"  # begins the reason of a question that no gate compares
 
@@ -38,13 +41,15 @@ REFERENCE_GATES = {
     "reference_state_variables": "state_management_fidelity",
     RESPONSE: "final_response_match",
     RESPONSES: "responses_match",
+    SCENARIO: SIMULATION,
+    GOAL: "goal_completion",
     "agents_evaluated": "agent_routing",
     "max_cost_usd": "cost_limit",
     "max_latency_s": "latency_limit",
 }
 
 # Every question names its agents: they alone are not a reference that a session could be compared with.
-NOT_A_COMPARISON = (CONVERSATION, REFERENCE_GATES["agents_evaluated"])
+NOT_A_COMPARISON = (CONVERSATION, SIMULATION, REFERENCE_GATES["agents_evaluated"])
 # The default gates that pass whatever happened if their reference is empty.
 EMPTY_IS_NOTHING = ("state_management_fidelity",)
 
@@ -64,6 +69,7 @@ REPORTED = (
     "sandbox_usage",
     "cost",
     "response_match",
+    "turns_to_goal",
 )
 
 
@@ -192,6 +198,8 @@ class MetricPlan:
                 reasons.setdefault(verdict, []).append(f"{metric.name}: {why}")
             if _judges(metric, outcome):
                 gates.append(metric)
+        if Verdict.BROKEN not in reasons and (why := broken_user(results)) is not None:
+            return Decision(Verdict.INCONCLUSIVE, why)
         if len(candidates) > 1:
             reasons[Verdict.INCONCLUSIVE] = [ambiguous(candidates).reason]
         elif candidates and not any(self._compares(gate, candidates[0]) for gate in gates):
@@ -316,6 +324,29 @@ def exit_code(verdicts: Iterable[Verdict], *, require_match: bool = False) -> Ex
     if require_match and Verdict.UNMATCHED in present:
         present.add(Verdict.INCONCLUSIVE)
     return next((EXIT_CODES[verdict] for verdict in PRECEDENCE if verdict in present), ExitCode.PASSED)
+
+
+def broken_user(results: Iterable[tuple[Metric, Outcome]]) -> str | None:
+    """Return why nothing is known of the agent: its simulated user broke, or may have; None if not so."""
+    for metric, outcome in results:
+        if metric.name == SIMULATION and metric.threshold is not None:
+            if isinstance(outcome, Score) and outcome.passed is False:
+                return f"{SIMULATION}: the simulated user broke: {outcome.reason}"
+            if isinstance(outcome, Inconclusive):
+                return f"{SIMULATION}: {outcome.reason}"
+    return None
+
+
+def of_the_agent(results: Sequence[tuple[Metric, Outcome]]) -> Sequence[tuple[Metric, Outcome]]:
+    """Return results, those of an agent's gates inconclusive if its simulated user broke, or may have."""
+    if (why := broken_user(results)) is None:
+        return results
+    return [
+        (metric, outcome)
+        if metric.threshold is None or metric.name == SIMULATION or isinstance(outcome, Failure)
+        else (metric, Inconclusive(why))
+        for metric, outcome in results
+    ]
 
 
 def _judges(metric: Metric, outcome: Outcome) -> bool:

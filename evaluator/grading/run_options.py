@@ -37,6 +37,12 @@ class RunOptions:
     max_cost: float | None = option(
         None, "Begin no session once the recorded ones cost more.", metavar="USD", least=0
     )
+    user_model: str | None = option(
+        None, "The model that plays the user of questions with a scenario.", metavar="PROVIDER/MODEL"
+    )
+    max_user_cost: float | None = option(
+        None, "Spend at most this on the model that plays the user.", metavar="USD", least=0
+    )
     agent_name: str | None = option(
         None, "The agent's name, where its spans do not name one.", name="--agent", metavar="NAME"
     )
@@ -52,8 +58,9 @@ class RunOptions:
         for name in ("repeat", "concurrency"):
             if (given := getattr(self, name)) is not None and given < 1:
                 raise FieldError(f"options.{name}", f"expected 1 or more, found {given}")
-        if self.max_cost is not None and not self.max_cost >= 0:
-            raise FieldError("options.max_cost", f"expected 0 or more, found {self.max_cost}")
+        for name in ("max_cost", "max_user_cost"):
+            if (limit := getattr(self, name)) is not None and not limit >= 0:
+                raise FieldError(f"options.{name}", f"expected 0 or more, found {limit}")
         for name in ("timeout", "wait"):
             try:
                 getattr(self, f"{name}_s")

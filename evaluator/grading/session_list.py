@@ -24,13 +24,20 @@ _ORDER_BY = {
 
 
 def list_sessions(
-    store: Store, *, failed: bool = False, sort: str = SessionSort.START, limit: int | None = None
+    store: Store,
+    *,
+    failed: bool = False,
+    sort: str = SessionSort.START,
+    limit: int | None = None,
+    simulated: bool = False,
 ) -> Rows:
     """Return a row per session: the columns of the view `sessions`, and the `verdict` of the latest run.
 
     A session that records no question has the one by which that run graded it. The verdict is unknown for a
     session that was not graded. With `failed` the sessions are those that missed
-    a gate in that run. Raises InputError for a `sort` that is not in `SessionSort`, or a `limit` below 1.
+    a gate in that run. Those whose user is simulated are left out unless `simulated`.
+
+    Raises InputError for a `sort` that is not in `SessionSort`, or a `limit` below 1.
     """
     if sort not in set(SessionSort):
         raise InputError(f"cannot sort by {sort!r}: expected one of {', '.join(SessionSort)}")
@@ -43,7 +50,8 @@ def list_sessions(
         f"WITH listed AS ({SESSIONS.select}), latest AS ({LATEST_VERDICTS}) "  # noqa: S608 (our own text)
         "SELECT listed.* REPLACE (coalesce(listed.question_id, latest.question_id) AS question_id), "
         "latest.verdict FROM listed LEFT JOIN latest USING (session_id) "
-        f"WHERE session_id IN ({chosen}) ORDER BY {_ORDER_BY[SessionSort(sort)]}, session_id"
+        f"WHERE session_id IN ({chosen}) AND (NOT listed.simulated OR {simulated}) "
+        f"ORDER BY {_ORDER_BY[SessionSort(sort)]}, session_id"
     )
     return Rows.of(store.connection.sql(query if limit is None else f"{query} LIMIT {limit:d}"))
 

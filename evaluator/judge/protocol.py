@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
 
-Task = Literal["same_meaning", "satisfies", "rate"]
+Task = Literal["same_meaning", "satisfies", "rate", "simulate"]
 
 
 class JudgeUnavailable(SpangradeError):  # noqa: N818 (it is a state of the surroundings, not a mistake)
@@ -59,9 +59,22 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class UserQuestion(Question):
+    """A question to a model that plays the user: `material` is the conversation, `criterion` the role.
+
+    `parts` is the number of parts of the user's plan. `seed` tells repeats apart, also for the cache; it is
+    sent to the providers whose models take one.
+    """
+
+    parts: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """A judge's answer. `passed` is None for a rating, which has a score and no threshold of its own.
 
+    The answer to a `UserQuestion` is `reason`, a `UserAnswer` as JSON text.
     `score` is the rating, or the judge's confidence that the criterion is met, from 0 to 1, if it gave one.
     Tokens and cost (USD) are those of the call that was paid for, None if unknown; `cached` means that
     nothing was paid this time.
@@ -143,6 +156,11 @@ def same_meaning(actual: str, expected: str) -> Question:
 def satisfies(actual: str, statement: str) -> Question:
     """Ask whether a text satisfies a statement about it, such as "mentions SOC-2 compliance"."""
     return _question("satisfies", statement, {"actual": actual})
+
+
+def shown_by(material: Mapping[str, str], statement: str) -> Question:
+    """Ask whether a statement is true of a material of several texts."""
+    return _question("satisfies", statement, material)
 
 
 def rate(

@@ -19,7 +19,10 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.derive.context_window import context_window
 from spangrade.evaluator.grading.run_options import RunOptions
+from spangrade.evaluator.judge.protocol import JudgeBudgetExceeded
+from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, tags_of
+from spangrade.evaluator.running.users import FixedUser, SimulatedUser, User
 from spangrade.evaluator.testing.agents import Answer, Reply, converse
 from spangrade.evaluator.testing.capture import take_turn
 from spangrade.evaluator.testing.observed import observed_turn
@@ -74,7 +77,9 @@ class Conversations:
     """The conversations of a run; what they record is stored turn by turn.
 
     `spent_usd` is the price of all model calls in their spans as far as it is known, `not_begun` are the
-    questions that were not asked because it was more than the options allow. `dialects` are the settings'.
+    questions that were not asked because it was more than the options allow, `over_user_budget` those whose
+    simulated user could not go on or begin. `dialects` are the settings'; `user_model` plays the users of
+    scenarios.
     """
 
     def __init__(
@@ -85,8 +90,10 @@ class Conversations:
         recorder: Recorder,
         on_end: Callable[[Held], None] = lambda _: None,
         dialects: Sequence[Vendor] = (),
+        user_model: JudgeRun | None = None,
     ) -> None:
         self._agent = agent
+        self._user_model = user_model
         self._mark = mark
         self._options = options
         self._recorder = recorder
@@ -95,6 +102,7 @@ class Conversations:
         self._rate = _Rate(options.pause_s)
         self._costs: list[float] = []
         self.not_begun: list[Task] = []
+        self.over_user_budget: list[Task] = []
 
     @property
     def spent_usd(self) -> float:
@@ -117,6 +125,9 @@ class Conversations:
             if self._options.max_cost is not None and self.spent_usd > self._options.max_cost:
                 self.not_begun += [task, *tasks]
                 return
+            if self.over_user_budget:
+                self.over_user_budget += [task, *tasks]
+                return
             self._on_end(await self._hold_one(task))
 
     async def _hold_one(self, task: Task) -> Held:
@@ -127,11 +138,18 @@ class Conversations:
         history: list[ConversationTurn] = []
         costs: list[float | None] = []
         error: str | None = None
-        inputs = task.question.user_inputs
-        for number, text in enumerate(inputs, 1):
+        user = self._user_of(task, session_id, tags, spans)
+        while True:
+            try:
+                text = await user.next_text(history)
+            except JudgeBudgetExceeded:
+                self.over_user_budget.append(task)
+                break
+            if text is None:
+                break
             await self._rate.wait()
             of_turn: list[Span] = []
-            end = _End(tags, is_last=number == len(inputs))
+            end = _End(tags, is_last=user.is_over)
             session = tracer.session(session_id, question_id=task.question.id, tags=tags)
             try:
                 actual = await take_turn(
@@ -158,6 +176,17 @@ class Conversations:
             history += [UserTurn(text), actual.as_agent_turn()]
         known = [cost for cost in costs if cost is not None]
         return Held(task, session_id, tuple(spans), error, fsum(known) if known else None)
+
+    def _user_of(self, task: Task, session_id: str, tags: tuple[str, ...], spans: list[Span]) -> User:
+        """Return the user of a conversation; what a simulated one says is recorded, too."""
+        if task.question.scenario is None or self._user_model is None:
+            return FixedUser(task.question.user_inputs)
+
+        def record(span: Span) -> None:
+            spans.append(span)
+            self._recorder.add([span])
+
+        return SimulatedUser(self._user_model, task.question, task.repeat, session_id, tags, record)
 
     def _open(self, session_id: str) -> Answer:
         """Open a conversation with the agent; of a class, with an instance of its own."""

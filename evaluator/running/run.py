@@ -25,9 +25,11 @@ from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.save import AfterSave
 from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.running.find_agent import find_agent
 from spangrade.evaluator.running.hold import Conversations, Held, Task
 from spangrade.evaluator.running.recorded import Recorder, missing, new_mark, newest_mark, sessions_of
+from spangrade.evaluator.running.users import model_of_user
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.terminal import counted
@@ -58,11 +60,12 @@ def run_agent(
     prepared.judge()  # one that cannot be used is known before the agent runs
     questions = prepared.questions.golden_questions
     _check_texts(questions)
+    user_model = model_of_user(questions, options)
     if isinstance(agent, str):
         agent = find_agent(agent)
     mark, tasks = _to_ask(name, questions, options, db, callbacks)
     if tasks:
-        _hold(agent, mark, tasks, options, prepared, db, callbacks)
+        _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model)
         time.sleep(options.wait_s)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = sessions_of(store, mark)
@@ -80,8 +83,6 @@ def _questions_alone(prepared: Prepared) -> Prepared:
 
 def _check_texts(questions: Sequence[GoldenQuestion]) -> None:
     for question in questions:
-        if question.scenario is not None:
-            raise FieldError("dataset", "it has a scenario: expected user_inputs to ask", question.id)
         if question.user_values:
             names = ", ".join(question.user_values)
             raise FieldError(
@@ -118,12 +119,13 @@ def _hold(
     prepared: Prepared,
     db: Path,
     callbacks: Callbacks,
+    user_model: JudgeRun | None,
 ) -> None:
     """Hold the conversations; report those that were not begun, and how an interrupted run goes on."""
     progress = _Progress(len(tasks), prepared, callbacks)
     recorder = Recorder(db)
     conversations = Conversations(
-        agent, mark, options, recorder, progress.ended, callbacks.configured.dialects or ()
+        agent, mark, options, recorder, progress.ended, callbacks.configured.dialects or (), user_model
     )
     progress.show()
     try:
@@ -134,6 +136,13 @@ def _hold(
         raise
     finally:
         recorder.close()
+    if user_model is not None:
+        text = f"{user_model.spent}"
+        if conversations.over_user_budget:
+            ids = dict.fromkeys(task.question.id for task in conversations.over_user_budget)
+            left = counted(len(conversations.over_user_budget), "session")
+            text += f": {left} not run: {', '.join(ids)}; --resume with a higher --max-user-cost runs them"
+        callbacks.on_problem(Problem("simulated user", text, dropped=False))
     if conversations.not_begun:
         ids = dict.fromkeys(task.question.id for task in conversations.not_begun)
         text = (

@@ -26,10 +26,18 @@ class Progress:
     A session waits until nothing has arrived for it for `idle_ns`. When something arrived is known to the
     time between two calls of `look`; if the last call is longer ago than `idle_ns`, as after a restart, the
     end of the session's last span counts. `includes(session_id, start_ns)` returns whether a session is
-    graded at all.
+    graded at all; those whose user is simulated are only if `simulated`.
     """
 
-    def __init__(self, gates: str, idle_ns: int, includes: Callable[[str, int | None], bool]) -> None:
+    def __init__(
+        self,
+        gates: str,
+        idle_ns: int,
+        includes: Callable[[str, int | None], bool],
+        *,
+        simulated: bool = False,
+    ) -> None:
+        self._simulated = simulated
         self._gates = gates
         self._idle_ns = idle_ns
         self._includes = includes
@@ -54,7 +62,7 @@ class Progress:
         arrived = [
             (session_id, seq)
             for session_id, seq, start_ns in store.query(
-                sql("arrived"), {"seq": self._seq or 0, "gates": self._gates}
+                sql("arrived"), {"seq": self._seq or 0, "gates": self._gates, "simulated": self._simulated}
             )
             if self._includes(session_id, start_ns)
         ]

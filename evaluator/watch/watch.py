@@ -110,7 +110,7 @@ class Watch:
         self._channels = Channels(webhook is not None, telemetry is not None)
         self._since_ns, self._share = prepared.spec.select.since_ns, prepared.spec.select.share
         idle_ns = int(seconds_of(options.idle_s) * 1e9)
-        self._progress = Progress(prepared.key, idle_ns, self._includes)
+        self._progress = Progress(prepared.key, idle_ns, self._includes, simulated=options.simulated)
         self._problem: str | None = None  # why the last look failed
         self._verdicts: Counter[str] = Counter()
         self._deferred: set[str] = set()  # until the day ends

@@ -19,6 +19,7 @@ from spangrade.evaluator.judge.protocol import (
     Paid,
     Question,
     UnknownJudgeModel,
+    UserQuestion,
     billed,
 )
 
@@ -59,6 +60,7 @@ class GeminiJudge:
                 config=types.GenerateContentConfig(
                     system_instruction=system,
                     temperature=0,
+                    seed=question.seed if isinstance(question, UserQuestion) else None,
                     max_output_tokens=MAX_TOKENS,
                     response_mime_type="application/json",
                     response_schema=answer_type(question),

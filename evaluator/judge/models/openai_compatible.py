@@ -19,6 +19,7 @@ from spangrade.evaluator.judge.protocol import (
     JudgeUnavailable,
     Paid,
     Question,
+    UserQuestion,
     billed,
 )
 
@@ -52,6 +53,7 @@ class OpenAICompatibleJudge:
                 model=self.model,
                 messages=[{"role": "system", "content": system}, {"role": "user", "content": message}],
                 temperature=0,
+                seed=question.seed if isinstance(question, UserQuestion) else omit,
                 # Other servers know other names of it, and some refuse a name that they do not know.
                 max_completion_tokens=omit if self._base_url else MAX_TOKENS,
                 response_format={

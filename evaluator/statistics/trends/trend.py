@@ -83,6 +83,7 @@ def trend(
     *,
     since_ns: int | None = None,
     until_ns: int | None = None,
+    simulated: bool = False,
 ) -> Trend:
     """Return a metric of the sessions that started from `since_ns` on and before `until_ns`, by group.
 
@@ -90,7 +91,7 @@ def trend(
     sessions that passed, by the latest run that graded each, without those that neither passed nor failed),
     or any metric that was measured: its value in the latest run that measured it on the session, else the
     mean of the scores of that name that people, traces and programs gave. A session that used several models
-    or prompts counts for each of them.
+    or prompts counts for each of them. Sessions whose user is simulated are left out unless `simulated`.
 
     Raises InputError for another metric, for another `by`, and if an interval needs scipy and it is not
     installed.
@@ -106,7 +107,13 @@ def trend(
         values = statement("passed", _PACKAGE).format(verdicts=LATEST_VERDICTS)
     else:
         values = statement("scores", _PACKAGE)
-    parameters: dict[str, Any] = {"since": since_ns, "until": until_ns, "low": low, "high": high}
+    parameters: dict[str, Any] = {
+        "since": since_ns,
+        "until": until_ns,
+        "low": low,
+        "high": high,
+        "simulated": simulated,
+    }
     if "$metric" in values:
         parameters["metric"] = metric
     query = statement("points", _PACKAGE).format(values=values, key=_KEYS[By(by)], order=_ORDERS[By(by)])

@@ -1,0 +1,256 @@
+"""The users of a run: they say fixed texts, or a model plays them by a scenario."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from math import fsum
+from typing import Any, Protocol
+
+from spangrade.converters.datasets.golden import GoldenQuestion, Persona, Scenario
+from spangrade.evaluator.grading.run_options import RunOptions
+from spangrade.evaluator.judge.cache import default_cache_path
+from spangrade.evaluator.judge.choice import load_judge
+from spangrade.evaluator.judge.prompts import UserAnswer
+from spangrade.evaluator.judge.protocol import (
+    CostLimit,
+    JudgeBudgetExceeded,
+    JudgeError,
+    Judgement,
+    KeyCheck,
+    UserQuestion,
+)
+from spangrade.evaluator.judge.run import JudgeRun
+from spangrade.evaluator.running.recorded import COMPLETE
+from spangrade.evaluator.turn import Turn, UserTurn
+from spangrade.tracer import semconv
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.fields import FieldError
+from spangrade.tracer.span import Span
+
+_TRIES = 3  # of a model whose answer is not valid
+_PERSONAS = {  # those that Google ADK has by name
+    "EXPERT": "You know exactly what you want, give every detail that is asked for, and do not chat.",
+    "NOVICE": "You do not understand the subject well, rely on the agent, and cannot correct its mistakes.",
+    "EVALUATOR": "You want to see whether the agent can do what you want, and do not help it.",
+}
+_ROLE = """\
+Write the user's next message in this conversation, or end it.
+
+What the user wants, in this order:
+{plan}
+
+All that the user knows, and may say when it is needed:
+{facts}
+
+What the user is like: {persona}
+
+The user ends the conversation, with `ended`, only in these cases:
+{ends}
+
+Rules:
+- Answer what the agent asks. What is not known above the user does not know, and says so.
+- Never make up a name, number, date or other fact. Say one thing at a time.
+- Use the user's own words, and never the words of the list of wishes.
+- You are the user: never speak for the agent, and never do its work."""
+_ENDS = {
+    "plan_done": "the agent has done all that the user wants",
+    "refused": "the agent has refused for good what the user wants",
+    "handed_over": "the agent has handed the user over to a person",
+}
+
+
+class User(Protocol):
+    """One side of a conversation: `is_over` says that the text given last was the last one."""
+
+    is_over: bool
+
+    async def next_text(self, history: Sequence[Turn]) -> str | None:
+        """Return what the user says next, None if the conversation is over."""
+        ...
+
+
+class FixedUser:
+    """A user that says texts in their order."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = list(texts)
+        self.is_over = False
+
+    async def next_text(self, history: Sequence[Turn]) -> str | None:  # noqa: ARG002 (the protocol's)
+        """Return the next text, None after the last one."""
+        if not self._texts:
+            return None
+        text = self._texts.pop(0)
+        self.is_over = not self._texts
+        return text
+
+
+class SimulatedUser:
+    """A user that a model plays by a scenario, one call for each turn.
+
+    What it says and decides is given to `record` as spans of a scope of their own: they are never the
+    agent's. The last of them, with which the user ends the conversation, has the tag of a complete session.
+    """
+
+    is_over = False  # only the next call tells
+
+    def __init__(
+        self,
+        model: JudgeRun,
+        question: GoldenQuestion,
+        seed: int,
+        session_id: str,
+        tags: Sequence[str],
+        record: Callable[[Span], None],
+    ) -> None:
+        if question.scenario is None:
+            raise ValueError(f"{question.id} has no scenario")
+        self._model = model
+        self._scenario = question.scenario
+        self._role = role(question.scenario)
+        self._seed = seed
+        self._attributes = {semconv.CONVERSATION_ID: session_id, semconv.QUESTION_ID: question.id}
+        self._tags = list(tags)
+        self._record = record
+
+    async def next_text(self, history: Sequence[Turn]) -> str | None:
+        """Return what the user says next, None if it ends the conversation.
+
+        Raises JudgeBudgetExceeded if the budget does not allow another call, JudgeUnavailable without a key.
+        """
+        start_ns, turn = time.time_ns(), len(history) // 2 + 1
+        if turn == 1:
+            self._add(start_ns, turn=1, text=self._scenario.starting_prompt, source="scenario")
+            return self._scenario.starting_prompt
+        if turn > self._scenario.ends_when.max_turns:
+            self._add(start_ns, turn=turn, source="scenario", ended="max_turns")
+            return None
+        costs: list[float | None] = []
+        try:
+            judgement = await self._answer(history, costs)
+        except JudgeBudgetExceeded:
+            raise
+        except JudgeError as error:
+            text = str(error).removeprefix("judge ")
+            self._add(
+                start_ns, turn=turn, source="model", model=self._model.name, error=text, cost_usd=_sum(costs)
+            )
+            return None
+        answer = UserAnswer.model_validate_json(judgement.reason)
+        said = None if answer.ended != "no" else answer.text
+        self._add(
+            start_ns,
+            turn=turn,
+            text=said,
+            source="model",
+            plan_part=answer.plan_part,
+            ended=None if answer.ended == "no" else answer.ended,
+            why=answer.why,
+            model=self._model.name,
+            input_tokens=judgement.input_tokens,
+            output_tokens=judgement.output_tokens,
+            cost_usd=_sum([*costs, 0.0 if judgement.cached else judgement.cost_usd]),
+        )
+        return said
+
+    async def _answer(self, history: Sequence[Turn], costs: list[float | None]) -> Judgement:
+        """Return a valid answer; one that is not valid is asked for again, with another seed."""
+        conversation = tuple(
+            ("user" if isinstance(turn, UserTurn) else "agent", _plain(turn.text)) for turn in history
+        )
+        for number in range(_TRIES):
+            question = UserQuestion(
+                "simulate",
+                self._role,
+                conversation,
+                parts=len(self._scenario.plan),
+                seed=self._seed + 1000 * number,
+            )
+            try:
+                return await self._model.ask(question)
+            except JudgeBudgetExceeded:
+                raise
+            except JudgeError as error:
+                if error.paid is None or number == _TRIES - 1:
+                    raise  # the client tried several times to reach it
+                costs.append(error.paid.cost_usd)
+        raise AssertionError("unreachable")
+
+    def _add(self, start_ns: int, **values: Any) -> None:
+        is_end = values.get("ended") is not None or values.get("error") is not None
+        attributes = {
+            **self._attributes,
+            semconv.TAGS: [*self._tags, COMPLETE] if is_end else self._tags,
+            semconv.SIMULATED_MESSAGE: dumps(
+                {key: value for key, value in values.items() if value is not None}
+            ),
+        }
+        self._record(
+            Span(
+                uuid.uuid4().hex,
+                uuid.uuid4().hex[:16],
+                None,
+                "simulated user",
+                "INTERNAL",
+                start_ns,
+                time.time_ns(),
+                attributes=attributes,
+                scope_name=semconv.SCOPE_OF_USER,
+            )
+        )
+
+
+def model_of_user(questions: Sequence[GoldenQuestion], options: RunOptions) -> JudgeRun | None:
+    """Return the model that plays the users of questions, None if none of them has a scenario.
+
+    Raises FieldError if there is none, or its price is limited and not known; JudgeUnavailable if it has no
+    key; UnknownJudgeModel if its provider does not have it.
+    """
+    scenario = next((one for one in questions if one.scenario is not None), None)
+    if scenario is None or scenario.scenario is None:
+        return None
+    if options.user_model is None:
+        raise FieldError("options.user_model", "expected the model that plays its user", scenario.id)
+    judge = load_judge(options.user_model)
+    if isinstance(judge, KeyCheck):
+        judge.require_key()
+    if options.max_user_cost is not None:
+        sample = UserQuestion("simulate", role(scenario.scenario), ())
+        if not isinstance(judge, CostLimit) or judge.largest_cost_usd(sample) is None:
+            raise FieldError("options.max_user_cost", f"the price of {judge.name} is not known")
+    model = JudgeRun(judge, cache=lambda: default_cache_path().absolute(), max_cost_usd=options.max_user_cost)
+    model.check_model()
+    return model
+
+
+def role(scenario: Scenario) -> str:
+    """Return what a model is told of the user that it plays."""
+    plan = [f"{number}. {part}" for number, part in enumerate(scenario.filled_plan, 1)]
+    facts = [f"- {name}: {text}" for name, text in scenario.facts.items()]
+    ends = [f"- {name}: {text}" for name, text in _ENDS.items() if getattr(scenario.ends_when, name)]
+    return _ROLE.format(
+        plan="\n".join(plan) or "(nothing but an answer to the first message)",
+        facts="\n".join(facts) or "- nothing beyond what is written above",
+        persona=_persona(scenario.persona),
+        ends="\n".join(ends) or "- never",
+    )
+
+
+def _persona(persona: str | Persona | None) -> str:
+    if persona is None:
+        return "a person like any other, who writes short messages."
+    if isinstance(persona, str):
+        return _PERSONAS.get(persona, persona)
+    told = [line for one in persona.behaviors for line in one.get("behavior_instructions", ())]
+    return "\n- ".join([persona.description, *map(str, told)])
+
+
+def _plain(text: Any) -> str:
+    return text if isinstance(text, str) else str(text)
+
+
+def _sum(costs: Sequence[float | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return fsum(known) if len(known) == len(costs) else None

@@ -1,0 +1,270 @@
+"""`spangrade run` with simulated users: stand-ins of models play them over HTTP, through the real client."""
+
+import json
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from command_line import run as spangrade
+from gemini_standin import gemini_standin
+
+import spangrade as sg
+
+SHOP = """
+    import re
+    import spangrade
+
+    @spangrade.tool
+    def return_order(order_id):
+        spangrade.set_state({order_id: "returned"})
+        return {"status": "returned"}
+
+    def answer(text, history):
+        with spangrade.agent("shop"), spangrade.llm_call("gemini-2.5-flash", "gcp.gemini") as call:
+            call.usage(input_tokens=1000, output_tokens=200)
+            if not (order := re.search(r"A-\\d+", text)):
+                return "Which order is it?"
+            return_order(order[0])
+            return f"Order {order[0]} is returned."
+
+    def claims(text, history):
+        with spangrade.agent("shop"), spangrade.llm_call("gemini-2.5-flash", "gcp.gemini") as call:
+            call.usage(input_tokens=1000, output_tokens=200)
+            return "Your order is returned." if history else "Which order is it?"
+"""
+SCENARIO = {
+    "starting_prompt": "I want to send something back.",
+    "plan": ["Return order {order} because it is too small"],
+    "facts": {"order": "A-1001"},
+    "ends_when": {"max_turns": 5},
+}
+RETURN = {
+    "id": "return",
+    "scenario": SCENARIO,
+    "agents_evaluated": ["shop"],
+    "reference_data": {
+        "reference_tool_interactions": [
+            {"tool_name": "return_order", "input_arguments": {"order_id": "A-1001"}}
+        ]
+    },
+}
+
+
+def message(text="", ended="no", part=1):
+    return json.dumps({"why": "as planned", "plan_part": part, "ended": ended, "text": text})
+
+
+def cooperative(prompt):
+    if "is returned" in prompt:
+        return message(ended="plan_done")
+    return message("It is order A-1001.")
+
+
+def terse(prompt):
+    return message(ended="plan_done") if "is returned" in prompt else message("A-1001")
+
+
+def slow(prompt):
+    time.sleep(0.3)
+    return cooperative(prompt)
+
+
+def off_the_plan(prompt):
+    return message("What will the weather be like?", part=0)
+
+
+def plays_the_agent(prompt):
+    return message("Agent: I have returned your order.")
+
+
+def recites(prompt):
+    return message("Return order A-1001 because it is too small")
+
+
+def invents(prompt):
+    return message(ended="plan_done") if "is returned" in prompt else message("It is A-2077.")
+
+
+def never_ends(prompt):
+    return message("And is it done, order A-1001?")
+
+
+def gives_up(prompt):
+    return message(ended="refused")
+
+
+def invalid(prompt):
+    return '{"text": 7}'
+
+
+SOUND = (cooperative, terse, slow)
+JUDGED = (off_the_plan, never_ends, gives_up)
+BY_RULE = {
+    plays_the_agent: "the user's message of turn 2 speaks for the agent",
+    recites: "the user's message of turn 2 says the plan word for word: "
+    "Return order A-1001 because it is too small",
+    invents: "the user's message of turn 2 says A-2077, which nobody told it",
+    invalid: "its model gave no message: gemini/gemini-2.5-flash: why: Field required, in the answer "
+    "'{\"text\": 7}'",
+}
+
+
+class Models:
+    """A user and a judge in one stand-in; the judge knows which users are sound, and reads the calls."""
+
+    def __init__(self, user):
+        self.user = user
+        self.asked = 0
+
+    def __call__(self, request):
+        if "You play a user" in request.system:
+            self.asked += 1
+            return self.user(request.prompt)
+        if "kept to its role" in request.prompt:
+            passed = self.user in SOUND
+        else:
+            passed = '"tool":"return_order"' in request.prompt
+        return json.dumps({"reason": "as the stand-in sees it", "passed": passed, "score": None})
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    (tmp_path / "shop_agent.py").write_text(textwrap.dedent(SHOP))
+    (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": [RETURN]}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("SPANGRADE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("GEMINI_API_KEY", "key")
+    with gemini_standin() as standin:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", standin.url)
+        monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", "gemini-2.5-flash")
+        yield standin
+    sys.modules.pop("shop_agent", None)
+
+
+def run(agent="answer", *more):
+    options = ["--user-model", "gemini/gemini-2.5-flash", "--format", "json", *more]
+    done = spangrade("run", f"shop_agent.py:{agent}", "golden.json", "--name", "r", *options)
+    return done, json.loads("\n".join(done.out)) if done.out else None
+
+
+def graded(agent="answer", *more):
+    (one,) = run(agent, *more)[1]["grades"]
+    return one["verdict"], one["reason"]
+
+
+@pytest.mark.parametrize("user", SOUND)
+def test_an_agent_that_asks_back_is_answered_and_graded(shop, user):
+    shop.answer = Models(user)
+    assert graded() == ("passed", "")
+    with sg.open("spangrade.duckdb") as db:
+        (session,) = db.sessions()
+    assert session.simulated
+    assert session.turns[0].user_input == "I want to send something back."
+    assert [turn.final_response for turn in session.turns] == [
+        "Which order is it?",
+        "Order A-1001 is returned.",
+    ]
+    said = [(one.turn, one.source, one.plan_part, one.ended) for one in session.simulated_messages]
+    assert said == [(1, "scenario", None, None), (2, "model", 1, None), (3, "model", 1, "plan_done")]
+    # Nothing of the user is the agent's.
+    assert session.usage.input_tokens == 2000
+    assert session.usage.llm_calls == 2
+    assert session.cost_usd == pytest.approx(2 * (1000 * 0.30 + 200 * 2.50) / 1e6)
+    assert session.latency.total_s < 0.25
+    assert [step.name for step in session.trajectory] == ["shop", "return_order"]
+    assert sum(one.input_tokens or 0 for one in session.simulated_messages) == 2000
+
+
+@pytest.mark.parametrize("user", SOUND[:2])
+def test_an_agent_that_fails_a_sound_user_fails(shop, user):
+    shop.answer = Models(user)
+    verdict, reason = graded("claims")
+    assert verdict == "failed"
+    assert "goal_completion: as the stand-in sees it" in reason
+
+
+@pytest.mark.parametrize("agent", ["answer", "claims"])
+@pytest.mark.parametrize("user", [*BY_RULE, *JUDGED])
+def test_a_session_whose_user_broke_is_inconclusive_whatever_the_agent_did(shop, user, agent):
+    shop.answer = Models(user)
+    why = BY_RULE.get(user, "as the stand-in sees it")
+    assert graded(agent) == ("inconclusive", f"simulation_valid: the simulated user broke: {why}")
+    with sg.open("spangrade.duckdb") as db:
+        scored = {row["metric"] for row in db.sql("SELECT metric FROM scores WHERE value IS NOT NULL")}
+    assert "tool_usage_accuracy" not in scored
+    assert "goal_completion" not in scored
+
+
+def test_without_a_judge_what_rules_cannot_tell_is_inconclusive(shop, monkeypatch):
+    shop.answer = Models(cooperative)
+    monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", "openai/none")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    verdict, reason = graded()
+    assert verdict == "inconclusive"
+    assert reason.startswith("simulation_valid: judge openai/none: no key")
+
+
+def test_the_budget_of_the_user_holds_and_the_rest_is_asked_on_resume(shop):
+    questions = [{**RETURN, "id": f"return-{number}"} for number in range(6)]
+    for number, question in enumerate(questions):
+        question["scenario"] = {**SCENARIO, "persona": f"Person {number}"}
+    Path("golden.json").write_text(json.dumps({"golden_questions": questions}))
+    shop.answer = Models(cooperative)
+    done, printed = run("answer", "--max-user-cost", "0.0016")  # a call costs 0.00055
+    assert shop.answer.asked == 3
+    assert printed["sessions_not_run"] == 5
+    assert "5 sessions not run: return-1" in done.err[-1]
+    _, printed = run("answer", "--resume")
+    assert [one["verdict"] for one in printed["grades"]] == ["passed"] * 6
+
+
+def test_what_the_simulation_needs_is_known_before_the_agent_runs(shop):
+    done = spangrade("run", "shop_agent.py:answer", "golden.json")
+    assert (done.code, done.err) == (
+        2,
+        ["spangrade: --user-model return: expected the model that plays its user"],
+    )
+    done = spangrade(
+        "run", "shop_agent.py:answer", "golden.json", "--user-model", "gemini/unheard", "--max-user-cost", "1"
+    )
+    assert (done.code, done.err) == (
+        2,
+        ["spangrade: --max-user-cost: the price of gemini/unheard is not known"],
+    )
+
+
+def test_repeats_of_a_scenario_are_counted_together(shop):
+    shop.answer = Models(cooperative)
+    _, printed = run("answer", "--repeat", "3")
+    assert printed["repeats"]["questions"] == 1
+
+
+def test_production_figures_leave_simulated_sessions_out_unless_asked(shop):
+    shop.answer = Models(cooperative)
+    run()
+    golden = json.dumps({"golden_questions": [{**RETURN, "id": "plain", "user_inputs": ["A-1001"]}]})
+    Path("golden.json").write_text(golden.replace(f'"scenario": {json.dumps(SCENARIO)}, ', ""))
+    spangrade("run", "shop_agent.py:answer", "golden.json", "--name", "plain")
+
+    def listed(*more):
+        done = spangrade("sessions", "--format", "json", *more)
+        return sorted(row["question_id"] for row in json.loads("\n".join(done.out)))
+
+    def counted(*more):
+        done = spangrade("trend", "cost", "--format", "json", *more)
+        return [point["sessions"] for point in json.loads("\n".join(done.out))["points"]]
+
+    def watched(*more):
+        spangrade("watch", "--once", "--idle", "0s", "golden.json", *more)
+        with sg.open("spangrade.duckdb") as db:
+            return sorted(row["session_id"][:3] for row in db.sql("SELECT session_id FROM watched"))
+
+    assert (listed(), listed("--simulated")) == (["plain"], ["plain", "return"])
+    assert (counted(), counted("--simulated")) == ([1], [2])
+    assert (watched(), watched("--simulated")) == (["pla"], ["pla", "ret"])
+    with sg.open("spangrade.duckdb") as db:
+        rows = db.sql("SELECT question_id FROM sessions WHERE simulated")
+        assert [row["question_id"] for row in rows] == ["return"]
