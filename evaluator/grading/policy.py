@@ -198,8 +198,8 @@ class MetricPlan:
                 reasons.setdefault(verdict, []).append(f"{metric.name}: {why}")
             if _judges(metric, outcome):
                 gates.append(metric)
-        if Verdict.BROKEN not in reasons and (why := broken_user(results)) is not None:
-            return Decision(Verdict.INCONCLUSIVE, why)
+        if Verdict.BROKEN not in reasons and (user := broken_user(results)) is not None:
+            return Decision(Verdict.INCONCLUSIVE, user)
         if len(candidates) > 1:
             reasons[Verdict.INCONCLUSIVE] = [ambiguous(candidates).reason]
         elif candidates and not any(self._compares(gate, candidates[0]) for gate in gates):

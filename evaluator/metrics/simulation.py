@@ -34,7 +34,8 @@ def simulation_valid(session: Session, question: GoldenQuestion) -> Outcome:
 
     Rules find a user whose model gave no valid message, that ended the conversation as its scenario does not
     allow, spoke for the agent, said a part of its plan word for word, or a number, code or date that nobody
-    had told it. What the rules cannot tell a judge decides. Not applicable if the user is not simulated.
+    had told it. What the rules cannot tell a judge decides; inconclusive without one.
+    Not applicable if the user is not simulated.
 
     Source: own definition.
     """
@@ -54,7 +55,8 @@ def simulation_valid(session: Session, question: GoldenQuestion) -> Outcome:
 def goal_completion(session: Session, question: GoldenQuestion) -> Outcome:
     """1 if the goal is reached by the evidence of the conversation, its calls and the state, else 0.
 
-    The goal is that of `reference_data` or, of a scenario without one, its plan. A judge decides.
+    The goal is that of `reference_data` or, of a scenario without one, its plan. A judge decides;
+    inconclusive without one.
 
     Source: own definition.
     """

@@ -57,7 +57,9 @@ def test_without_a_file_all_values_are_defaults() -> None:
         "judge.threshold": None,
         "judge.required": None,
         **dict.fromkeys(f"run.{name}" for name in ("agent", "http", "openai", "model", "dataset")),
-        **dict.fromkeys(f"run.{name}" for name in ("rate", "max_cost", "agent_name")),
+        **dict.fromkeys(
+            f"run.{name}" for name in ("rate", "max_cost", "agent_name", "user_model", "max_user_cost")
+        ),
         "run.repeat": 1,
         "run.concurrency": 1,
         "run.timeout": "2m",
