@@ -55,7 +55,7 @@ def mean_difference(
     is_ratio = lowest >= 0 and fmean(before) > 0 and fmean(after) > 0
     estimate = fmean(after) / fmean(before) if is_ratio else fmean(after) - fmean(before)
     differing = sum(a != b for a, b in zip(before, after, strict=True)) if is_paired else questions
-    if not differing:
+    if not differing and questions >= MIN_QUESTIONS:
         return Difference(estimate, estimate, estimate, 1.0, questions, "all values are equal", is_ratio)
     p_value = _p_value(before, after, is_paired=is_paired)
     reason = ""

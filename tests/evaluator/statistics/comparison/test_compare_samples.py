@@ -114,8 +114,9 @@ def test_another_version_and_other_gates_are_noted() -> None:
 def test_metrics_of_one_side_only_are_named() -> None:
     one = sample(session("a", "q", "passed"))
     both = one._replace(values={**one.values, "tone": {"q": (1.0,)}})
-    assert compare(one, both)[-2:] == ((), ("tone",))
-    assert compare(both, one)[-2:] == (("tone",), ())
+    found, other_way = compare(one, both), compare(both, one)
+    assert (found.metrics_only_in_first, found.metrics_only_in_second) == ((), ("tone",))
+    assert (other_way.metrics_only_in_first, other_way.metrics_only_in_second) == (("tone",), ())
 
 
 def test_another_judge_is_not_compared_and_one_judge_is_taken_at_its_word() -> None:

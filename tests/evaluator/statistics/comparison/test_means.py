@@ -64,6 +64,8 @@ def test_many_questions_have_students_interval() -> None:
 def test_equal_costs_have_an_interval_of_nothing_and_few_that_differ_none() -> None:
     same = costs(250, 1)
     assert mean_difference(same, same, 0.0, is_paired=True)[:4] == (1.0, 1.0, 1.0, 1.0)
+    few = mean_difference(same[:199], same[:199], 0.0, is_paired=True)
+    assert few == TooLittle("199 questions; an interval of the mean needs 200", 200, 1.0, True, 1.0)
     nearly = [(value * 2,) if number < 9 else (value,) for number, (value,) in enumerate(same)]
     few = mean_difference(same, nearly, 0.0, is_paired=True)
     assert isinstance(few, TooLittle)
