@@ -69,7 +69,7 @@ async def take_turn(
             if actual.text is not None:
                 captured.root.respond(actual.text)
             if is_stored:
-                _record_reported(actual, reply, agent)
+                _record_reported(actual, reply, agent or reply.agent)
         finally:
             at_end(captured.root)
     return actual

@@ -21,13 +21,15 @@ FALLBACK = "callable"
 class Reply(NamedTuple):
     """What an agent returned in one turn; None for what its return value does not contain.
 
-    `events` are what it yielded beside its text and calls, each with the number of calls before it.
+    `events` are what it yielded beside its text and calls, each with the number of calls before it. `agent` is
+    the name that the agent has as an object, for one whose spans name none.
     """
 
     text: str | None = None
     tool_calls: list[ToolCall] | None = None
     state: Mapping[str, Any] | None = None
     events: tuple[tuple[int, TurnEvent], ...] = ()
+    agent: str | None = None
 
 
 Answer = Callable[[str, Sequence[Turn]], Awaitable[Reply]]

@@ -28,9 +28,10 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
         earlier = items or messages_of(history)
         result = await Runner.run(current, [*earlier, {"role": "user", "content": text}])
         items[:] = result.to_input_list()
-        current = result.last_agent
+        answered_by, current = current.name, result.last_agent
         output = result.final_output
-        return Reply(output if isinstance(output, str) else to_json(output).decode(), _calls(result))
+        reply = output if isinstance(output, str) else to_json(output).decode()
+        return Reply(reply, _calls(result), agent=answered_by)
 
     return answer
 

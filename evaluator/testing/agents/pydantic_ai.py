@@ -24,7 +24,8 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
         result = await agent.run(text, message_history=messages or None)
         messages[:] = result.all_messages()
         output = result.output
-        return Reply(output if isinstance(output, str) else to_json(output).decode(), _calls(result))
+        reply = output if isinstance(output, str) else to_json(output).decode()
+        return Reply(reply, _calls(result), agent=agent.name)
 
     return answer
 
