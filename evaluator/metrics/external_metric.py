@@ -41,12 +41,13 @@ class _Stored:
 def external_metrics(db: Stored, requested: Iterable[str | Metric], wait_s: float) -> dict[str, Metric]:
     """Return a metric for each name of external scores that a database holds.
 
-    The database is opened only if a text requests a metric that is not installed.
+    The database is opened, and its sessions are derived, only if a text requests a metric that is not
+    installed: a score that traces have is there once they are.
     """
     installed = load_metrics()
     if not db.exists() or all(isinstance(one, Metric) or name_of(one) in installed for one in requested):
         return {}
-    with db.reading(derived=False, wait_s=wait_s) as store:
+    with db.reading(wait_s=wait_s) as store:
         rows = store.query("SELECT DISTINCT metric FROM scores WHERE run_id IS NULL AND value IS NOT NULL")
     stored = _Stored(db, wait_s)
     return {

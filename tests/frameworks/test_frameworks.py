@@ -6,6 +6,7 @@ import json
 import pytest
 from weather import FAILURES, HELD, OPENING, QUESTION, expected, get_weather, script
 
+import spangrade
 from spangrade import configure, session
 from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
 from spangrade.evaluator.derive import load, update
@@ -255,6 +256,14 @@ async def test_a_kept_run_is_the_session_that_the_frameworks_spans_tell_of(
         for turn, answer in enumerate((now, tomorrow), 1)
         for call in answer.tool_calls
     ]
+
+
+@pytest.mark.parametrize("kind", ["pydantic-ai without spans", "openai-agents"])
+def test_an_agent_whose_spans_name_none_has_the_name_of_the_object(kind, tmp_path):
+    asked = {"id": "one", "user_inputs": [QUESTION], "agents_evaluated": ["weather"]}
+    with spangrade.open(tmp_path / "db.duckdb") as db:
+        run = db.run(AGENTS[kind]([]), [{**asked, "reference_data": {}}], gates="agent_routing>=1")
+    assert [(str(one.verdict), one.reason) for one in run.sessions] == [("passed", "")]
 
 
 async def ask_adk(question):

@@ -21,8 +21,8 @@ FALLBACK = "callable"
 class Reply(NamedTuple):
     """What an agent returned in one turn; None for what its return value does not contain.
 
-    `events` are what it yielded beside its text and calls, each with the number of calls before it. `agent` is
-    the name that the agent has as an object, for one whose spans name none.
+    `events` are what it yielded beside its text and calls, each with the number of calls before it. `agent`
+    is the name of the object, for an agent whose spans name none.
     """
 
     text: str | None = None

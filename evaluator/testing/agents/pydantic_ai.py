@@ -17,6 +17,7 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
     if not (comes_from(agent, "pydantic_ai") and hasattr(agent, "run")):
         return None
     messages: list[Any] = []
+    name = agent.name  # before the first run, which takes that of a variable here
 
     async def answer(text: str, history: Sequence[Turn]) -> Reply:
         if not messages:
@@ -25,7 +26,7 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
         messages[:] = result.all_messages()
         output = result.output
         reply = output if isinstance(output, str) else to_json(output).decode()
-        return Reply(reply, _calls(result), agent=agent.name)
+        return Reply(reply, _calls(result), agent=name)
 
     return answer
 
