@@ -26,7 +26,7 @@ from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of, url_pa
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.review_page import names_of_scores, next_to_review, review_page
 from spangrade.evaluator.view.run_page import run_page, runs_page
-from spangrade.evaluator.view.session_page import golden, session_page, session_part
+from spangrade.evaluator.view.session_page import golden, image_of, session_page, session_part
 from spangrade.evaluator.view.session_source import stored_session
 from spangrade.evaluator.view.sessions_page import (
     SUGGESTIONS,
@@ -71,6 +71,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None) -> Starlette:
             Route("/session/{session}/labels", pages.label, methods=["POST"]),
             Route("/session/{session}/golden-question", pages.golden, methods=["GET"]),
             Route("/session/{session}/golden-question", pages.add_golden, methods=["POST"]),
+            Route("/session/{session}/image", pages.image, methods=["GET"]),
             Route("/session/{session}/{part}", pages.part, methods=["GET"]),
             Route("/undo", pages.undo, methods=["POST"]),
             Route("/review", pages.review, methods=["GET"]),
@@ -146,6 +147,16 @@ class _Pages:
             raise HTTPException(404, "no such part of a session")
         template, values = part
         return HTMLResponse(render(template, values, self._links))
+
+    def image(self, request: Request) -> Response:
+        span_id, number = (request.query_params.get(name, "") for name in ("id", "number"))
+        found = None
+        if number.isascii() and number.isdecimal() and len(number) < 4:
+            with self._database.reading() as store:
+                found = image_of(store, _session_id(store, request), span_id, int(number))
+        if found is None:
+            raise HTTPException(404, "no such image")
+        return Response(found.content, media_type=found.kind)
 
     async def label(self, request: Request) -> Response:
         return await self._write(request, self._label)

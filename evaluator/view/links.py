@@ -70,6 +70,10 @@ class ServerLinks:
         """Return the address of a part of a session that is loaded on demand."""
         return f"/session/{url_part(session_id)}/{name}{'?' + urlencode(values) if values else ''}"
 
+    def image(self, session_id: str, span_id: str, number: int) -> str:
+        """Return the address of an image that a span records, from 0."""
+        return f"/session/{url_part(session_id)}/image?{urlencode({'id': span_id, 'number': number})}"
+
     def labels(self, session_id: str) -> str:
         """Return the address to which a reviewer sends a label of a session."""
         return f"/session/{url_part(session_id)}/labels"

@@ -13,6 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from spangrade.evaluator.view.links import Links, element_id
+from spangrade.evaluator.view.prose import prose
 
 FOLDER = Path(__file__).parent
 
@@ -41,6 +42,7 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "count": count,
         "element_id": element_id,
+        "markdown": markdown,
         "percent": percent,
         "seconds": seconds,
         "brief": brief,
@@ -66,6 +68,12 @@ def render(template: str, values: Mapping[str, Any], links: Links) -> str:
     `prefix`, empty unless given, begins the ids of elements: a file of several sessions has one for each.
     """
     return environment().get_template(template).render({"prefix": "", **values, "links": links})
+
+
+def markdown(text: str) -> Markup | None:
+    """Return a text that is written in Markdown as HTML; None for any other. See `prose`."""
+    html = prose(_NOT_SHOWN.sub(_REPLACEMENT, text))
+    return None if html is None else Markup(html)  # noqa: S704 (sanitised)
 
 
 def time(value: datetime | int | None) -> str:

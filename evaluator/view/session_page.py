@@ -12,6 +12,7 @@ from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.alignment import Alignment, alignment
 from spangrade.evaluator.view.conversation import ShownConversation, conversation
+from spangrade.evaluator.view.images import Image, images_of
 from spangrade.evaluator.view.record_tables import RecordTable, record_table, table_names, value_at
 from spangrade.evaluator.view.session_source import (
     GradeOfRun,
@@ -248,7 +249,23 @@ def _span(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str
     record = span_record(store, session_id, values.get("id", ""))
     if record is None:
         return None
-    return "part_span.html", {"record": record, "fields": span_fields(record), "session_id": session_id}
+    source = session_source(store, session_id, values.get("run") or None)
+    expected = None if source.question is None else alignment(source.session, source.question).calls
+    return "part_span.html", {
+        "record": record,
+        "fields": span_fields(record),
+        "session_id": session_id,
+        "call": next((one for one in expected or () if one.span_id == record["span_id"]), None),
+        "evidence_of": [one for one in outcomes(source.grade) if record["span_id"] in one.evidence],
+        "images": images_of(record),
+    }
+
+
+def image_of(store: Store, session_id: str, span_id: str, number: int) -> Image | None:
+    """Return an image that a span of a session records, from 0; None if there is none."""
+    record = span_record(store, session_id, span_id)
+    found = () if record is None else images_of(record)
+    return found[number] if number < len(found) else None
 
 
 def _attribute(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:

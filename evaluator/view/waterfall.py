@@ -27,7 +27,7 @@ class Bar(NamedTuple):
 
     `start_s` is from the session's start; `left` and `width` are on the axis. `critical_s` is how long the
     critical path led through the span itself, None if it did not. `depth` counts the agents, model calls and
-    tools above it. `model` is the record of a model call.
+    tools above it. `model` is the record of a model call, `approval` that of a call that people decide on.
     """
 
     trace_id: str
@@ -42,6 +42,7 @@ class Bar(NamedTuple):
     failed: bool
     critical_s: float | None
     model: LLMCall | None = None
+    approval: str | None = None
 
 
 class IdleGap(NamedTuple):
@@ -78,6 +79,7 @@ def waterfall(
     kinds, calls = _kinds(session, spans)
     critical = critical_path(ordered, parents)
     failed = _failed(session)
+    approvals = {(call.trace_id, call.span_id): call.approval for call in session.tool_interactions}
     depths: dict[Node, int] = {}
     bars = []
     for place, span in enumerate(ordered):
@@ -105,6 +107,7 @@ def waterfall(
                 span.status == "ERROR" or node in failed,
                 critical.get(node),
                 calls.get(node),
+                approvals.get(node),
             )
         )
     next_skip = skip + most_bars

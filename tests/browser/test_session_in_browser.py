@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 from serving import Served, serving
 
 import spangrade
+from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.evaluator.view.links import url_part
 from spangrade.tracer.store import Store
 
@@ -73,6 +74,84 @@ def test_the_waterfall_zooms_by_button_and_by_double_click(page: Page, served: S
     assert box.get_attribute("viewBox") == "0 0 1000 10"
     page.locator("tr.span.tool svg.time").first.dblclick()
     assert box.get_attribute("viewBox") != "0 0 1000 10"
+
+
+def test_the_panes_keep_their_place(page: Page, served: Served) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"{served.url}/session/{ID}")
+    bar = page.locator("tr.span.tool").first
+    expect(bar).to_be_in_viewport()
+    page.locator("[data-turn='3'] .reply").scroll_into_view_if_needed()
+    expect(bar).to_be_in_viewport()
+    expect(page.locator("h1")).to_be_in_viewport()
+    expect(page.locator(".side h2").first).to_be_in_viewport()
+
+
+def test_the_keys_go_through_the_conversation_and_the_side_shows_what_is_chosen(
+    page: Page, served: Served
+) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{served.url}/session/{ID}")
+    chosen = page.locator(".chosen")
+    page.keyboard.press("]")
+    expect(chosen).to_contain_text("My order A-1002 came late.")
+    for _ in range(3):
+        page.keyboard.press("j")
+    expect(chosen).to_contain_text("look_up_order")
+    expect(page.locator("#span-detail")).to_contain_text("Against the reference: same")
+    span = chosen.get_attribute("data-span")
+    expect(page.locator(f"tr.span.lit[data-span='{span}']")).to_be_in_viewport()
+    page.keyboard.press("c")
+    expect(page.locator("#status")).to_have_text("Copied")
+    assert '"order_id": "A-1002"' in page.evaluate("navigator.clipboard.readText()")
+    page.keyboard.press("k")
+    expect(chosen).to_contain_text("gemini-2.5-flash")
+    page.keyboard.press("]")
+    expect(page.locator("[data-turn='2'] .chosen")).to_have_count(1)
+    page.keyboard.press("[")
+    expect(page.locator("[data-turn='1'] .user.chosen")).to_have_count(1)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+
+def test_the_timeline_zooms_by_key_and_by_wheel(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/session/{ID}")
+    box = page.locator("tr.span.tool svg.time").first
+    page.keyboard.press("+")
+    assert box.get_attribute("viewBox") == "250 0 500 10"
+    page.keyboard.press("0")
+    assert box.get_attribute("viewBox") == "0 0 1000 10"
+    box.hover()
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    expect(page.locator("[data-zoom-range]")).not_to_have_text("0 to 640 ms")
+    left, _, width, _ = map(float, (box.get_attribute("viewBox") or "").split())
+    assert (left > 0, width) == (True, pytest.approx(800))
+
+
+def test_a_reviewer_labels_with_keys_and_undoes(page: Page, tmp_path: Path) -> None:
+    from made_once import copy_of_sample
+
+    db = copy_of_sample(tmp_path / "s.duckdb")
+    with serving(db, Reviewer("ann")) as served:
+        page.goto(f"{served.url}/review?queue=unlabelled")
+        page.get_by_role("link", name="Start: the next session").click()
+        page.keyboard.press("n")
+        page.keyboard.type("pf is only a note")
+        page.keyboard.press("Escape")
+        form = page.locator("form.labelling")
+        for key in "pfs":
+            action = form.get_attribute("action") or ""
+            page.keyboard.press(key)
+            expect(form).not_to_have_attribute("action", action)
+            page.wait_for_load_state("networkidle")
+        page.keyboard.press("u")
+        expect(page.locator("form .faint").last).to_contain_text("label: pass")
+        given = [(one.author, one.label, one.note) for one in spangrade.open(db).external_scores()]
+        assert given == [("ann", "pass", "pf is only a note")]
 
 
 def test_the_golden_question_is_copied(page: Page, served: Served) -> None:

@@ -62,6 +62,66 @@
   });
   window.addEventListener("hashchange", () => { follow(followed); followed = null; });
 
+  // Select a message, a call or a hand-off: it is lit wherever it is shown, and the side pane has its span.
+  const detail = document.getElementById("span-detail");
+  const select = (item) => {
+    for (const other of document.querySelectorAll(".chosen")) other.classList.remove("chosen");
+    item.classList.add("chosen");
+    reveal(item);
+    item.scrollIntoView({ block: "nearest" });
+    item.focus({ preventScroll: true });
+    const span = item.dataset.span;
+    light(span ? [span] : []);
+    const bar = span && document.querySelector(`tr[data-span="${CSS.escape(span)}"]`);
+    if (bar) bar.scrollIntoView({ block: "nearest" });
+    if (detail && span) load(item, [span]);
+    else if (detail) detail.replaceChildren();
+  };
+  document.addEventListener("click", (event) => {
+    const item = event.target.closest("[data-item]");
+    if (item && !event.target.closest("a, button, summary, input") && getSelection().isCollapsed) select(item);
+  });
+
+  const go = (selector, step) => {
+    const all = [...document.querySelectorAll(selector)].filter((one) => one.offsetParent);
+    const chosen = document.querySelector(".chosen");
+    let at = all.indexOf(chosen);
+    if (at < 0 && chosen)  // the next one of another kind
+      at = all.findLastIndex((one) => one.compareDocumentPosition(chosen) & Node.DOCUMENT_POSITION_FOLLOWING)
+        + (step < 0 ? 1 : 0);
+    const next = all[Math.min(all.length - 1, Math.max(0, at + step))];
+    if (next) select(next);
+  };
+  const copy = () => {
+    const chosen = document.querySelector(".chosen");
+    if (!chosen) return;
+    const texts = [...chosen.querySelectorAll("pre.recorded")].map((one) => one.textContent.replace(/^\n/, ""));
+    navigator.clipboard.writeText(texts.join("\n")).then(
+      () => { document.getElementById("status").textContent = "Copied"; },
+      () => { document.getElementById("status").textContent = "The browser does not allow copying"; });
+  };
+  const help = document.querySelector("[data-help]");
+  const keys = {
+    "j": () => go("[data-item]", 1),
+    "k": () => go("[data-item]", -1),
+    "]": () => go(".message.user", 1),
+    "[": () => go(".message.user", -1),
+    "c": copy,
+    "?": () => help && (help.open ? help.close() : help.showModal()),
+    "+": () => zoomAll("in"),
+    "-": () => zoomAll("out"),
+    "0": () => zoomAll("all"),
+    "<": () => zoomAll("left"),
+    ">": () => zoomAll("right"),
+  };
+  if (document.body.classList.contains("workplace"))
+    document.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.target.closest("input, select, textarea, [contenteditable]") || !keys[event.key]) return;
+      keys[event.key]();
+      event.preventDefault();
+    });
+
   // Zoom: each bar's picture shows a part of the axis.
   const ranges = new WeakMap();
   const show = (waterfall, from, to) => {
@@ -87,6 +147,20 @@
     const button = event.target.closest("[data-zoom]");
     if (button) zoom(button.closest("[data-waterfall]"), button.dataset.zoom);
   });
+  const zoomAll = (how) => {
+    for (const waterfall of document.querySelectorAll("[data-waterfall]")) zoom(waterfall, how);
+  };
+  document.addEventListener("wheel", (event) => {  // around the pointer
+    const svg = event.ctrlKey && event.target.closest?.("svg.time");
+    if (!svg) return;
+    event.preventDefault();
+    const waterfall = svg.closest("[data-waterfall]");
+    const [from, to] = ranges.get(waterfall) || [0, AXIS];
+    const box = svg.getBoundingClientRect();
+    const at = from + (to - from) * (event.clientX - box.left) / box.width;
+    const factor = event.deltaY < 0 ? 0.8 : 1.25;
+    show(waterfall, at - (at - from) * factor, at + (to - at) * factor);
+  }, { passive: false });
   document.addEventListener("dblclick", (event) => {
     const svg = event.target.closest("svg.time");
     if (!svg) return;

@@ -98,7 +98,7 @@ def conversation_of(root: Element) -> list[Any]:
 
 
 def message(element: Element) -> Any:
-    texts = [one for one in elements(element) if name(one) == "pre"]
+    texts = [one for one in elements(element) if name(one) == "pre" and one.get("class") == "recorded"]
     return " ".join(text(texts[0]).split()) if texts else UNKNOWN
 
 
