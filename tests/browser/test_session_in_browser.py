@@ -139,6 +139,7 @@ def test_a_reviewer_labels_with_keys_and_undoes(page: Page, tmp_path: Path) -> N
     with serving(db, Reviewer("ann")) as served:
         page.goto(f"{served.url}/review?queue=unlabelled")
         page.get_by_role("link", name="Start: the next session").click()
+        page.wait_for_load_state("networkidle")
         page.keyboard.press("n")
         page.keyboard.type("pf is only a note")
         page.keyboard.press("Escape")
