@@ -11,7 +11,6 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_
 
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import GradeSpec
-from spangrade.evaluator.judge.choice import judge_in_use
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.fields import FieldError, option_fields
 from spangrade.tracer.quantities import share_of
@@ -145,6 +144,8 @@ def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False)
     The settings' sample is for sessions without a dataset, whose questions would go unanswered, unless
     `sampled`. A judge in use comes before that of the settings.
     """
+    from spangrade.evaluator.judge.choice import judge_in_use  # its clients are not for a list of sessions
+
     gates, select = spec.gates, spec.select
     if gates.metrics is None:
         gates = replace(gates, metrics=(*settings.gates, *settings.metrics))

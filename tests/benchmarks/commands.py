@@ -28,7 +28,7 @@ from benchmarks.shapes import DATASET, asked, conversations, sample_sessions
 ROOT = Path(__file__).parents[2]
 SAMPLE = DATASET / "customer_service_golden.json"
 _SIZES = (1_000, 2_000)
-_GRADE = "grade {golden} --db {db}"
+_AGENT = "def reply(text):\n    return text\n"
 
 
 class Row(NamedTuple):
@@ -62,6 +62,7 @@ ROWS = (
     ),
     Row("sample", "delete --session conversation-0-1 --db {db}"),
     Row("sample", "show conversation-0-1 --db {db}", (500,)),
+    Row("apart", "run {agent} {golden} --db {db}", (250, 500)),
     Row("sample", "sessions --help", (500,)),
     Row("sample", "--help", (500,)),
     Row("sample", "import {spans} --db {db} --workers 1"),
@@ -123,9 +124,17 @@ def measured(row: Row, checkout: Path, folder: Path) -> Iterator[float | None]:
         shutil.rmtree(out, ignore_errors=True)
         for old in folder.glob("measured.duckdb*"):
             old.unlink()
-        paths = {"{db}": db, "{golden}": golden, "{spans}": spans, "{out}": out}
+        agent = folder / "agent.py"
+        agent.write_text(_AGENT, encoding="utf-8")
+        paths: dict[str, Path | str] = {
+            "{db}": db,
+            "{golden}": golden,
+            "{spans}": spans,
+            "{out}": out,
+            "{agent}": f"{agent}:reply",
+        }
 
-        def words(text: str, paths: dict[str, Path] = paths) -> list[str]:
+        def words(text: str, paths: dict[str, Path | str] = paths) -> list[str]:
             return [str(paths.get(word, word)) for word in text.split()]
 
         if not row.command.startswith("import"):
