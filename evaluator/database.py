@@ -309,13 +309,16 @@ class Database:
         by_arrival: bool = False,
         user: str | None = None,
         dry_run: bool = False,
+        on_start: Callable[[Deleted], None] = lambda counted: None,  # noqa: ARG005
     ) -> Deleted:
         """Delete sessions for good, with their spans, logs and scores; the file becomes smaller.
 
         They are those of the ids `sessions`, those that ended `before` a time (a `datetime`, a text such as
         `2026-01-31`, or an age such as `30d`), and those in which `user` is named. With `by_arrival`,
         sessions of which a part arrived after that time stay, however old they are. With `dry_run` they are
-        only counted. Raises InputError for an unknown id, or if nothing says what to delete.
+        only counted. `on_start` is called with the counts before anything is deleted: the whole file is
+        written again, once, however many sessions there are. Raises InputError for an unknown id, or if
+        nothing says what to delete.
         """
         return deletion.delete(
             self._file,
@@ -325,6 +328,7 @@ class Database:
             user=user,
             dry_run=dry_run,
             wait_s=WAIT_S,
+            on_start=on_start,
         )
 
     def sessions(self, *, failed: bool = False) -> Iterator[Session]:

@@ -56,6 +56,7 @@ def delete(
     user: str | None = None,
     dry_run: bool = False,
     wait_s: float = 0.0,
+    on_start: Callable[[Deleted], None] = lambda counted: None,  # noqa: ARG005
 ) -> Deleted:
     """Delete the sessions of some ids, those that ended before a time, and those of a user; shrink the file.
 
@@ -64,7 +65,8 @@ def delete(
     loaded are deleted too; with `before_ns` only those that are older. With `dry_run` nothing is deleted,
     only counted. With `by_arrival`, sessions that ended before `before_ns` stay if a part of them arrived
     after it (to the hour), such as an import of old recordings. If the process is killed, the next one that
-    opens the database for writing finishes the work.
+    opens the database for writing finishes the work. `on_start` is called with what is counted before it is
+    deleted, if there is anything: then the whole file is written again, once, which may take a while.
 
     Raises InputError for a session that does not exist, StoreLockedError if another process has the database
     or its spool open for longer than `wait_s`, StoreError if the file cannot be replaced by a smaller one.
@@ -108,6 +110,7 @@ def delete(
             file.unlink(missing_ok=True)
         if not (deleted.sessions or deleted.spans or deleted.logs):
             return deleted
+        on_start(deleted)
         with store.transaction():
             store.query(f"DELETE FROM spans WHERE {SPANS_TO_DELETE}")  # noqa: S608 (our own text)
             store.query(f"DELETE FROM logs WHERE {LOGS_TO_DELETE}", before)  # noqa: S608 (our own text)

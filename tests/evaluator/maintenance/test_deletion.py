@@ -16,6 +16,7 @@ from command_line import spangrade
 from made_once import new_store
 from receiving import receiver, request
 
+import spangrade as spangrade_api
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.maintenance.delete import Deleted, delete
 from spangrade.tracer.errors import InputError
@@ -243,14 +244,30 @@ def test_a_writer_that_opened_the_old_file_opens_the_new_one(db: Path) -> None:
 
 
 def test_the_command_says_what_it_did(db: Path) -> None:
+    size = db.stat().st_size / 1e6
     done = spangrade("delete", "--db", db, "--user", "u-2", "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"spangrade: deleting 1 session: 1 span and 0 logs: all of {db} ({size:.1f} MB) is written again\n",
+    )
     assert {**json.loads(done.stdout), "bytes_saved": 0} == Deleted(1, 1, 0, 0)._asdict()
     nothing = spangrade("delete", "--db", db)
     assert (nothing.returncode, nothing.stderr) == (
         2,
         "spangrade: delete which sessions? Expected their ids, a time before which they ended, or a user\n",
     )
+
+
+def test_many_sessions_are_deleted_at_once_and_counted_before(db: Path) -> None:
+    counts: list[tuple[Deleted, int]] = []
+    opened = spangrade_api.open(db)
+    ids = [session.session_id for session in opened][:2]
+    deleted = opened.delete(ids, on_start=lambda found: counts.append((found, db.stat().st_ino)))
+    assert counts == [(deleted._replace(bytes_saved=0), counts[0][1])]
+    assert deleted.sessions == 2
+    assert db.stat().st_ino != counts[0][1]
+    opened.delete(before="1970-01-01", on_start=lambda found: counts.append((found, 0)))
+    assert len(counts) == 1
 
 
 def test_times_are_dates_or_ages() -> None:
