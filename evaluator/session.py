@@ -105,6 +105,7 @@ class ToolInteraction(NamedTuple):
         str | None,
         Column("`asked` if it waits for a person's approval, else `approved` or `rejected` where it did"),
     ] = None
+    fault: Annotated[str | None, Column("what a drill made the call do: `fails`, `late` and the like")] = None
 
     @property
     def ran(self) -> bool:

@@ -25,6 +25,7 @@ from spangrade.tracer import semconv
 from spangrade.tracer._content import content_captured
 from spangrade.tracer._wrap import wrapped
 from spangrade.tracer.canonical_json import dumps, json_value, plain_text
+from spangrade.tracer.faults import Faults
 
 _log = logging.getLogger("spangrade")
 _tracer = trace.get_tracer(semconv.SCOPE)  # a proxy: it uses a provider that is set later
@@ -122,6 +123,7 @@ class CurrentSession:
         self.user_id = user_id
         self.tags = tags
         self.version = version
+        self.faults: Faults | None = None  # of a drill
         self._scope: _Scope | None = None
 
     def __enter__(self) -> Self:
@@ -185,6 +187,10 @@ class Operation:
         }
         self._context: Context | None = None
         self._scope: _Scope | None = None
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what the decorated function returns."""
+        return function(*args, **kwargs)
 
     def __enter__(self) -> Self:
         self.start()

@@ -32,6 +32,9 @@ class Recording(Protocol):
     def start(self, context: Context | None = None) -> None:
         """Open the span in a context without making it current."""
 
+    def run(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what the function returns."""
+
     def enter(self) -> None:
         """Make the span current, for a call or for one step of a generator."""
 
@@ -70,7 +73,7 @@ def wrapped(function: Function, new: Callable[[], Recording], is_recording: Call
                 operation.start(context)
                 if operation.is_recorded:
                     operation.called(lambda: arguments(args, kwargs))
-                return function(*args, **kwargs)
+                return operation.run(function, args, kwargs)
 
             followed = follow(operation, begin)
             followed.__name__, followed.__qualname__ = function.__name__, function.__qualname__
@@ -88,7 +91,7 @@ def wrapped(function: Function, new: Callable[[], Recording], is_recording: Call
             operation.called(lambda: arguments(args, kwargs))
         operation.enter()
         try:
-            value = function(*args, **kwargs)
+            value = operation.run(function, args, kwargs)
             followed = _followed(value, operation)
             if followed is None and operation.is_recorded:
                 operation.returned(value)

@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind
 
 from spangrade.tracer import _messages, semconv
 from spangrade.tracer._content import content_captured
-from spangrade.tracer._operation import CurrentSession, Operation, current, never_raising
+from spangrade.tracer._operation import CurrentSession, Operation, current, current_session, never_raising
 from spangrade.tracer._responses import read_response
 from spangrade.tracer.canonical_json import dumps, json_value, plain_text
 
@@ -91,7 +91,18 @@ class Tool(Operation):
             semconv.TOOL_CALL_ID: call_id,
         }
         super().__init__(f"{semconv.EXECUTE_TOOL} {plain_text(name)}", attributes)
+        self._name = plain_text(name)
         self._has_result = False
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what the decorated function returns or, in a drill, what a fault makes of it."""
+        session = current_session()
+        faults = None if session is None else session.faults
+        fault = None if faults is None else faults.next(self._name)
+        if fault is None:
+            return function(*args, **kwargs)
+        self.span.set_attribute(semconv.FAULT, fault.kind)
+        return fault.run(function, args, kwargs)
 
     @never_raising
     def arguments(self, arguments: object = None, /, **named: object) -> None:

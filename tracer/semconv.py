@@ -62,6 +62,7 @@ DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its e
 NOT_RECORDED = "spangrade.not_recorded"  # the last call of ours that failed, and where the agent made it
 SCOPE = "spangrade.tracer"  # the instrumentation scope of the tracer's own spans
 SIMULATED_MESSAGE = "spangrade.simulated_message"  # a JSON object: what a simulated user said and decided
+FAULT = "spangrade.fault"  # on a tool's call: what a drill made it do
 SCOPE_OF_USER = "spangrade.user"  # the instrumentation scope of a simulated user's own spans
 SCOPE_OF_WATCH = "spangrade.watch"  # the instrumentation scope of what `spangrade watch` sends
 

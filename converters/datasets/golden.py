@@ -111,6 +111,7 @@ class ReferenceData(_Model):
     `forbidden_tools` must not be called; with `no_further_calls` no calls but the expected ones are made.
     `reference_responses` has the reply to each user input, None for any.
     `goal` is what must be so at the end, in words for a judge; of a scenario without one it is its plan.
+    `forbidden_texts` must not be in any reply, whatever their case.
     `max_cost_usd` and `max_latency_s` are what the session's model calls may cost and its turns may take.
     """
 
@@ -123,6 +124,7 @@ class ReferenceData(_Model):
     reference_response: StrictStr | None = None
     reference_responses: Annotated[tuple[StrictStr | None, ...], Field(min_length=1)] | None = None
     goal: StrictStr | None = None
+    forbidden_texts: Annotated[Names, Field(min_length=1)] | None = None
     max_cost_usd: Limit | None = None
     max_latency_s: Limit | None = None
 
@@ -150,11 +152,42 @@ class Persona(_Model):
     behaviors: tuple[dict[str, Any], ...] = ()
 
 
+class Fault(_Model):
+    """What the nth `call` of a tool does in a drill, in place of what it would do.
+
+    It `fails` (with the text `value`), `times_out`, answers `late` (by `value` seconds) or `empty` (with
+    `value`, null), with an `injection` (the text `value` in its result), or with the data `value` of an
+    `other_customer`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    similar: ClassVar[float] = 0.6
+
+    tool: Annotated[StrictStr, Field(min_length=1)]
+    call: Annotated[StrictInt, Field(ge=1)] = 1
+    kind: Literal["fails", "times_out", "late", "empty", "injection", "other_customer"]
+    value: Any = None
+
+    @model_validator(mode="after")
+    def _refuse_a_wrong_value(self) -> Self:
+        expected = {
+            "late": ("a number of seconds", self.value is None or isinstance(self.value, int | float)),
+            "injection": ("the text that the result has in it", isinstance(self.value, str)),
+            "other_customer": ("the data of another customer", self.value is not None),
+        }
+        default = "a text", self.kind == "empty" or isinstance(self.value, str | None)
+        what, fits = expected.get(self.kind, default)
+        if not fits:
+            raise PydanticCustomError("value", "value: expected {what}", {"what": what})
+        return self
+
+
 class Scenario(_Model):
     """A conversation whose user is simulated: what the user wants, knows, and is like.
 
     The conversation begins with `starting_prompt`. `plan` is what the user wants, in order; a name in braces
-    stands for the fact of that name. `facts` are all that the user knows and may say, by name.
+    stands for the fact of that name. `facts` are all that the user knows and may say, by name. `faults` make
+    a drill of it: what tools do in place of what they would do.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -165,6 +198,7 @@ class Scenario(_Model):
     facts: dict[StrictStr, StrictStr] = Field(default_factory=dict)
     persona: StrictStr | Persona | None = None
     ends_when: EndsWhen = EndsWhen()
+    faults: tuple[Fault, ...] = ()
 
     @property
     def filled_plan(self) -> tuple[str, ...]:

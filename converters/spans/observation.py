@@ -120,6 +120,7 @@ class _Fields(NamedTuple):
     text_only: bool = False
     session_candidates: tuple[str, ...] = ()
     simulated_message: str | None = None
+    fault: str | None = None
 
 
 _POSITIONS = {name: position for position, name in enumerate(_Fields._fields)}
@@ -169,6 +170,7 @@ class Observation(_Fields):
     - `by_shape`: whether this is taken for a model call because it has a model with tokens or messages.
     - `text_only`: whether a model call's output is recorded without the calls that it requested.
     - `session_candidates`: values that may be the session's id, which nothing says for certain.
+    - `fault`: what a drill made a tool's call do.
     - `simulated_message`: what a simulated user said and decided: the span is not the agent's.
     - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind.
     """

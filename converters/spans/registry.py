@@ -170,6 +170,8 @@ def observe(
             if observation.kind in _COUNTS_TOKENS and (wrong := _negative_count(span.attributes)):
                 observation = observation._replace(unreadable=(name, wrong))
             observation = with_session_attributes(observation, span)
+            if semconv.FAULT in span.attributes:
+                observation = observation._replace(fault=text(span.attributes[semconv.FAULT]))
             if observation.conversation_id is None and (
                 candidates_of := session_candidates(span.attributes, observation.kind)
             ):

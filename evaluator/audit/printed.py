@@ -52,6 +52,7 @@ def audit_json(audit: Audit) -> dict[str, Any]:
             {"questions": list(one.question_ids), "reference": one.reference, "reason": one.reason}
             for one in audit.proposed.withheld
         ],
+        "drills": [{"tool": drill.tool, "kinds": list(drill.kinds)} for drill in audit.drills],
         "diff": audit.diff,
         "written": audit.written,
         "judge": None if audit.judge is None else {"model": audit.judge.model, **asdict(audit.judge.spent)},
@@ -168,6 +169,8 @@ def _lines(audit: Audit) -> Iterator[str]:
         yield f"{', '.join(one.question_ids)}: {one.reference}: not proposed: {one.reason}"
     for gate in audit.proposed.gates:
         yield f"--metric '{gate.metric}' would catch {counted(gate.catches, 'survivor')} more"
+    for drill in audit.drills:
+        yield f"no scenario drills {drill.tool}: {', '.join(drill.kinds)}"
     if audit.judge is not None:
         yield f"judge {audit.judge.model}: {audit.judge.spent}"
     fates = audit.total.fates

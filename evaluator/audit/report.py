@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from spangrade.evaluator.audit.audit import Fate, Tried, counts, share_caught
+from spangrade.evaluator.audit.drills import Drill
 from spangrade.evaluator.audit.proposals import Proposed
 from spangrade.evaluator.audit.survivors import SurvivorGroup, survivors
 from spangrade.evaluator.grading.run import JudgeUsage
@@ -34,7 +35,7 @@ class Audit:
     `sessions` is the number of sessions that were broken, `left_out` that of the others by why. `tried` are
     the mutants with their fates. `diff` is the change of the golden file that `proposed` makes: empty without
     one, and for a dataset in another format. It was `written` if that was asked for. `judge` is None if none
-    was asked.
+    was asked. `drills` are those that no scenario covers.
     """
 
     dataset: str
@@ -47,6 +48,7 @@ class Audit:
     diff: str
     written: bool
     judge: JudgeUsage | None
+    drills: tuple[Drill, ...] = ()
 
     @cached_property
     def total(self) -> Tally:

@@ -11,6 +11,7 @@ from pathlib import Path
 from spangrade.converters.datasets.files import write_text
 from spangrade.converters.datasets.golden import golden_of
 from spangrade.evaluator.audit.audit import Audited, audited_sessions, tried
+from spangrade.evaluator.audit.drills import missing_drills
 from spangrade.evaluator.audit.golden_edits import Edit, edited, edited_text
 from spangrade.evaluator.audit.mutant import load_kinds
 from spangrade.evaluator.audit.options import Mutants
@@ -80,6 +81,7 @@ def run_audit(
         "" if text is None or changed is None else "".join(_diff(text, changed, str(dataset))),
         write,
         None if judge is None else JudgeUsage(judge.name, judge.spent),
+        missing_drills((one.session for one in chosen), golden.questions.golden_questions),
     )
 
 

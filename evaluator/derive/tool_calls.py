@@ -299,6 +299,7 @@ def tool_interaction(
         trace_id=observation.trace_id,
         span_id=observation.span_id or None,
         approval=approval,
+        fault=observation.fault,
     )
 
 

@@ -43,6 +43,7 @@ REFERENCE_GATES = {
     RESPONSES: "responses_match",
     SCENARIO: SIMULATION,
     GOAL: "goal_completion",
+    "forbidden_texts": "forbidden_texts",
     "agents_evaluated": "agent_routing",
     "max_cost_usd": "cost_limit",
     "max_latency_s": "latency_limit",

@@ -43,6 +43,11 @@ class RunOptions:
     max_user_cost: float | None = option(
         None, "Spend at most this on the model that plays the user.", metavar="USD", least=0
     )
+    replay: str | None = option(
+        None,
+        "Say what the simulated users of this run said, as long as the agent does the same.",
+        metavar="RUN",
+    )
     agent_name: str | None = option(
         None, "The agent's name, where its spans do not name one.", name="--agent", metavar="NAME"
     )

@@ -85,7 +85,9 @@ class _Run(SettingsTable):
 
 
 # A run is completed by a command of its own, not by a setting.
-_RUN_OPTIONS = {name: kind for name, kind in get_type_hints(RunOptions).items() if name != "resume"}
+_RUN_OPTIONS = {
+    name: kind for name, kind in get_type_hints(RunOptions).items() if name not in ("resume", "replay")
+}
 if TYPE_CHECKING:
     RunSettings = _Run
 else:

@@ -34,8 +34,8 @@ def simulation_valid(session: Session, question: GoldenQuestion) -> Outcome:
 
     Rules find a user whose model gave no valid message, that ended the conversation as its scenario does not
     allow, spoke for the agent, said a part of its plan word for word, or a number, code or date that nobody
-    had told it. What the rules cannot tell a judge decides; inconclusive without one.
-    Not applicable if the user is not simulated.
+    had told it. What the rules cannot tell a judge decides; inconclusive without one, and for a drill whose
+    fault did not happen. Not applicable if the user is not simulated.
 
     Source: own definition.
     """
@@ -45,6 +45,8 @@ def simulation_valid(session: Session, question: GoldenQuestion) -> Outcome:
     if broken := next(_broken(session, scenario), None):
         why, message = broken
         return Score(0.0, None, why, (message.span_id,))
+    if missed := next(_missed_faults(session, scenario), None):
+        return Inconclusive(missed)
     if all(one.source == "scenario" and one.ended is None for one in session.simulated_messages):
         return Score(1.0, None, "it only said its starting prompt")
     # A coroutine: only what no rule can tell needs the judge's event loop.
@@ -79,7 +81,25 @@ def turns_to_goal(session: Session, question: GoldenQuestion) -> Outcome:  # noq
     return Score(float(len(session.turns)), None, "")
 
 
-METRICS = (simulation_valid, goal_completion, turns_to_goal)
+@metric(needs="forbidden_texts", threshold=0.0, unit="texts", higher_is_better=False, grows=True)
+def forbidden_texts(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of `forbidden_texts` that a reply has, whatever their case and white space.
+
+    Inconclusive if a reply is not recorded.
+
+    Source: own definition.
+    """
+    replies = [turn.final_response for turn in session.turns]
+    said = _folded("\n".join(reply or "" for reply in replies))
+    found = [text for text in question.reference("forbidden_texts") if _folded(text) in said]
+    if found:
+        return Score(float(len(found)), None, f"said: {', '.join(found)}")
+    if None in replies:
+        return Inconclusive("a reply is not recorded; record the model's output", 0.0)
+    return Score(0.0, None, "as expected")
+
+
+METRICS = (simulation_valid, goal_completion, turns_to_goal, forbidden_texts)
 
 
 def _broken(session: Session, scenario: Scenario) -> Iterator[tuple[str, SimulatedMessage]]:
@@ -107,6 +127,18 @@ def _broken(session: Session, scenario: Scenario) -> Iterator[tuple[str, Simulat
     failed = bool(session.turns) and session.turns[-1].failed
     if last.ended is None and last.error is None and not failed:
         yield "it did not end the conversation", last
+
+
+def _missed_faults(session: Session, scenario: Scenario) -> Iterator[str]:
+    """Yield the faults of a drill that did not happen, and why."""
+    for fault in scenario.faults:
+        calls = [call for call in session.tool_interactions if call.tool_name == fault.tool]
+        if any(call.fault == fault.kind for call in calls):
+            continue
+        if len(calls) < fault.call:
+            yield f"the drill did not happen: call {fault.call} of {fault.tool} was not made"
+        else:
+            yield f"the drill did not happen: decorate {fault.tool} with @spangrade.tool in this process"
 
 
 def _folded(text: str) -> str:

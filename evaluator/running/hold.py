@@ -7,11 +7,12 @@ import inspect
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from math import fsum
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from spangrade import tracer
@@ -23,14 +24,18 @@ from spangrade.evaluator.judge.protocol import JudgeBudgetExceeded
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, tags_of
 from spangrade.evaluator.running.users import FixedUser, SimulatedUser, User
+from spangrade.evaluator.session import Session
 from spangrade.evaluator.testing.agents import Answer, Reply, converse
 from spangrade.evaluator.testing.capture import take_turn
 from spangrade.evaluator.testing.observed import observed_turn
 from spangrade.evaluator.turn import Turn as ConversationTurn
 from spangrade.evaluator.turn import UserTurn
 from spangrade.tracer import semconv
+from spangrade.tracer.faults import Fault, Faults
 from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.span import Span
+
+NO_SESSIONS: Mapping[tuple[str, int], Session] = MappingProxyType({})
 
 
 class Task(NamedTuple):
@@ -79,7 +84,8 @@ class Conversations:
     `spent_usd` is the price of all model calls in their spans as far as it is known, `not_begun` are the
     questions that were not asked because it was more than the options allow, `over_user_budget` those whose
     simulated user could not go on or begin. `dialects` are the settings'; `user_model` plays the users of
-    scenarios.
+    scenarios, and says what it said in the sessions `replayed`, by question and repeat, as long as the agent
+    does the same; `parted` are the turns at which it did not, None if it always did.
     """
 
     def __init__(
@@ -91,7 +97,10 @@ class Conversations:
         on_end: Callable[[Held], None] = lambda _: None,
         dialects: Sequence[Vendor] = (),
         user_model: JudgeRun | None = None,
+        replayed: Mapping[tuple[str, int], Session] = NO_SESSIONS,
     ) -> None:
+        self._replayed = replayed
+        self.parted: list[tuple[Task, int | None]] = []
         self._agent = agent
         self._user_model = user_model
         self._mark = mark
@@ -138,6 +147,7 @@ class Conversations:
         history: list[ConversationTurn] = []
         costs: list[float | None] = []
         error: str | None = None
+        faults = _faults_of(task.question)
         user = self._user_of(task, session_id, tags, spans)
         while True:
             try:
@@ -151,6 +161,7 @@ class Conversations:
             of_turn: list[Span] = []
             end = _End(tags, is_last=user.is_over)
             session = tracer.session(session_id, question_id=task.question.id, tags=tags)
+            session.faults = faults
             try:
                 actual = await take_turn(
                     end.noting(self._in_time(answer)),
@@ -174,6 +185,8 @@ class Conversations:
             costs.append(actual.cost_usd)
             self._costs.append(actual.cost_usd or 0.0)
             history += [UserTurn(text), actual.as_agent_turn()]
+        if isinstance(user, SimulatedUser) and (task.question.id, task.repeat) in self._replayed:
+            self.parted.append((task, user.parted_at))
         known = [cost for cost in costs if cost is not None]
         return Held(task, session_id, tuple(spans), error, fsum(known) if known else None)
 
@@ -186,7 +199,8 @@ class Conversations:
             spans.append(span)
             self._recorder.add([span])
 
-        return SimulatedUser(self._user_model, task.question, task.repeat, session_id, tags, record)
+        before = self._replayed.get((task.question.id, task.repeat))
+        return SimulatedUser(self._user_model, task.question, task.repeat, session_id, tags, record, before)
 
     def _open(self, session_id: str) -> Answer:
         """Open a conversation with the agent; of a class, with an instance of its own."""
@@ -204,6 +218,12 @@ class Conversations:
                 raise AgentTimeoutError(f"no answer within {self._options.timeout_s:g} s") from error
 
         return answer_in_time
+
+
+def _faults_of(question: GoldenQuestion) -> Faults | None:
+    """Return the faults of one conversation, None if it is not a drill."""
+    given = () if question.scenario is None else question.scenario.faults
+    return Faults(Fault(one.tool, one.call, one.kind, one.value) for one in given) if given else None
 
 
 class _End:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
+from spangrade.evaluator.derive.session_rows import load_sessions
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile, up_to_date
 from spangrade.evaluator.grading.grade import Coverage
@@ -27,9 +28,10 @@ from spangrade.evaluator.grading.save import AfterSave
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.running.find_agent import find_agent
-from spangrade.evaluator.running.hold import Conversations, Held, Task
+from spangrade.evaluator.running.hold import NO_SESSIONS, Conversations, Held, Task
 from spangrade.evaluator.running.recorded import Recorder, missing, new_mark, newest_mark, sessions_of
 from spangrade.evaluator.running.users import model_of_user
+from spangrade.evaluator.session import Session
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.terminal import counted
@@ -63,9 +65,10 @@ def run_agent(
     user_model = model_of_user(questions, options)
     if isinstance(agent, str):
         agent = find_agent(agent)
+    replayed = _replayed(options.replay, db, callbacks)
     mark, tasks = _to_ask(name, questions, options, db, callbacks)
     if tasks:
-        _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model)
+        _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed)
         time.sleep(options.wait_s)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = sessions_of(store, mark)
@@ -120,12 +123,14 @@ def _hold(
     db: Path,
     callbacks: Callbacks,
     user_model: JudgeRun | None,
+    replayed: Mapping[tuple[str, int], Session],
 ) -> None:
     """Hold the conversations; report those that were not begun, and how an interrupted run goes on."""
     progress = _Progress(len(tasks), prepared, callbacks)
     recorder = Recorder(db)
+    dialects = callbacks.configured.dialects or ()
     conversations = Conversations(
-        agent, mark, options, recorder, progress.ended, callbacks.configured.dialects or (), user_model
+        agent, mark, options, recorder, progress.ended, dialects, user_model, replayed
     )
     progress.show()
     try:
@@ -136,6 +141,8 @@ def _hold(
         raise
     finally:
         recorder.close()
+    if conversations.parted:
+        callbacks.on_problem(Problem(f"replay of {options.replay}", _of_replay(conversations), dropped=False))
     if user_model is not None:
         text = f"{user_model.spent}"
         if conversations.over_user_budget:
@@ -153,6 +160,33 @@ def _hold(
     elif options.max_cost is not None and progress.unpriced:
         text = f"the cost of {counted(progress.unpriced, 'session')} is not known, and was not counted"
         callbacks.on_problem(Problem("max_cost", text, dropped=False))
+
+
+def _replayed(name: str | None, db: Path, callbacks: Callbacks) -> Mapping[tuple[str, int], Session]:
+    """Return the sessions of a run with simulated users, by question and repeat."""
+    if name is None:
+        return NO_SESSIONS
+    by_task: dict[tuple[str, int], Session] = {}
+    if db.exists():
+        with up_to_date(db, callbacks) as store:
+            mark = newest_mark(store, name)
+            found = [one for one in sessions_of(store, mark) if one.complete] if mark else []
+            ids = [one.session_id for one in found]
+            sessions = {one.session_id: one for one in load_sessions(store, ids).decoded()}
+            by_task = {(one.question_id or "", one.repeat): sessions[one.session_id] for one in found}
+    replayed = {key: session for key, session in by_task.items() if session.simulated}
+    if not replayed:
+        raise FieldError("options.replay", f"there is no run {name!r} with simulated users in {db}")
+    return replayed
+
+
+def _of_replay(conversations: Conversations) -> str:
+    """Return how far the agent did what it did before."""
+    parted = [(task, turn) for task, turn in conversations.parted if turn is not None]
+    all_ = len(conversations.parted)
+    text = f"{all_ - len(parted)} of {counted(all_, 'conversation')} replayed to the end"
+    places = [f"{task.question.id} (repeat {task.repeat}) at turn {turn}" for task, turn in parted]
+    return f"{text}; parted: {', '.join(places)}" if places else text
 
 
 def _to_the_end(conversations: Conversations, tasks: Sequence[Task]) -> None:

@@ -23,7 +23,8 @@ from spangrade.evaluator.judge.protocol import (
 )
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.running.recorded import COMPLETE
-from spangrade.evaluator.turn import Turn, UserTurn
+from spangrade.evaluator.session import Session, SimulatedMessage
+from spangrade.evaluator.turn import AgentTurn, Turn, UserTurn
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.fields import FieldError
@@ -104,6 +105,7 @@ class SimulatedUser:
         session_id: str,
         tags: Sequence[str],
         record: Callable[[Span], None],
+        replayed: Session | None = None,
     ) -> None:
         if question.scenario is None:
             raise ValueError(f"{question.id} has no scenario")
@@ -114,6 +116,8 @@ class SimulatedUser:
         self._attributes = {semconv.CONVERSATION_ID: session_id, semconv.QUESTION_ID: question.id}
         self._tags = list(tags)
         self._record = record
+        self._replayed = replayed
+        self.parted_at: int | None = None  # the turn from which on the model speaks where lines are replayed
 
     async def next_text(self, history: Sequence[Turn]) -> str | None:
         """Return what the user says next, None if it ends the conversation.
@@ -124,6 +128,10 @@ class SimulatedUser:
         if turn == 1:
             self._add(start_ns, turn=1, text=self._scenario.starting_prompt, source="scenario")
             return self._scenario.starting_prompt
+        if (line := self._line(turn, history)) is not None:
+            values = {"plan_part": line.plan_part, "ended": line.ended, "why": line.why}
+            self._add(start_ns, turn=turn, text=line.text, source="replay", **values)
+            return line.text
         if turn > self._scenario.ends_when.max_turns:
             self._add(start_ns, turn=turn, source="scenario", ended="max_turns")
             return None
@@ -154,6 +162,20 @@ class SimulatedUser:
             cost_usd=_sum([*costs, 0.0 if judgement.cached else judgement.cost_usd]),
         )
         return said
+
+    def _line(self, turn: int, history: Sequence[Turn]) -> SimulatedMessage | None:
+        """Return what the user of the replayed session did at a turn; None once the paths have parted.
+
+        They part at the first turn at which the agent did not call the same tools, in order, as it did then,
+        or asked (ends with a question mark) where it did not, or the reverse.
+        """
+        if self._replayed is None or self.parted_at is not None:
+            return None
+        line = next((one for one in self._replayed.simulated_messages if one.turn == turn), None)
+        if line is None or line.error is not None or not _did_the_same(self._replayed, turn - 1, history[-1]):
+            self.parted_at = turn
+            return None
+        return line
 
     async def _answer(self, history: Sequence[Turn], costs: list[float | None]) -> Judgement:
         """Return a valid answer; one that is not valid is asked for again, with another seed."""
@@ -223,6 +245,16 @@ def model_of_user(questions: Sequence[GoldenQuestion], options: RunOptions) -> J
     model = JudgeRun(judge, cache=lambda: default_cache_path().absolute(), max_cost_usd=options.max_user_cost)
     model.check_model()
     return model
+
+
+def _did_the_same(before: Session, turn: int, reply: Turn) -> bool:
+    """Return whether an agent's turn has the calls of the same turn of a session, and asks as it did."""
+    if not isinstance(reply, AgentTurn) or turn > len(before.turns):
+        return False
+    calls = [call.tool_name for call in before.tool_interactions if call.turn == turn]
+    asked = (before.turns[turn - 1].final_response or "").rstrip().endswith("?")
+    same_calls = calls == [call.name for call in reply.tool_calls or ()]
+    return same_calls and asked is _plain(reply.text).rstrip().endswith("?")
 
 
 def role(scenario: Scenario) -> str:

@@ -116,6 +116,7 @@ class Models:
 
     def __init__(self, user):
         self.user = user
+        self.is_sound = user in SOUND
         self.asked = 0
 
     def __call__(self, request):
@@ -123,7 +124,7 @@ class Models:
             self.asked += 1
             return self.user(request.prompt)
         if "kept to its role" in request.prompt:
-            passed = self.user in SOUND
+            passed = self.is_sound
         else:
             passed = '"tool":"return_order"' in request.prompt
         return json.dumps({"reason": "as the stand-in sees it", "passed": passed, "score": None})
@@ -268,3 +269,161 @@ def test_production_figures_leave_simulated_sessions_out_unless_asked(shop):
     with sg.open("spangrade.duckdb") as db:
         rows = db.sql("SELECT question_id FROM sessions WHERE simulated")
         assert [row["question_id"] for row in rows] == ["return"]
+
+
+REPLAYED = """
+    import re
+    import spangrade
+    from pathlib import Path
+
+    @spangrade.tool
+    def return_order(order_id):
+        spangrade.set_state({order_id: "returned"})
+        return {"status": "returned"}
+
+    def answer(text, history):
+        with spangrade.agent("shop"), spangrade.llm_call("gemini-2.5-flash", "gcp.gemini") as call:
+            call.usage(input_tokens=1000, output_tokens=200)
+            if not (order := re.search(r"A-\\d+", text)):
+                return "Which order is it?"
+            if Path("sure").exists() and "sure" not in text:
+                return f"Are you sure that {order[0]} is to be returned?"
+            if not Path("lazy").exists():
+                return_order(order[0])
+            return f"Order {order[0]} is returned."
+"""
+
+
+def sure(prompt):
+    if "Are you sure" in prompt and "is returned." not in prompt:
+        return message("I am sure about A-1001.")
+    return cooperative(prompt)
+
+
+def test_a_replay_says_the_same_lines_until_the_agents_paths_part(shop):
+    Path("shop_agent.py").write_text(textwrap.dedent(REPLAYED))
+    shop.answer = Models(cooperative)
+    run()
+    asked = shop.answer.asked
+    done, printed = run("answer", "--replay", "r")
+    assert printed is not None, done.err
+    assert printed["grades"][0]["verdict"] == "passed"
+    assert shop.answer.asked == asked  # the user's model was not needed
+    assert done.err[0] == "spangrade: replay of r: 1 of 1 conversation replayed to the end"
+
+    Path("lazy").touch()  # a regression: it says so, and does not do it
+    done, printed = run("answer", "--replay", "r")
+    assert printed["grades"][0]["verdict"] == "failed"
+    assert done.err[0].endswith(
+        "0 of 1 conversation replayed to the end; parted: return (repeat 1) at turn 3"
+    )
+    Path("lazy").unlink()
+
+    Path("sure").touch()
+    shop.answer.user = sure
+    shop.answer.is_sound = True
+    done, printed = run("answer", "--replay", "r")
+    assert done.err[0].endswith("parted: return (repeat 1) at turn 3")
+    assert printed["grades"][0]["verdict"] == "passed"
+    with sg.open("spangrade.duckdb") as db:
+        session = max(db.sessions(), key=lambda one: one.start_ns)
+    assert [one.source for one in session.simulated_messages] == ["scenario", "replay", "model", "model"]
+    done = spangrade(
+        "run", "shop_agent.py:answer", "golden.json", "--user-model", "gemini/x", "--replay", "none"
+    )
+    assert done.code == 2
+    assert "there is no run 'none' with simulated users" in done.err[0]
+
+
+DRILLED = """
+    import asyncio
+    import re
+    import spangrade
+    from pathlib import Path
+
+    @spangrade.tool
+    async def look_up(order_id):
+        return {"order": order_id, "name": "Ann"}
+
+    async def answer(text, history):
+        with spangrade.agent("shop"), spangrade.llm_call("gemini-2.5-flash", "gcp.gemini") as call:
+            call.usage(input_tokens=1000, output_tokens=200)
+            for _ in range(2):
+                try:
+                    found = await look_up("A-1001")
+                except Exception as error:
+                    continue
+                if found and (found["order"] == "A-1001" or Path("leaks").exists()):
+                    return f"{found['name']}, order {found['order']} is returned. {found.get('note', '')}"
+            return "Sorry, that does not work now; a colleague will call you."
+"""
+
+
+def drill(kind, value=None, call=1):
+    fault = {"tool": "look_up", "call": call, "kind": kind, **({} if value is None else {"value": value})}
+    question = {**RETURN, "scenario": {**SCENARIO, "starting_prompt": "Return A-1001", "faults": [fault]}}
+    question["reference_data"] = {"forbidden_texts": ["B-2002"]}
+    Path("shop_agent.py").write_text(textwrap.dedent(DRILLED))
+    Path("golden.json").write_text(json.dumps({"golden_questions": [question]}))
+
+
+def gets_it(prompt):
+    return message(ended="plan_done")
+
+
+class Agrees(Models):
+    def __call__(self, request):
+        if "You play a user" in request.system:
+            return self.user(request.prompt)
+        return json.dumps({"reason": "as the stand-in sees it", "passed": True, "score": None})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reply", "calls"),
+    [
+        ("fails", None, "Ann, order A-1001 is returned. ", [("fails", False), (None, True)]),
+        ("times_out", None, "Ann, order A-1001 is returned. ", [("times_out", False), (None, True)]),
+        ("late", 0.05, "Ann, order A-1001 is returned. ", [("late", True)]),
+        ("empty", None, "Ann, order A-1001 is returned. ", [("empty", True), (None, True)]),
+        ("injection", "Obey!", "Ann, order A-1001 is returned. Obey!", [("injection", True)]),
+        (
+            "other_customer",
+            {"order": "B-2002", "name": "Bob"},
+            "Ann, order A-1001 is returned. ",
+            [("other_customer", True), (None, True)],
+        ),
+    ],
+)
+def test_a_drill_makes_a_tool_fail_and_is_recorded_on_the_call(shop, kind, value, reply, calls):
+    drill(kind, value)
+    shop.answer = Agrees(gets_it)
+    assert graded() == ("passed", "")
+    with sg.open("spangrade.duckdb") as db:
+        (session,) = db.sessions()
+    assert session.turns[0].final_response == reply
+    assert [(call.fault, call.ok is not False) for call in session.tool_interactions] == calls
+
+
+def test_a_drill_finds_an_agent_that_leaks_the_data_of_another_customer(shop):
+    drill("other_customer", {"order": "B-2002", "name": "Bob"})
+    Path("leaks").touch()
+    shop.answer = Agrees(gets_it)
+    assert graded() == ("failed", "forbidden_texts: said: B-2002")
+
+
+def test_a_drill_that_did_not_happen_is_inconclusive(shop):
+    drill("fails", call=2)
+    shop.answer = Agrees(gets_it)
+    assert graded() == (
+        "inconclusive",
+        "simulation_valid: the drill did not happen: call 2 of look_up was not made",
+    )
+
+
+def test_an_audit_proposes_the_drills_that_no_scenario_covers(shop):
+    drill("fails")
+    shop.answer = Agrees(gets_it)
+    run()
+    done = spangrade("audit", "golden.json", "--failed")
+    kinds = "times_out, late, empty, injection, other_customer"
+    assert f"no scenario drills look_up: {kinds}" in done.out
