@@ -152,7 +152,7 @@ class Persona(_Model):
     behaviors: tuple[dict[str, Any], ...] = ()
 
 
-class Fault(_Model):
+class DrillFault(_Model):
     """What the nth `call` of a tool does in a drill, in place of what it would do.
 
     It `fails` (with the text `value`), `times_out`, answers `late` (by `value` seconds) or `empty` (with
@@ -198,7 +198,7 @@ class Scenario(_Model):
     facts: dict[StrictStr, StrictStr] = Field(default_factory=dict)
     persona: StrictStr | Persona | None = None
     ends_when: EndsWhen = EndsWhen()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[DrillFault, ...] = ()
 
     @property
     def filled_plan(self) -> tuple[str, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, get_args
 
-from spangrade.converters.datasets.golden import Fault, GoldenQuestion
+from spangrade.converters.datasets.golden import DrillFault, GoldenQuestion
 from spangrade.evaluator.session import Session
 
-FAULTS: Sequence[str] = get_args(Fault.model_fields["kind"].annotation)
+FAULTS: Sequence[str] = get_args(DrillFault.model_fields["kind"].annotation)
 
 
 class Drill(NamedTuple):
