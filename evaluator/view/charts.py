@@ -11,10 +11,12 @@ from datetime import date
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 640, 160
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 8, 10, 22
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72, 8, 10, 22
 _PLOT_WIDTH, _PLOT_HEIGHT = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
 INTERVAL_WIDTH = 200
 _MOST_LABELS = 6  # below a picture
+COLUMNS_UNTIL = 2  # days
+_WIDEST_COLUMN = 80
 MAX_LINES = 6  # versions; there are as many colours
 
 
@@ -46,22 +48,42 @@ class Distribution(NamedTuple):
     threshold: float | None
 
 
+class LinePoint(NamedTuple):
+    """A value of a day; `width` and `height` are those of its column, 0 where it is a dot on a line."""
+
+    x: float
+    y: float
+    day: date
+    value: float
+    width: float = 0
+    height: float = 0
+
+
 class Line(NamedTuple):
-    """The points of one version, joined where days follow each other: `M x y L x y …`."""
+    """The points of one series, joined where days follow each other: `M x y L x y …`."""
 
     name: str
     number: int
     path: str
-    points: tuple[tuple[float, float], ...]
+    points: tuple[LinePoint, ...]
+
+
+class Deployment(NamedTuple):
+    """A day on which versions were recorded for the first time."""
+
+    x: float
+    day: date
+    versions: tuple[str, ...]
 
 
 class Lines(NamedTuple):
-    """Lines over days."""
+    """Lines over days, or columns where there are few days; `last` is None where there is one."""
 
     lines: tuple[Line, ...]
     y_ticks: tuple[Tick, ...]
     first: date
-    last: date
+    last: date | None
+    deployments: tuple[Deployment, ...] = ()
 
 
 class MeanAt(NamedTuple):
@@ -156,34 +178,54 @@ def distribution(
     return Distribution(shapes, ticks if high > low else ticks[:1], most, at)
 
 
-def lines(values: Mapping[str, Mapping[date, float]], most: float | None = None) -> Lines | None:
-    """Return lines of values by name and day, from 0 to `most` or the largest value; None without values."""
+def lines(
+    values: Mapping[str, Mapping[date, float]],
+    most: float | None = None,
+    deployments: Mapping[date, Sequence[str]] | None = None,
+) -> Lines | None:
+    """Return lines of values by name and day, from 0 to `most` or the largest value; None without values.
+
+    Of `COLUMNS_UNTIL` days or fewer they are columns side by side: lines would be two dots.
+    """
     days = sorted({day for one in values.values() for day in one})
     if not days:
         return None
     first, last = days[0], days[-1]
     top = most or max(value for one in values.values() for value in one.values()) or 1.0
     span = max((last - first).days, 1)
+    as_columns = len(days) <= COLUMNS_UNTIL
+    width = min(_PLOT_WIDTH / len(days) * 0.8 / len(values), _WIDEST_COLUMN)
 
-    def point(day: date, value: float) -> tuple[float, float]:
-        x = _LEFT + (day - first).days / span * _PLOT_WIDTH
-        return _short(x), _short(_TOP + _PLOT_HEIGHT * (1 - value / top))
+    def height(value: float) -> float:
+        return _short(_PLOT_HEIGHT * value / top)
+
+    def point(number: int, day: date, value: float) -> LinePoint:
+        y = _short(_TOP + _PLOT_HEIGHT * (1 - value / top))
+        if not as_columns:
+            return LinePoint(_short(_LEFT + (day - first).days / span * _PLOT_WIDTH), y, day, value)
+        middle = _LEFT + (days.index(day) + 0.5) / len(days) * _PLOT_WIDTH
+        x = middle + (number - len(values) / 2) * width
+        return LinePoint(_short(x + 1), y, day, value, _short(width - 2), max(height(value), 1.5))
 
     drawn = []
     for number, (name, one) in enumerate(values.items()):
+        points = tuple(point(number, day, one[day]) for day in sorted(one))
         path, before = [], None
-        for day in sorted(one):
-            x, y = point(day, one[day])
-            path.append(f"{'L' if before is not None and (day - before).days == 1 else 'M'}{x} {y}")
-            before = day
-        points = tuple(point(day, one[day]) for day in sorted(one))
+        for at in () if as_columns else points:
+            path.append(f"{'L' if before is not None and (at.day - before).days == 1 else 'M'}{at.x} {at.y}")
+            before = at.day
         drawn.append(Line(name, number, " ".join(path), points))
     ticks = tuple(Tick(_short(_TOP + _PLOT_HEIGHT * (1 - share)), top * share) for share in (0, 0.5, 1))
-    return Lines(tuple(drawn), ticks, first, last)
+    marked = tuple(
+        Deployment(_short(_LEFT + (day - first).days / span * _PLOT_WIDTH), day, tuple(versions))
+        for day, versions in (deployments or {}).items()
+        if not as_columns and first <= day <= last
+    )
+    return Lines(tuple(drawn), ticks, first, last if last > first else None, marked)
 
 
 def busiest(sessions: Mapping[str, int]) -> Sequence[str]:
-    """Return the versions with the most sessions, at most `MAX_LINES`."""
+    """Return the series with the most sessions, at most `MAX_LINES`."""
     return sorted(sessions, key=lambda name: (-sessions[name], name))[:MAX_LINES]
 
 

@@ -1,4 +1,4 @@
--- What each day brought, by version of the agent. The verdicts are those of the latest run that graded each session.
+-- What each day brought, by a series: `$series` is one of `SERIES`. The verdicts are those of the latest run that graded each session.
 WITH graded AS (
     SELECT session_id, arg_max(verdict, (graded_at, run_id)) AS verdict
     FROM verdicts JOIN runs USING (run_id)
@@ -7,7 +7,7 @@ WITH graded AS (
 )
 SELECT
     make_timestamp(start_ns // 1000)::DATE AS day,
-    coalesce(agent_version, '') AS version,
+    coalesce($series, '') AS series,
     count(*) AS sessions,
     count(verdict) AS graded,
     count(*) FILTER (verdict = 'passed') AS passed,
@@ -19,5 +19,5 @@ SELECT
     count(*) FILTER (errors > 0) AS with_errors
 FROM derived.sessions LEFT JOIN graded USING (session_id)
 WHERE start_ns >= $since AND start_ns < $until
-GROUP BY day, version
-ORDER BY day, version
+GROUP BY day, series
+ORDER BY day, series

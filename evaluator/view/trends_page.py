@@ -1,4 +1,4 @@
-"""The page of sessions over time: each day's, by version of the agent."""
+"""The page of sessions over time: each day's, by version, agent, model or environment."""
 
 from __future__ import annotations
 
@@ -6,20 +6,29 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.trend import Trend, trend
 from spangrade.evaluator.view.charts import MeansChart, busiest, lines, means
-from spangrade.evaluator.view.queries import rows_of
+from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.quantities import parse_time
 from spangrade.tracer.store import Store
 
 _DAYS = 90  # that are shown unless others are asked for
 _DAY_NS = 86_400 * 10**9
 _MOST_METRICS = 500  # to choose from
-_PARAMETERS = ("since", "until", "metric", "by")
+_PARAMETERS = ("since", "until", "metric", "by", "series")
+# What the lines are, in SQL over `derived.sessions`. A session of several agents or models is in the line of
+# all of them together, so that sessions and costs are counted once.
+SERIES = {
+    "version": "agent_version",
+    "agent": "array_to_string(agents::JSON::VARCHAR[], ', ')",
+    "model": "array_to_string(models::JSON::VARCHAR[], ', ')",
+    "environment": "environment",
+}
 _UNITS = {"share": "percent", "USD": "usd", "seconds": "seconds"}
 
 Row = Mapping[str, Any]
@@ -28,33 +37,57 @@ Row = Mapping[str, Any]
 def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of `trends.html`: the last 90 days with sessions, or those that a URL asks for.
 
-    Its parameters are `since`, `until` and, for one metric, `metric` and `by`. Raises InputError for one that
-    is not a time or a metric.
+    Its parameters are `since`, `until`, `series`, one of `SERIES`, and, for one metric, `metric` and `by`.
+    Raises InputError for one that is not a time, a series or a metric.
     """
     given = {name: text for name in _PARAMETERS if (text := texts.get(name, "")).strip()}
     (newest,) = store.query("SELECT max(start_ns) FROM derived.sessions")[0]
     newest = time.time_ns() if newest is None else newest
     until = parse_time(given["until"]) if "until" in given else newest + 1
     since = parse_time(given["since"]) if "since" in given else (until - _DAYS * _DAY_NS) // _DAY_NS * _DAY_NS
-    values: dict[str, Any] = {"given": given, "metrics": _metrics(store), "bys": [str(by) for by in By]}
+    series = given.get("series", "version")
+    if series not in SERIES:
+        raise InputError(f"series: {series[:80]!r}; expected one of {', '.join(SERIES)}")
+    values: dict[str, Any] = {
+        "given": given,
+        "metrics": _metrics(store),
+        "bys": [str(by) for by in By],
+        "all_series": tuple(SERIES),
+        "series": series,
+    }
     if "metric" in given:
         return {**values, "trend": _trend_of(store, given["metric"], given.get("by", By.DAY), since, until)}
-    rows = rows_of(store, "trends", since=since, until=until)
+    query = page_query("trends").replace("$series", SERIES[series])
+    rows = query_rows(store, query, {"since": since, "until": until})
     sessions: Counter[str] = Counter()
     for row in rows:
-        sessions[row["version"]] += row["sessions"]
-    versions = busiest(sessions)
+        sessions[row["series"]] += row["sessions"]
+    names = busiest(sessions)
+    first_days = rows_of(store, "trends_deployments", since=since, until=until)
+    deployments = {row["day"]: row["versions"] for row in first_days}
     return {
         **values,
         "trend": None,
         "rows": rows[::-1],
         "charts_shown": [
-            {"title": title, "unit": unit, "chart": lines(_by_version(rows, versions, value), most)}
+            {
+                "title": title,
+                "unit": unit,
+                "chart": lines(_by_series(rows, names, value), most, deployments=deployments),
+            }
             for title, unit, value, most in _CHARTS
         ],
-        "charts_versions": len(versions),
-        "left_out": len(sessions) > len(versions),
+        "charts_series": len(names),
+        "left_out": len(sessions) > len(names),
+        "filters_of": lambda name, day: _filters_of(series, name, day),
     }
+
+
+def _filters_of(series: str, name: str, day: date) -> dict[str, str]:
+    """Return the filters of the list that leave the sessions of a day in a series."""
+    filters = {"since": str(day), "until": str(day + timedelta(days=1))}
+    # Of several agents or models the list can name one.
+    return {**filters, series: name.partition(", ")[0]} if name else filters
 
 
 class MetricTrend(NamedTuple):
@@ -80,15 +113,15 @@ def _trend_of(store: Store, metric: str, by: str, since: int, until: int) -> Met
     return MetricTrend(found, means(shown), _UNITS.get(found.unit, "count"))
 
 
-def _by_version(
-    rows: Sequence[Row], versions: Sequence[str], value: Callable[[Row], float | None]
+def _by_series(
+    rows: Sequence[Row], names: Sequence[str], value: Callable[[Row], float | None]
 ) -> dict[str, dict[date, float]]:
-    values: dict[str, dict[date, float]] = {version: {} for version in versions}
+    values: dict[str, dict[date, float]] = {name: {} for name in names}
     for row in rows:
         number = value(row)
-        if row["version"] in values and number is not None and math.isfinite(number):
-            values[row["version"]][row["day"]] = number
-    return {version: by_day for version, by_day in values.items() if by_day}
+        if row["series"] in values and number is not None and math.isfinite(number):
+            values[row["series"]][row["day"]] = number
+    return {name: by_day for name, by_day in values.items() if by_day}
 
 
 _CHARTS: tuple[tuple[str, str, Callable[[Row], float | None], float | None], ...] = (
@@ -100,6 +133,7 @@ _CHARTS: tuple[tuple[str, str, Callable[[Row], float | None], float | None], ...
         1,
     ),
     ("Mean cost per session", "usd", lambda row: row["mean_cost_usd"], None),
+    ("Cost per day", "usd", lambda row: row["cost_usd"], None),
     ("Latency, 95th percentile", "seconds", lambda row: row["p95_s"], None),
     ("Share of the sessions with errors", "percent", lambda row: row["with_errors"] / row["sessions"], None),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
+from itertools import pairwise
 
 import pytest
 from many_sessions import write_sessions
@@ -15,6 +16,7 @@ from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.statistics.intervals import wilson_interval
 from spangrade.evaluator.view.charts import distribution, lines
 from spangrade.evaluator.view.run_page import BARS, run_page, runs_page
+from spangrade.evaluator.view.sessions_page import count_page
 from spangrade.evaluator.view.trends_page import trends_page
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -148,7 +150,7 @@ def test_trends_count_every_session_once_by_day_and_version(many: Store) -> None
             "quantile_disc(total_s, 0.95) FROM sessions GROUP BY ALL"
         )
     }
-    shown = {(r["day"], r["version"]): (r["sessions"], r["with_errors"], r["p95_s"]) for r in values["rows"]}
+    shown = {(r["day"], r["series"]): (r["sessions"], r["with_errors"], r["p95_s"]) for r in values["rows"]}
     assert shown == expected
     assert sum(row["sessions"] for row in values["rows"]) == 3_000
     assert sum(row["graded"] for row in values["rows"]) == 3_000
@@ -156,6 +158,7 @@ def test_trends_count_every_session_once_by_day_and_version(many: Store) -> None
         "Sessions per day",
         "Share of the graded sessions that passed",
         "Mean cost per session",
+        "Cost per day",
         "Latency, 95th percentile",
         "Share of the sessions with errors",
     ]
@@ -173,11 +176,60 @@ def test_trends_show_the_last_90_days_unless_others_are_asked_for(many: Store) -
 def test_a_line_is_broken_where_a_day_is_missing() -> None:
     drawn = lines({"1": {date(2026, 1, 1): 0.0, date(2026, 1, 2): 1.0, date(2026, 1, 5): 0.5}}, 1)
     assert drawn is not None
-    assert drawn.lines[0].path == "M56.0 138.0 L200.0 10.0 M632.0 74.0"
+    assert drawn.lines[0].path == "M72.0 138.0 L212.0 10.0 M632.0 74.0"
     assert lines({}) is None
 
 
 def test_one_value_is_one_bar_and_a_threshold_is_where_it_is() -> None:
     one = distribution({0: 5}, 3, 3, 20, 3)
     assert ([bar.number for bar in one.bars], one.threshold) == ([5], None)
-    assert distribution({0: 1, 19: 9}, 0, 1, 20, 0.5).threshold == 344.0
+    assert distribution({0: 1, 19: 9}, 0, 1, 20, 0.5).threshold == 352.0
+
+
+def test_few_days_are_columns_side_by_side_and_more_are_lines() -> None:
+    days = [date(2026, 1, day) for day in (1, 2, 3)]
+    few = lines({"1": {days[0]: 1.0, days[1]: 2.0}, "2": {days[0]: 2.0}})
+    assert few is not None
+    columns = [point for line in few.lines for point in line.points]
+    assert [one.path for one in few.lines] == ["", ""]
+    assert all(one.width > 0 and one.height > 0 for one in columns)
+    spans = sorted((one.x, one.x + one.width) for one in columns)
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    many = lines({"1": dict.fromkeys(days, 1.0)}, deployments={days[1]: ["2"], date(2027, 1, 1): ["3"]})
+    assert many is not None
+    assert (many.lines[0].path != "", [one.versions for one in many.deployments]) == (True, [("2",)])
+    one_day = lines({"1": {days[0]: 1.0}})
+    assert one_day is not None
+    assert one_day.last is None
+
+
+@pytest.mark.parametrize("series", ["version", "agent", "model", "environment"])
+def test_series_count_each_session_once_and_lead_to_their_sessions(many: Store, series: str) -> None:
+    values = trends_page(many, {"series": series, "since": "2025-01-01"})
+    assert sum(row["sessions"] for row in values["rows"]) == 3_000
+    row = (
+        next(row for row in values["rows"] if row["series"] and "," not in row["series"])
+        if series
+        in (
+            "version",
+            "model",
+        )
+        else values["rows"][0]
+    )
+    filters = values["filters_of"](row["series"], row["day"])
+    if series in ("version", "model"):
+        assert count_page(many, filters) == row["sessions"]
+    else:
+        assert count_page(many, filters) >= row["sessions"]
+
+
+def test_a_series_that_there_is_not_is_an_error(many: Store) -> None:
+    with pytest.raises(InputError, match="series: 'size'; expected one of version, agent"):
+        trends_page(many, {"series": "size"})
+
+
+def test_a_version_that_is_not_the_first_is_marked_on_its_first_day(many: Store) -> None:
+    first = dict(many.query("SELECT agent_version, min(started_at)::DATE FROM sessions GROUP BY ALL"))
+    charts = trends_page(many, {"since": "2025-01-01"})["charts_shown"]
+    marked = {version for one in charts[0]["chart"].deployments for version in one.versions}
+    assert len(marked) == len(first) - 1
