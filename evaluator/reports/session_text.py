@@ -13,7 +13,7 @@ from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.reports.session_items import Item, TurnItems, session_items
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell, table
-from spangrade.evaluator.session import LLMCall, Session, Step, Turn
+from spangrade.evaluator.session import LLMCall, Session, SimulatedMessage, Step, Turn
 from spangrade.tracer.terminal import counted
 
 _LABEL_WIDTH, _OFFSET_WIDTH = len("hand-off"), len("+1000.00 s")
@@ -28,10 +28,16 @@ def session_text(
     if s.assembly_error:
         return
     items = session_items(s)
+    simulated = {one.turn: one for one in s.simulated_messages}
     origin_ns = s.start_ns if s.start_ns is not None else min((turn.start_ns for turn in s.turns), default=0)
     for of_turn in items.turns:
-        yield _turn_heading(of_turn.turn, origin_ns)
+        yield _turn_heading(of_turn.turn, origin_ns, simulated.get(of_turn.turn.turn))
         yield _turn_grid(of_turn, origin_ns)
+    for one in s.simulated_messages:
+        if one.ended or one.error:
+            yield cell(
+                f"\nthe simulated user ended the conversation: {one.ended or one.error}; {one.why or ''}"
+            )
     if items.outside:
         yield Text("\noutside the turns", "bold")
         yield _grid([row for item in items.outside for row in _rows_of(item, origin_ns)])
@@ -150,9 +156,12 @@ def _described(item: Item) -> Text:
     )
 
 
-def _turn_heading(turn: Turn, origin_ns: int) -> Text:
+def _turn_heading(turn: Turn, origin_ns: int, said: SimulatedMessage | None) -> Text:
     heading = Text.assemble("\n", (f"turn {turn.turn}", "bold"), f"  {_offset(turn.start_ns, origin_ns)}, ")
     heading.append(f"{_seconds(turn.latency_s)}")
+    if said is not None:
+        part = f", plan part {said.plan_part}" if said.plan_part else ""
+        heading.append(f"  simulated{part}{', replayed' if said.source == 'replay' else ''}")
     return heading.append("  failed", VERDICT_STYLES["failed"]) if turn.failed else heading
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.review.session_to_golden import question_of
-from spangrade.evaluator.session import Session
+from spangrade.evaluator.session import Session, SimulatedMessage
 from spangrade.evaluator.view.alignment import Alignment, alignment
 from spangrade.evaluator.view.conversation import ShownConversation, conversation
 from spangrade.evaluator.view.images import Image, images_of
@@ -71,6 +72,13 @@ class Golden(NamedTuple):
     loaded: bool = True
 
 
+class PlanPart(NamedTuple):
+    """A part of the plan of a simulated user, and the turns that were about it."""
+
+    text: str
+    turns: tuple[int, ...]
+
+
 class SessionPage(NamedTuple):
     """What the page of a session shows.
 
@@ -93,6 +101,12 @@ class SessionPage(NamedTuple):
     records: tuple[RecordTable, ...]
     given: tuple[ExternalScore, ...]
     verdicts: tuple[VerdictOfRun, ...]
+    plan: tuple[PlanPart, ...] = ()
+
+    @property
+    def simulated(self) -> dict[int, SimulatedMessage]:
+        """What the simulated user said, by turn."""
+        return {one.turn: one for one in self.session.simulated_messages if one.text is not None}
 
 
 def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> SessionPage:  # noqa: B008 (a value)
@@ -120,7 +134,17 @@ def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> Session
         () if limits.on_demand else tuple(_tables(session, tables, limits)),
         source.given,
         source.verdicts,
+        tuple(_plan(session, source.question)),
     )
+
+
+def _plan(session: Session, question: GoldenQuestion | None) -> Iterator[PlanPart]:
+    """Yield the parts of the plan of a session's simulated user."""
+    if question is None or question.scenario is None or not session.simulated:
+        return
+    for number, part in enumerate(question.scenario.filled_plan, 1):
+        about = (one.turn for one in session.simulated_messages if one.plan_part == number and one.text)
+        yield PlanPart(part, tuple(about))
 
 
 def _tables(session: Session, names: Iterable[tuple[str, int]], limits: TextLimits) -> Iterator[RecordTable]:

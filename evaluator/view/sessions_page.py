@@ -86,7 +86,7 @@ _RANKS = {str(verdict): rank for rank, verdict in enumerate(GRAVEST_FIRST, 1)} |
 _COLUMNS = (
     "session_id, question_id, start_ns, turns, agents, models, tool_interactions, total_s, cost_usd, "
     "input_tokens + output_tokens AS tokens, errors, agent_version, environment, user_id, first_input, "
-    "assembly_error, sort_key"
+    "simulated, assembly_error, sort_key"
 )
 _FROM_PAGE = "FROM derived.sessions JOIN (SELECT place, sort_key FROM page) ON sessions.rowid = place"
 

@@ -1,6 +1,7 @@
 """`spangrade run` with simulated users: stand-ins of models play them over HTTP, through the real client."""
 
 import json
+import re
 import sys
 import textwrap
 import time
@@ -11,6 +12,10 @@ from command_line import run as spangrade
 from gemini_standin import gemini_standin
 
 import spangrade as sg
+from spangrade.evaluator.view.links import ServerLinks
+from spangrade.evaluator.view.rendering import render
+from spangrade.evaluator.view.session_page import session_page
+from spangrade.tracer.store import Store
 
 SHOP = """
     import re
@@ -427,3 +432,20 @@ def test_an_audit_proposes_the_drills_that_no_scenario_covers(shop):
     done = spangrade("audit", "golden.json", "--failed")
     kinds = "times_out, late, empty, injection, other_customer"
     assert f"no scenario drills look_up: {kinds}" in done.out
+
+
+def test_a_page_and_a_text_show_what_is_simulated_beside_the_plan(shop):
+    shop.answer = Models(cooperative)
+    run()
+    with sg.open("spangrade.duckdb") as db:
+        (session,) = db.sessions()
+    shown = "\n".join(spangrade("show", session.session_id).out)
+    assert "simulated, plan part 1" in shown
+    assert "the simulated user ended the conversation: plan_done; as planned" in shown
+    with Store.open(Path("spangrade.duckdb")) as store:
+        values = session_page(store, session.session_id)
+    html = render("session.html", {"database": "shop", "notice": "", **values}, ServerLinks())
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+    assert "User , simulated" in words or "User, simulated" in words
+    assert "Plan of the simulated user Return order A-1001 because it is too small turn 2" in words
+    assert "The simulated user ended the conversation: plan_done as planned" in words
