@@ -1,7 +1,9 @@
 """Draw the pictures of `docs/view.md` and the README: pages of `spangrade view` on the sample dataset.
 
     uv run --isolated --extra dev --group browser python docs/screenshots.py
+    uv run --isolated --extra dev --group browser python docs/screenshots.py shop.duckdb pictures
 
+The second draws all pages of any database, light and dark, at 1440 and 390 pixels, to be looked at. It
 needs Debian's Chromium (`apt-get install chromium`).
 """
 
@@ -13,55 +15,106 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
 import spangrade
+from spangrade.evaluator.view.links import url_part
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SAMPLE = "datasets/customer_service"
 MAX_BYTES = 200_000
+_RUNS = "SELECT run_id FROM runs ORDER BY graded_at DESC LIMIT 2"
 GATES = ["tool_success_rate>=0.9", "cost<=0.01"]
 
 
-def draw(page: Page, address: str, name: str, height: int) -> None:
-    """Write the picture of a page, and fail if it is too large for a repository."""
-    page.set_viewport_size({"width": 1200, "height": height})
+def draw(page: Page, address: str, file: Path, width: int, height: int) -> None:
+    """Write the picture of a page."""
+    page.set_viewport_size({"width": width, "height": height})
     page.goto(address)
     page.wait_for_load_state("networkidle")
-    file = DOCS / f"{name}.png"
     page.screenshot(path=file)
-    if file.stat().st_size > MAX_BYTES:
-        raise SystemExit(f"{file}: {file.stat().st_size:,} bytes; expected at most {MAX_BYTES:,}")
-    print(f"{file}: {file.stat().st_size:,} bytes")
+
+
+@contextmanager
+def served(db: Path) -> Iterator[str]:
+    """Serve the pages of a database, with labelling, and give their address."""
+    labelling = ["--allow-labels", "--as", "ann", "--golden", "golden.json"]
+    command = [sys.executable, "-m", "spangrade", "view", "--db", str(db), "--port", "0", *labelling]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        found = re.search(r"http://\S+:\d+", server.stderr.readline() if server.stderr else "")
+        if found is None:
+            raise SystemExit("spangrade view does not start")
+        yield found[0]
+        server.terminate()
+
+
+def draw_docs(new_page: Callable[[str], Page], folder: Path) -> None:
+    """Write the pictures of the documentation: pages of the sample dataset, graded twice."""
+    db, out = folder / "spangrade.duckdb", folder / "out"
+    spangrade.open(db).grade(SAMPLE, name="before")
+    spangrade.open(db).grade(SAMPLE, name="after", gates=GATES, out=out)
+    with served(db) as url:
+        for name, path, scheme in (
+            ("view_sessions", "/", "light"),
+            ("view_session", "/session/conversation-3", "light"),
+            ("view_session_dark", "/session/conversation-2", "dark"),
+            ("view_run", "/run/after", "light"),
+            ("view_compare", "/compare?a=before&b=after", "light"),
+            ("view_trends", "/trends", "light"),
+            ("view_review", "/review", "dark"),
+        ):
+            draw(new_page(scheme), url + path, DOCS / f"{name}.png", 1200, 800)
+    draw(new_page("light"), (out / "report.html").as_uri(), DOCS / "view_report.png", 1200, 800)
+    for file in sorted(DOCS.glob("view_*.png")):
+        if file.stat().st_size > MAX_BYTES:
+            raise SystemExit(f"{file}: {file.stat().st_size:,} bytes; expected at most {MAX_BYTES:,}")
+        print(f"{file}: {file.stat().st_size:,} bytes")
+
+
+def draw_all(new_page: Callable[[str], Page], db: Path, out: Path) -> None:
+    """Write the pictures of all pages of a database, light and dark, for a desk and a phone."""
+    out.mkdir(parents=True, exist_ok=True)
+    runs = [run["run_id"] for run in spangrade.open(db).sql(_RUNS).rows()]
+    (first,) = spangrade.open(db).sql("SELECT session_id FROM sessions ORDER BY errors DESC LIMIT 1").rows()
+    paths = {
+        "list": "/",
+        "session": f"/session/{url_part(first['session_id'])}",
+        "runs": "/runs",
+        "run": f"/run/{url_part(runs[0])}" if runs else "/runs",
+        "summary": f"/run/{url_part(runs[0])}/summary" if runs else "/runs",
+        "compare": f"/compare?a={runs[1]}&b={runs[0]}" if len(runs) > 1 else "/compare",
+        "trends": "/trends",
+        "review": "/review",
+    }
+    with served(db) as url:
+        for scheme in ("light", "dark"):
+            page = new_page(scheme)
+            for width, height in ((1440, 900), (390, 844)):
+                for name, path in paths.items():
+                    draw(page, url + path, out / f"{name}-{width}-{scheme}.png", width, height)
+    print(f"{out}: {len(list(out.glob('*.png')))} pictures")
 
 
 def main() -> None:
-    """Grade the sample, serve it, and draw its pages."""
+    """Draw the pictures of the documentation or, with a database and a folder, those of all of its pages."""
+    given = [Path(text).resolve() for text in sys.argv[1:]]
     os.chdir(ROOT)  # the pages show the path of the dataset as it is given
-    with tempfile.TemporaryDirectory() as folder:
-        db = Path(folder) / "spangrade.duckdb"
-        spangrade.open(db).grade(SAMPLE, name="before")
-        spangrade.open(db).grade(SAMPLE, name="after", gates=GATES)
-        command = [sys.executable, "-m", "spangrade", "view", "--db", str(db), "--port", "0"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-            found = re.search(r"http://\S+:\d+", server.stderr.readline() if server.stderr else "")
-            if found is None:
-                raise SystemExit("spangrade view does not start")
-            with sync_playwright() as started:
-                browser = started.chromium.launch(
-                    executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-                )
-                page = browser.new_page(color_scheme="light")
-                draw(page, f"{found[0]}/", "view_sessions", 640)
-                draw(page, f"{found[0]}/session/conversation-3", "view_session", 900)
-                draw(page, f"{found[0]}/run/after", "view_run", 900)
-                dark = browser.new_page(color_scheme="dark")
-                draw(dark, f"{found[0]}/session/conversation-2", "view_session_dark", 900)
-                browser.close()
-            server.terminate()
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+
+        def new_page(scheme: str) -> Page:
+            return browser.new_page(color_scheme="dark" if scheme == "dark" else "light")
+
+        if given:
+            draw_all(new_page, given[0], given[1])
+        else:
+            draw_docs(new_page, Path(folder))
+        browser.close()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("playwright", reason="needs the group `browser`")
 from axe import serious_findings
 from many_sessions import write_sessions
+from overlaps import overlaps
 from playwright.sync_api import Page, expect
 from serving import Served, serving
 
@@ -69,11 +70,43 @@ def test_a_page_is_accessible_and_fits_in_its_window(
         problems[:] = [one for one in problems if "404 (Not Found)" not in one]
 
 
+@pytest.mark.parametrize("width", [1440, 360])
+def test_no_text_stands_over_another(page: Page, served: Served, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in (
+        "/",
+        "/session/conversation-3",
+        "/runs",
+        "/run/after",
+        "/run/after/summary",
+        "/compare?a=before&b=after",
+        "/compare/sessions?first=conversation-1&second=conversation-2",
+        "/trends",
+        "/trends?metric=tool_success_rate&by=version",
+    ):
+        page.goto(served.url + path)
+        page.wait_for_load_state("networkidle")
+        assert (path, overlaps(page)) == (path, [])
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_a_legend_that_is_too_narrow_for_its_words_is_found(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/session/conversation-3")
+    assert overlaps(page) == []
+    # Two style sheets once had a class of one name: the legend of the timeline took the size of a chart's.
+    page.evaluate(
+        "document.styleSheets[0].insertRule('.kinds span { display: inline-block; width: 1.5rem; }', "
+        "document.styleSheets[0].cssRules.length)"
+    )
+    assert overlaps(page) == ["other | on the critical path"]
+
+
 def test_one_line_filters_the_list_and_the_address_has_it_all(page: Page, served: Served) -> None:
     page.goto(served.url)
     assert names(page) == ["conversation-4", "conversation-3", "conversation-2", "conversation-1"]
     expect(page.locator("#results [role=status]")).to_have_text("4 sessions")
     page.get_by_role("link", name="verdict:failed").click()
+    expect(page.locator("a.row")).to_have_count(2)
     assert names(page) == ["conversation-3", "conversation-2"]
     expect(page.locator("#results [role=status]")).to_have_text("2 sessions")
     line = page.get_by_label("Search and filter")
@@ -85,8 +118,9 @@ def test_one_line_filters_the_list_and_the_address_has_it_all(page: Page, served
     assert names(page) == ["conversation-2"]
     page.locator(".chip", has_text="A-9999").click()
     expect(line).to_have_value("verdict:failed cost<1")
-    assert len(names(page)) == 2
+    expect(page.locator("a.row")).to_have_count(2)
     page.go_back()
+    expect(page.locator("a.row")).to_have_count(1)
     assert names(page) == ["conversation-2"]
 
 
@@ -219,7 +253,7 @@ def test_a_comparison_leads_from_a_flip_to_both_sessions(page: Page, served: Ser
 
 def test_a_metric_is_drawn_over_time_with_its_numbers(page: Page, served_many: Served) -> None:
     page.goto(f"{served_many.url}/trends")
-    page.get_by_label("Metric").select_option("tool_recall")
+    page.locator("select[name=metric]").select_option("tool_recall")
     page.locator("select[name=by]").select_option("version")
     page.get_by_role("button", name="Show").click()
     points = page.locator("figure.metric circle").count()
