@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading, observation_of
+from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, ToolInteraction, Turn, Usage
 
 SECOND_NS = 1_000_000_000
 UNRECORDED = object()  # arguments that no span carries
 
 
-def observation(
+def reading(
     kind: Kind, span_id: str, parent: str | None = None, seconds: tuple[float, float] = (0, 1), **changes: Any
-) -> Observation:
-    """Return what a span of the trace `t1` records; `seconds` are its start and end."""
+) -> Reading:
+    """Return what is read of a span of the trace `t1`; `seconds` are its start and end."""
     start_ns, end_ns = (int(second * SECOND_NS) for second in seconds)
-    made = Observation(
+    made = Reading(
         kind=kind, trace_id="t1", span_id=span_id, parent_span_id=parent, start_ns=start_ns, end_ns=end_ns
     )
     return made._replace(**changes)
+
+
+def built_session(
+    session_id: str,
+    source: Literal["conversation", "trace"],
+    readings: Iterable[Reading],
+    *rest: Any,
+    **more: Any,
+) -> Session:
+    """Return the session of spans that were read so."""
+    return build_session(session_id, source, map(observation_of, readings), *rest, **more)
 
 
 def turn(index: int = 1, user_input: str | None = "hi", **changes: Any) -> Turn:

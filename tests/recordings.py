@@ -11,8 +11,8 @@ from typing import Any
 from made_once import made_once, new_store
 from paths import RECORDED, RECORDED_MORE
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.registry import observe
+from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.registry import readings
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.sync.intake import import_batches, start_import
 from spangrade.evaluator.session import Session
@@ -85,11 +85,11 @@ def observed(
     parent: str | None = None,
     logs: Sequence[LogRecord] = (),
     **fields: Any,
-) -> Observation:
-    """Return the observation of one span, of TRACE_ID and SPAN_ID."""
+) -> Reading:
+    """Return what is read of one span, of TRACE_ID and SPAN_ID."""
     span = Span(TRACE_ID, SPAN_ID, parent, name, "INTERNAL", 1, 2, attributes=attributes, **fields)
-    (observation,) = observe([span], {(TRACE_ID, SPAN_ID): logs})
-    return observation
+    (reading,) = readings([span], {(TRACE_ID, SPAN_ID): logs})
+    return reading
 
 
 def import_files(store: Store, paths: Iterable[Path]) -> None:

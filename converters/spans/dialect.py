@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.tracer.span import LogRecord, Span
 
-Read = Callable[[Span, Sequence[LogRecord]], Observation]
+Read = Callable[[Span, Sequence[LogRecord]], Reading]
 _NO_SCOPES: Mapping[str, Advice] = MappingProxyType({})
 
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
+from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import count, json_text, literal, objects, text
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.span import Span
@@ -39,7 +40,7 @@ class _Message(NamedTuple):
     fields: Mapping[str, Any]
 
 
-def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
+def tool_output(observation: Reading, value: Any) -> dict[str, Any]:
     """Return the fields of a tool's observation that its recorded output changes.
 
     These are the message's content as the result, its call id, the tool's name, a failure by its status, the
@@ -90,7 +91,7 @@ def _is_wrapped(value: Any) -> bool:
     return isinstance(value, str) or _message(value) is not None
 
 
-def _tool_output_of_repr(observation: Observation, source: str) -> dict[str, Any]:
+def _tool_output_of_repr(observation: Reading, source: str) -> dict[str, Any]:
     content = _CONTENT.search(source)
     rest = source[content.end() :] if content else ""
     ids = _CALL_ID.findall(rest)
@@ -218,7 +219,7 @@ def agent_name(run: str, metadata: Mapping[str, Any], *, is_agent: bool) -> str 
     return run if is_agent and is_node and run not in _NOT_AGENTS and not run.endswith("Parser") else None
 
 
-def without_control_flow(span: Span, observation: Observation) -> Observation:
+def without_control_flow(span: Span, observation: Reading) -> Reading:
     """Return an observation without its failure if LangGraph raised that to hand over or to wait."""
     if not observation.failed:
         return observation

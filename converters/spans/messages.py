@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.observation import Exchange, MessageCall, ToolResult
 from spangrade.converters.spans.values import json_text, objects, text
 from spangrade.tracer.canonical_json import canonical
 
@@ -31,25 +31,6 @@ class Message(NamedTuple):
     text: str | None
     tool_calls: tuple[MessageCall, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
-
-
-class Exchange(NamedTuple):
-    """What is new in a model call: its newest input, and its response.
-
-    `continues` tells whether the newest input is the result of a tool and not the user's; None without input.
-    `repeated_calls` are those of the model's last message, which its results follow, and before them those
-    with an id that follow the user's message; `previous_reply` is the model's text before that.
-    `user_messages` is the number of the user's messages in the request, up to the newest; None without one.
-    """
-
-    user_input: str | None = None
-    continues: bool | None = None
-    tool_results: tuple[ToolResult, ...] = ()
-    response: str | None = None
-    tool_calls: tuple[MessageCall, ...] = ()
-    repeated_calls: tuple[MessageCall, ...] = ()
-    previous_reply: str | None = None
-    user_messages: int | None = None
 
 
 def message_of(message: Any) -> Message | None:

@@ -1,13 +1,33 @@
-"""What one span records about an agent, in one vocabulary for all instrumentations."""
+"""What one span records about an agent, in one vocabulary for all instrumentations: a type for each kind.
+
+Each has the reference of its span, what the span says of the session, and the few fields of its kind. None
+means *unknown* in every field; JSON is canonical text. A dialect fills a `Reading`, of which `observation_of`
+makes one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from spangrade.converters.spans.evaluations import Evaluation
 
 Kind = Literal["turn", "workflow", "agent", "tool", "handoff", "llm", "other"]
+# What is peculiar to how an instrumentation records a span:
+Trait = Literal[
+    "approved",  # a tool ran after a person's approval had been asked for
+    "by_shape",  # taken for a model call because it has a model with tokens or messages
+    "counts_its_calls",  # a run's tokens are those of the model calls in it, and no others
+    "of_protocol",  # recorded by the protocol between an agent and its tools (MCP)
+    "of_user",  # stands for a message that the user gives a run which goes on
+    "only_requested",  # a tool's call that has neither a span nor a result
+    "only_topmost",  # a run only if no agent's work is around it (any function, else)
+    "succeeded",  # a message marks a tool's result as that of a success
+    "text_only",  # a model call's output is recorded without the calls that it requested
+]
+Traits: TypeAlias = frozenset[Trait]
+NO_TRAITS: Traits = frozenset()
+TRAITS: tuple[Trait, ...] = get_args(Trait)
 
 
 class MessageCall(NamedTuple):
@@ -47,141 +67,270 @@ class Digests(NamedTuple):
     response_id: str | None = None
 
 
-class _Fields(NamedTuple):
-    kind: Kind
+class SpanRef(NamedTuple):
+    """Which span an observation is of, and when it ran.
+
+    `timed` is false if the end is unknown; `end_ns` is then the earliest that it can be. `name` is the span's
+    own, `scope` the name of its instrumentation. The id of a call that only messages record is "".
+    """
+
     trace_id: str
     span_id: str
     parent_span_id: str | None
     start_ns: int
     end_ns: int
+    timed: bool = True
     name: str | None = None
-    agent: str | None = None
+    scope: str | None = None
+
+    @property
+    def node(self) -> tuple[str, str]:
+        """The trace's and the span's id, which together are one span's alone."""
+        return self.trace_id, self.span_id
+
+
+class SessionContext(NamedTuple):
+    """What a span says of its session: most say little, and the spans of a session the same.
+
+    `agent_version` is the agent's or, without one, the service's; `service_name` is the resource's. `prompts`
+    are those used, each `name@version` or what is known of it. `sampled` tells whether other traces of the
+    conversation may have been dropped, `sample_ratio` the share of the conversations that are recorded, if
+    its own is recorded whole. `session_candidates` are values that may be the session's id, which nothing
+    says for certain.
+    """
+
     conversation_id: str | None = None
     question_id: str | None = None
+    user_id: str | None = None
+    tags: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    agent_version: str | None = None
+    environment: str | None = None
+    app_name: str | None = None
+    service_name: str | None = None
+    sampled: bool = False
+    sample_ratio: float | None = None
+    session_candidates: tuple[str, ...] = ()
+
+
+class Notes(NamedTuple):
+    """What a span of any kind may record beside its step.
+
+    - `tool_declarations`: a JSON list of what a model was told of its tools (see `declarations`);
+      `system_instructions`: its instructions.
+    - `state`: the writes of state variables, as (time in ns, variables).
+    - `evaluations`: scores, whoever gave them.
+    - `simulated_message`: what a simulated user said and decided: the span is not the agent's.
+    - `unreadable`: the dialect that could not read the span, and its error in one line.
+    - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind;
+      `sums_up`: the agent whose run's usage it repeats, if that run has spans of its own.
+    """
+
+    tool_declarations: str | None = None
+    system_instructions: str | None = None
+    state: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
+    unreadable: tuple[str, str] | None = None
+    not_understood: str | None = None
+    sums_up: str | None = None
+    simulated_message: str | None = None
+
+
+class SpanFailure(NamedTuple):
+    """A failure that a span itself records.
+
+    `raised` tells whether an exception event does, `cut_off` whether a model call may have ended after its
+    output had begun.
+    """
+
+    error: str | None = None
+    raised: bool = False
+    cut_off: bool = False
+
+
+class Exchange(NamedTuple):
+    """What is new in a model call, or in what a run got and gave: its newest input, and its response.
+
+    `continues` tells whether the newest input is the result of a tool and not the user's; None without input.
+    `tool_calls` are those that the response requests; `tool_results` those that are new in the request, and
+    those with an id that may be. `repeated_calls` are those of the model's last message, which its results
+    follow, and before them those with an id that follow the user's message; `previous_reply` is the model's
+    text before that. `user_messages` is the number of the user's messages in the request, up to the newest;
+    None without one.
+    """
+
     user_input: str | None = None
-    response: str | None = None
     continues: bool | None = None
-    provider: str | None = None
-    model: str | None = None
-    call_key: str | None = None
+    tool_results: tuple[ToolResult, ...] = ()
+    response: str | None = None
+    tool_calls: tuple[MessageCall, ...] = ()
+    repeated_calls: tuple[MessageCall, ...] = ()
+    previous_reply: str | None = None
+    user_messages: int | None = None
+
+
+class TokenCounts(NamedTuple):
+    """The counts of a model call or of a run; `total_tokens` is of input and output."""
+
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_input_tokens: int | None = None
     reasoning_tokens: int | None = None
     cache_write_tokens: int | None = None
-    grounding_chunks: int | None = None
-    code_executions: int | None = None
-    arguments: str | None = None
-    result: str | None = None
-    call_id: str | None = None
-    failed: bool = False
-    error: str | None = None
-    tool_calls: tuple[MessageCall, ...] = ()
-    tool_results: tuple[ToolResult, ...] = ()
-    state: tuple[tuple[int, Mapping[str, Any]], ...] = ()
-    handoff_to: str | None = None
-    digests: Digests | None = None
-    timed: bool = True
-    sampled: bool = False
-    sample_ratio: float | None = None
-    agent_version: str | None = None
-    user_id: str | None = None
-    tags: tuple[str, ...] = ()
-    prompts: tuple[str, ...] = ()
-    unreadable: tuple[str, str] | None = None
-    not_understood: str | None = None
-    span_name: str | None = None
-    scope: str | None = None
     total_tokens: int | None = None
-    repeated_calls: tuple[MessageCall, ...] = ()
-    previous_reply: str | None = None
+
+
+NO_CONTEXT = SessionContext()
+NO_NOTES = Notes()
+NO_EXCHANGE = Exchange()
+NO_TOKENS = TokenCounts()
+
+
+class RunSpan(NamedTuple):
+    """A run of an agent (`is_agent`), or of several: a workflow.
+
+    `run_input`, `run_output` are texts that are the user's message and the reply if it is topmost. `agent` is
+    the one that it belongs to, `declares_agent` the one that it is a part of, or is, as its framework says.
+    """
+
+    span: SpanRef
+    session: SessionContext = NO_CONTEXT
+    notes: Notes = NO_NOTES
+    agent: str | None = None
+    failure: SpanFailure | None = None
+    traits: Traits = NO_TRAITS
+    exchange: Exchange = NO_EXCHANGE
+    tokens: TokenCounts = NO_TOKENS
+    name: str | None = None
+    model: str | None = None
+    digests: Digests | None = None
     run_input: str | None = None
     run_output: str | None = None
-    raised: bool = False
-    only_requested: bool = False
-    succeeded: bool = False
-    only_topmost: bool = False
-    of_protocol: bool = False
-    requested_model: str | None = None
-    cut_off: bool = False
-    tool_declarations: str | None = None
-    system_instructions: str | None = None
-    environment: str | None = None
-    app_name: str | None = None
-    service_name: str | None = None
-    evaluations: tuple[Evaluation, ...] = ()
-    sums_up: str | None = None
-    of_user: bool = False
-    user_messages: int | None = None
     declares_agent: str | None = None
-    approved: bool = False
-    counts_its_calls: bool = False
-    by_shape: bool = False
-    text_only: bool = False
-    session_candidates: tuple[str, ...] = ()
-    simulated_message: str | None = None
+    is_agent: bool = False
+
+
+class TurnSpan(NamedTuple):
+    """What stands for one message of the user and all that follows; its texts are those of a `RunSpan`."""
+
+    span: SpanRef
+    session: SessionContext = NO_CONTEXT
+    notes: Notes = NO_NOTES
+    agent: str | None = None
+    failure: SpanFailure | None = None
+    traits: Traits = NO_TRAITS
+    exchange: Exchange = NO_EXCHANGE
+    tokens: TokenCounts = NO_TOKENS
+    model: str | None = None
+    run_input: str | None = None
+    run_output: str | None = None
+
+
+class ModelCall(NamedTuple):
+    """A call of a model. `requested_model` was asked for, where `model` is the one that answered.
+
+    `call_key` is what two spans about one call share; `grounding_chunks` is the number of sources that the
+    answer is grounded on, `code_executions` how often code ran on the model's side; `digests` place the call
+    in a conversation that has no id.
+    """
+
+    span: SpanRef
+    session: SessionContext = NO_CONTEXT
+    notes: Notes = NO_NOTES
+    agent: str | None = None
+    failure: SpanFailure | None = None
+    traits: Traits = NO_TRAITS
+    exchange: Exchange = NO_EXCHANGE
+    tokens: TokenCounts = NO_TOKENS
+    provider: str | None = None
+    model: str | None = None
+    requested_model: str | None = None
+    call_key: str | None = None
+    digests: Digests | None = None
+    grounding_chunks: int | None = None
+    code_executions: int | None = None
+
+
+class ToolUse(NamedTuple):
+    """A call of a tool, by a span or by messages alone.
+
+    `handoff_to` is the agent that gets control; `fault` is what a drill made the call do.
+    """
+
+    span: SpanRef
+    session: SessionContext = NO_CONTEXT
+    notes: Notes = NO_NOTES
+    agent: str | None = None
+    failure: SpanFailure | None = None
+    traits: Traits = NO_TRAITS
+    name: str | None = None
+    call_id: str | None = None
+    arguments: str | None = None
+    result: str | None = None
+    handoff_to: str | None = None
     fault: str | None = None
 
 
-_POSITIONS = {name: position for position, name in enumerate(_Fields._fields)}
+class Handoff(NamedTuple):
+    """A transfer of control to an agent (`handoff_to`) that is recorded as a span of its own."""
+
+    span: SpanRef
+    session: SessionContext = NO_CONTEXT
+    notes: Notes = NO_NOTES
+    agent: str | None = None
+    failure: SpanFailure | None = None
+    traits: Traits = NO_TRAITS
+    name: str | None = None
+    arguments: str | None = None
+    handoff_to: str | None = None
 
 
-class Observation(_Fields):
-    """What one span records. None means *unknown* in every field; JSON is canonical text.
+class Structure(NamedTuple):
+    """A span that is not an agent's work: it holds the tree together, and may tell of the session."""
 
-    - `kind`: a *turn* stands for one user message, a *workflow* for a run of several agents; *handoff* is a
-      transfer of control that is recorded as a span of its own; *other* only holds the tree together.
-    - `user_input`, `response`: what this span records of its turn.
-    - `continues`: whether a model call continues a turn: its newest input is a tool's result.
-    - `tool_calls`: the calls that a model requested in this call; `tool_results`: the results that are new
-      in its request, and those with an id that may be.
-    - `requested_model`: the model that was asked for, where `model` is the one that answered.
-    - `cut_off`: whether a failed model call may have ended after its output had begun.
-    - `only_requested`: whether a tool's call has neither a span nor a result; `succeeded`: whether a message
-      marks its result as that of a success.
-    - `tool_declarations`: a JSON list of what the model was told of its tools (see `declarations`);
-      `system_instructions`: its instructions.
-    - `call_key`: what two spans about one model call share.
-    - `grounding_chunks`: the number of sources that an answer is grounded on.
-    - `code_executions`: how often code ran on the model's side.
-    - `failed`, `error`: a failure that the span itself records; `raised`: whether an exception event does.
-    - `span_name`: the span's own name, for runs that have no other; `scope`: that of its instrumentation.
-    - `of_protocol`: whether the protocol between an agent and its tools records this (MCP).
-    - `only_topmost`: whether this is a run only if no agent's work is around it (any function, else).
-    - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request,
-      and those with an id before it; `previous_reply`: the model's text before the user's message there;
-      `user_messages`: how many messages of the user the request has, the newest included.
-    - `run_input`, `run_output`: texts that are the user's message and the reply if this is a topmost run.
-    - `state`: the writes of state variables, as (time in ns, variables).
-    - `digests`: the place in its conversation of a model call that has no conversation id.
-    - `agent_version`: of the agent or, without one, of the service.
-    - `prompts`: those used, each `name@version`, or what is known of it.
-    - `user_id`, `tags`, `environment`, `app_name`: of the session; `service_name`: of the resource.
-    - `evaluations`: scores that the span records, whoever gave them.
-    - `sampled`: whether other traces of the conversation may have been dropped; `sample_ratio`: the share of
-      the conversations that are recorded, if its own is recorded whole.
-    - `timed`: false if the end is unknown; `end_ns` is then the earliest that it can be.
-    - `unreadable`: the dialect that could not read the span, and its error in one line.
-    - `of_user`: whether this stands for a message that the user gives a run which goes on.
-    - `sums_up`: the agent whose run's usage this span repeats, if that run has spans of its own.
-    - `declares_agent`: the agent that this run is a part of, or is, as its framework says.
-    - `approved`: whether a tool ran after a person's approval had been asked for.
-    - `counts_its_calls`: whether a run's tokens are those of the model calls in it, and no others.
-    - `by_shape`: whether this is taken for a model call because it has a model with tokens or messages.
-    - `text_only`: whether a model call's output is recorded without the calls that it requested.
-    - `session_candidates`: values that may be the session's id, which nothing says for certain.
-    - `fault`: what a drill made a tool's call do.
-    - `simulated_message`: what a simulated user said and decided: the span is not the agent's.
-    - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind.
-    """
+    span: SpanRef
+    session: SessionContext = NO_CONTEXT
+    notes: Notes = NO_NOTES
+    agent: str | None = None
+    failure: SpanFailure | None = None
+    traits: Traits = NO_TRAITS
 
-    __slots__ = ()
 
-    if not TYPE_CHECKING:  # mypy checks the names and types of the tuple's own method
+Work: TypeAlias = RunSpan | TurnSpan | ModelCall | ToolUse | Handoff
+Observation: TypeAlias = Work | Structure
+Exchanging: TypeAlias = RunSpan | TurnSpan | ModelCall  # what has messages and tokens
 
-        def _replace(self, **changes: Any) -> Self:
-            """Return the observation with other values, 3 times as fast: every span needs it."""
-            values = list(self)
-            for name, value in changes.items():
-                values[_POSITIONS[name]] = value
-            return tuple.__new__(type(self), values)
+_KINDS: Mapping[type[Observation], Kind] = {
+    TurnSpan: "turn",
+    ModelCall: "llm",
+    ToolUse: "tool",
+    Handoff: "handoff",
+    Structure: "other",
+}
+
+
+def kind_of(observation: Observation) -> Kind:
+    """Return the word for an observation's kind that readings and `spangrade show --why` use."""
+    if isinstance(observation, RunSpan):
+        return "agent" if observation.is_agent else "workflow"
+    return _KINDS[type(observation)]
+
+
+def structure_of(observation: Observation) -> Structure:
+    """Return what is left of an observation that does not count: all but the fields of its kind."""
+    return Structure(*observation[:6])
+
+
+def fields_of(observation: Observation) -> Iterator[tuple[str, object]]:
+    """Yield an observation's kind and its fields, by name, without its span: what a pass can change."""
+    yield "kind", kind_of(observation)
+    for name, value in zip(observation._fields, observation, strict=True):
+        if isinstance(value, SessionContext | Notes | Exchange | TokenCounts):
+            yield from zip(value._fields, value, strict=True)
+        elif name == "failure":
+            yield "failed", value is not None
+            yield "error", value.error if isinstance(value, SpanFailure) else None
+        elif name == "traits":
+            yield from ((trait, trait in observation.traits) for trait in TRAITS)
+        elif name not in {"span", "is_agent"}:
+            yield name, value

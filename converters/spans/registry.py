@@ -15,6 +15,7 @@ from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.evaluations import evaluations_of
 from spangrade.converters.spans.histories import forget_messages
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading, observation_of
 from spangrade.converters.spans.session_attributes import with_session_attributes
 from spangrade.converters.spans.session_candidates import session_candidates
 from spangrade.converters.spans.structure import read_by_structure
@@ -143,54 +144,59 @@ def observe(
     logs: Mapping[tuple[str, str], Sequence[LogRecord]],
     vendors: Sequence[Vendor] = (),
 ) -> list[Observation]:
-    """Read spans, each with the logs recorded under its (trace id, span id).
+    """Return what spans record, each with the logs recorded under its (trace id, span id); see `readings`."""
+    return list(map(observation_of, readings(spans, logs, vendors)))
+
+
+def readings(
+    spans: Iterable[Span],
+    logs: Mapping[tuple[str, str], Sequence[LogRecord]],
+    vendors: Sequence[Vendor] = (),
+) -> Iterator[Reading]:
+    """Yield what the dialects read of spans, each with the logs recorded under its (trace id, span id).
 
     The dialects of `vendors` come before the installed ones. A span that a dialect fails to read is of kind
     "other", and `unreadable` gives the reason.
     """
     candidates = _Candidates([*map(dialect_of_vendor, vendors), *dialects().values()])
-    observations = []
     for span in spans:
         if span.scope_name == semconv.SCOPE_OF_USER:
-            observations.append(with_session_attributes(_of_simulated_user(span), span))
+            yield with_session_attributes(_of_simulated_user(span), span)
             continue
         name = FALLBACK
         try:
             for dialect, is_ours in candidates.of(span):
                 name = dialect.name
                 if dialect.only_if is None or dialect.only_if(span):
-                    observation = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
+                    reading = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
                     if not is_ours:
-                        observation = checked(observation, span)
-                    if observation.kind == "other" and name == FALLBACK:
-                        observation = _by_structure(observation, span)
-                    elif observation.kind in _NO_CALLS and is_ours and not dialect.repeats_calls:
-                        observation = _not_lowered(observation, span)
+                        reading = checked(reading, span)
+                    if reading.kind == "other" and name == FALLBACK:
+                        reading = _by_structure(reading, span)
+                    elif reading.kind in _NO_CALLS and is_ours and not dialect.repeats_calls:
+                        reading = _not_lowered(reading, span)
                     break
-            if observation.kind in _COUNTS_TOKENS and (wrong := _negative_count(span.attributes)):
-                observation = observation._replace(unreadable=(name, wrong))
-            observation = with_session_attributes(observation, span)
+            if reading.kind in _COUNTS_TOKENS and (wrong := _negative_count(span.attributes)):
+                reading = reading._replace(unreadable=(name, wrong))
+            reading = with_session_attributes(reading, span)
             if semconv.FAULT in span.attributes:
-                observation = observation._replace(fault=text(span.attributes[semconv.FAULT]))
-            if observation.conversation_id is None and (
-                candidates_of := session_candidates(span.attributes, observation.kind)
+                reading = reading._replace(fault=text(span.attributes[semconv.FAULT]))
+            if reading.conversation_id is None and (
+                candidates_of := session_candidates(span.attributes, reading.kind)
             ):
-                observation = observation._replace(session_candidates=candidates_of)
+                reading = reading._replace(session_candidates=candidates_of)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code: other packages' dialects)
-            observation = _unreadable(span, name, error)
-        if (evaluations := evaluations_of(span)) and observation.unreadable is None:
+            reading = _unreadable(span, name, error)
+        if (evaluations := evaluations_of(span)) and reading.unreadable is None:
             # A span that records a score and no step is understood.
-            observation = observation._replace(evaluations=evaluations, not_understood=None)
-        observations.append(
-            _with_sampling(observation, span.trace_state) if span.trace_state else observation
-        )
+            reading = reading._replace(evaluations=evaluations, not_understood=None)
+        yield _with_sampling(reading, span.trace_state) if span.trace_state else reading
     forget_messages()
-    return observations
 
 
-def _of_simulated_user(span: Span) -> Observation:
+def _of_simulated_user(span: Span) -> Reading:
     """Return what a simulated user's own span records: nothing of the agent."""
-    return Observation(
+    return Reading(
         "other",
         span.trace_id,
         span.span_id,
@@ -215,41 +221,41 @@ def _negative_count(attributes: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _not_lowered(observation: Observation, span: Span) -> Observation:
+def _not_lowered(reading: Reading, span: Span) -> Reading:
     """Return a span that is a model call by the conventions as one, whatever a dialect made of it."""
     attributes = span.attributes
     if semconv.OPERATION_NAME not in attributes or _OF_CALLS.isdisjoint(attributes):
-        return observation
+        return reading
     call = genai.read_attributes(span, attributes)
     if call.kind != "llm":
-        return observation
+        return reading
     return call._replace(
-        conversation_id=call.conversation_id or observation.conversation_id,
-        user_id=call.user_id or observation.user_id,
+        conversation_id=call.conversation_id or reading.conversation_id,
+        user_id=call.user_id or reading.user_id,
     )
 
 
-def _by_structure(observation: Observation, span: Span) -> Observation:
+def _by_structure(reading: Reading, span: Span) -> Reading:
     """Return what a span records that no dialect understands, by its structure; else marked as such."""
     if not is_other_operation(span.attributes):
         read = read_by_structure(span, span.attributes)
         if read is not None and not read.by_shape:
             return read
         if looks_like_an_agents(span):
-            return (read or observation)._replace(not_understood=span.scope_name or "")
-        return read or observation
-    return observation
+            return (read or reading)._replace(not_understood=span.scope_name or "")
+        return read or reading
+    return reading
 
 
-def _with_sampling(observation: Observation, trace_state: str) -> Observation:
+def _with_sampling(reading: Reading, trace_state: str) -> Reading:
     ratio = _SAMPLE_RATIO.search(trace_state)
-    return observation._replace(
+    return reading._replace(
         sampled=_SAMPLED.search(trace_state) is not None, sample_ratio=float(ratio[1]) if ratio else None
     )
 
 
-def _unreadable(span: Span, dialect: str, error: BaseException) -> Observation:
-    return Observation(
+def _unreadable(span: Span, dialect: str, error: BaseException) -> Reading:
+    return Reading(
         "other",
         span.trace_id,
         span.span_id,

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from spangrade.converters.spans import langchain_values
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_text, literal, text
 from spangrade.tracer.canonical_json import canonical
 
@@ -92,7 +92,7 @@ def _is_context(name: str, value: Any) -> bool:
     return name in _CONTEXTS and isinstance(value, str) and _CONTEXT_VALUE.match(value) is not None
 
 
-def tool_output(observation: Observation, value: Any) -> dict[str, Any]:
+def tool_output(observation: Reading, value: Any) -> dict[str, Any]:
     """Return the fields of a tool's observation that its output changes, where a framework wraps results."""
     if isinstance(value, dict) and value.keys() >= {"tool_name", "raw_output"}:  # LlamaIndex
         failed = observation.failed or value.get("is_error") is True

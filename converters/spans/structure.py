@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.spans import flattened, langchain_values, provider_values, run_io
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -125,7 +126,7 @@ def _normalized(key: str) -> str:
     return _UPPER.sub("_", key).lower()
 
 
-def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Observation | None:
+def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Reading | None:
     """Return what a span records by the structure of its attributes; None if that shows no step.
 
     `by_shape` is set for a model call that no attribute calls one: it counts only where a trace has no other
@@ -182,7 +183,7 @@ def _values(attributes: Mapping[str, Any], keys: Iterable[str], named_by: str) -
             yield key, value
 
 
-def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
+def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
     inputs = _messages(
         attributes, layout.flat_inputs, layout.inputs, named_by, provider_values.request_messages
     )
@@ -245,7 +246,7 @@ def _has_roles(messages: Iterable[Mapping[str, Any]]) -> bool:
     return any(isinstance(message.get("role"), str) for message in messages)
 
 
-def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
+def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
     inputs = sorted(_values(attributes, layout.inputs, named_by), key=lambda item: _place_of_input(item[0]))
     outputs = list(_values(attributes, layout.outputs, named_by))
     if not inputs and not outputs:
@@ -270,22 +271,20 @@ def _place_of_input(key: str) -> int:
     return 0 if _ARGUMENTS.search(key) else 2 if key.endswith("parameters") else 1
 
 
-def _agent(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
+def _agent(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
     name = first_text(attributes[key] for key in layout.agent_names) or _name_in(span)
     own = {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: name}
     return _run(span, attributes, layout, named_by, own)
 
 
-def _workflow(
-    span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str
-) -> Observation | None:
+def _workflow(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
     run = _run(span, attributes, layout, named_by, {semconv.OPERATION_NAME: semconv.INVOKE_WORKFLOW})
     return None if run is None else run._replace(only_topmost=True)
 
 
 def _run(
     span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str, own: Mapping[str, Any]
-) -> Observation | None:
+) -> Reading | None:
     """Return a run. A bare text is the user's message or the reply only of a run that is an agent's."""
     inputs = [value for _, value in _values(attributes, layout.inputs, named_by)]
     outputs = [value for _, value in _values(attributes, layout.outputs, named_by)]
@@ -303,7 +302,7 @@ def _run(
     )
 
 
-_READERS: Mapping[Kind, Callable[[Span, Mapping[str, Any], _Layout, str], Observation | None]] = {
+_READERS: Mapping[Kind, Callable[[Span, Mapping[str, Any], _Layout, str], Reading | None]] = {
     "llm": _llm,
     "tool": _tool,
     "agent": _agent,

@@ -10,7 +10,8 @@ from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.structure import kind_in_word
 from spangrade.converters.spans.values import count, json_text, parse_json, text
 from spangrade.tracer import semconv
@@ -56,7 +57,7 @@ def dialect_of_vendor(vendor: Vendor) -> Dialect:
     return Dialect(vendor.name, partial(_read, vendor), signs)
 
 
-def _read(vendor: Vendor, span: Span, logs: Sequence[LogRecord]) -> Observation:
+def _read(vendor: Vendor, span: Span, logs: Sequence[LogRecord]) -> Reading:
     attributes = with_events(span, logs)
     kind = _kind(vendor, attributes)
     if kind is None:
@@ -105,7 +106,7 @@ def _kind(vendor: Vendor, attributes: Mapping[str, Any]) -> str | None:
     return word
 
 
-def _with_session(vendor: Vendor, attributes: Mapping[str, Any], observation: Observation) -> Observation:
+def _with_session(vendor: Vendor, attributes: Mapping[str, Any], observation: Reading) -> Reading:
     session_id = text(attributes.get(vendor.session_id or ""))
     return observation._replace(conversation_id=session_id or observation.conversation_id)
 

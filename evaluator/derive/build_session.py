@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from spangrade.converters.spans.evaluations import Evaluation
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import (
+    ModelCall,
+    Observation,
+    RunSpan,
+    Structure,
+    ToolUse,
+    TurnSpan,
+)
 from spangrade.converters.spans.registry import error_line
 from spangrade.evaluator.derive.completeness import lacks_model_calls, missing_spans
 from spangrade.evaluator.derive.context_window import context_window
@@ -20,14 +27,15 @@ from spangrade.evaluator.derive.not_understood import spans_not_understood, with
 from spangrade.evaluator.derive.passes import prepared
 from spangrade.evaluator.derive.price_overrides import OwnPrice
 from spangrade.evaluator.derive.simulation import simulated_messages
-from spangrade.evaluator.derive.span_tree import Tree
+from spangrade.evaluator.derive.span_tree import Tree, of_kind
 from spangrade.evaluator.derive.timing import latency, seconds
 from spangrade.evaluator.derive.tokens import agents_with_tokens
-from spangrade.evaluator.derive.tool_calls import requested_call, tool_interaction, tool_observations
+from spangrade.evaluator.derive.tool_calls import calls_by_turn, requested_call, tool_interaction
 from spangrade.evaluator.derive.turns import Group, turn_groups, turn_of
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
 
 _MAX_TOTAL = 2**63  # the databases' integers end there
+_Kind = TypeVar("_Kind", bound=Observation)
 
 
 def build_session(
@@ -46,32 +54,36 @@ def build_session(
     logs, `logged_app` the app that they name.
     """
     observations = list(observations)
-    simulated = [o for o in observations if o.simulated_message is not None]
+    simulated = [o for o in observations if o.notes.simulated_message is not None]
     if simulated:
-        observations = [o for o in observations if o.simulated_message is None]
+        observations = [o for o in observations if o.notes.simulated_message is None]
     tree = prepared(observations)
     groups = turn_groups(tree)
     turns = tuple(turn_of(number, group) for number, group in enumerate(groups, 1))
     agents = _agents(tree)
-    calls = tool_observations(groups, tree)
-    tools = [(turn, o) for turn, o in calls if not o.only_requested]
-    requested = [(turn, o) for turn, o in calls if o.only_requested]
+    calls = calls_by_turn(groups, tree)
+    tools = [(turn, o) for turn, o in calls if "only_requested" not in o.traits]
+    requested = [(turn, o) for turn, o in calls if "only_requested" in o.traits]
     tool_interactions = tuple(
         tool_interaction(position, turn, o, tree, has_agents=agents is not None)
         for position, (turn, o) in enumerate(tools, 1)
     )
     llm_calls = tuple(
         _llm_call(position, turn, o, tree, prices)
-        for position, (turn, o) in enumerate(_in_start_order(groups, "llm"), 1)
+        for position, (turn, o) in enumerate(_in_start_order(group.calls for group in groups), 1)
     )
     cost_usd, cost_unknown = total_cost(llm_calls)
     runs = agents_with_tokens(tree)
     # A caller's span may be sampled by its trace, and the conversation in it whole.
-    ratios = {o.trace_id: o.sample_ratio for o in tree.ordered if o.sample_ratio is not None}
+    ratios = {
+        o.span.trace_id: o.session.sample_ratio for o in tree.ordered if o.session.sample_ratio is not None
+    }
     session = Session(
         session_id=session_id,
         session_id_source=session_id_source,
-        question_id=next((o.question_id for o in (*tree.ordered, *simulated) if o.question_id), None),
+        question_id=next(
+            (o.session.question_id for o in (*tree.ordered, *simulated) if o.session.question_id), None
+        ),
         start_ns=turns[0].start_ns if turns else None,
         turns=turns,
         trajectory=_trajectory(groups, tools, tree),
@@ -93,20 +105,20 @@ def build_session(
         latency=latency(tree, turns, groups[0].calls if groups else (), llm_calls, tool_interactions),
         errors=errors(tree, tool_interactions),
         missing_spans=missing_spans(tree),
-        sampled=any(o.sampled and o.trace_id not in ratios for o in tree.ordered),
+        sampled=any(o.session.sampled and o.span.trace_id not in ratios for o in tree.ordered),
         sample_ratio=min(ratios.values(), default=None),
         agent_version=_agent_version(tree),
-        user_id=next((o.user_id for o in tree.ordered if o.user_id), None),
-        tags=tuple(dict.fromkeys(tag for o in (*tree.ordered, *simulated) for tag in o.tags)) or None,
-        environment=next((o.environment for o in tree.ordered if o.environment), None),
-        prompts=tuple(dict.fromkeys(prompt for o in tree.ordered for prompt in o.prompts)) or None,
-        app_name=next((o.app_name for o in tree.ordered if o.app_name), logged_app),
-        service_name=next((o.service_name for o in tree.ordered if o.service_name), None),
+        user_id=next((o.session.user_id for o in tree.ordered if o.session.user_id), None),
+        tags=tuple(dict.fromkeys(tag for o in (*tree.ordered, *simulated) for tag in o.session.tags)) or None,
+        environment=next((o.session.environment for o in tree.ordered if o.session.environment), None),
+        prompts=tuple(dict.fromkeys(prompt for o in tree.ordered for prompt in o.session.prompts)) or None,
+        app_name=next((o.session.app_name for o in tree.ordered if o.session.app_name), logged_app),
+        service_name=next((o.session.service_name for o in tree.ordered if o.session.service_name), None),
         requested_calls=tuple(
             requested_call(position, turn, o) for position, (turn, o) in enumerate(requested, 1)
         ),
         unreadable_spans=tuple(
-            UnreadableSpan(*o.unreadable, o.trace_id, o.span_id) for o in tree.ordered if o.unreadable
+            UnreadableSpan(*o.notes.unreadable, *o.span.node) for o in tree.ordered if o.notes.unreadable
         ),
         not_understood=len(spans_not_understood(tree)),
         recorded_scores=recorded_scores(observations, turns, logged_scores),
@@ -135,8 +147,8 @@ def session_of(
         return Session(
             session_id=session_id,
             session_id_source=session_id_source,
-            question_id=next((o.question_id for o in observations if o.question_id), None),
-            start_ns=min(o.start_ns for o in observations),
+            question_id=next((o.session.question_id for o in observations if o.session.question_id), None),
+            start_ns=min(o.span.start_ns for o in observations),
             turns=(),
             trajectory=(),
             agents=None,
@@ -154,101 +166,102 @@ def session_of(
         )
 
 
-def _in_start_order(groups: Sequence[Group], kind: str) -> list[tuple[int, Observation]]:
-    """Return the observations of a kind as (turn, observation)."""
-    found = [(turn, o) for turn, group in enumerate(groups, 1) for o in group.members if o.kind == kind]
-    return sorted(found, key=lambda item: item[1].start_ns)
+def _in_start_order(by_turn: Iterable[Iterable[_Kind]]) -> list[tuple[int, _Kind]]:
+    """Return observations, which are given by turn, as (turn, observation)."""
+    found = [(turn, o) for turn, observations in enumerate(by_turn, 1) for o in observations]
+    return sorted(found, key=lambda item: item[1].span.start_ns)
 
 
 def _agents(tree: Tree) -> tuple[str, ...] | None:
-    started = [o.name for o in tree.ordered if o.kind == "agent" and o.name]
+    started = [run.name for run in tree.agents if run.name]
     named = started or [o.agent for o in tree.ordered if o.agent]
     return tuple(dict.fromkeys(named)) or None
 
 
 def _agent_version(tree: Tree) -> str | None:
-    version = None
-    for o in tree.ordered:
-        if o.agent_version and o.kind == "agent":
-            return o.agent_version
-        if version is None and o.kind != "other":
-            version = o.agent_version
-    return version
+    of_agent = next((run.session.agent_version for run in tree.agents if run.session.agent_version), None)
+    work = (o.session for o in tree.ordered if not isinstance(o, Structure))
+    return of_agent or next((facts.agent_version for facts in work if facts.agent_version is not None), None)
 
 
 def _trajectory(
-    groups: Sequence[Group], tools: Sequence[tuple[int, Observation]], tree: Tree
+    groups: Sequence[Group], tools: Sequence[tuple[int, ToolUse]], tree: Tree
 ) -> tuple[Step, ...]:
     """Return the agents and tools that started, in order.
 
     An agent is named again only after a step of another agent, or a tool that another agent called.
     """
-    agents = [(turn, o) for turn, o in _in_start_order(groups, "agent") if o.name]
+    agents = _in_start_order(
+        [run for run in of_kind(RunSpan, group.members) if run.is_agent and run.name] for group in groups
+    )
     steps: list[Step] = []
     last_agent = None
     # An agent that is run as a tool starts with the tool or after it: at equal times the tool comes first.
     # Where tools have spans, a hand-off without one is not a step of its own: the agent's start is.
-    have_spans = any(o.span_id for _, o in tools)
-    tools = [(turn, o) for turn, o in tools if o.span_id or not (have_spans and is_handoff(o.name or ""))]
-    for turn, observation in sorted([*tools, *agents], key=lambda item: item[1].start_ns):
-        if observation.kind == "agent":
-            if observation.name == last_agent:
+    have_spans = any(tool.span.span_id for _, tool in tools)
+    started: list[tuple[int, ToolUse | RunSpan]] = [
+        (turn, tool)
+        for turn, tool in tools
+        if tool.span.span_id or not (have_spans and is_handoff(tool.name or ""))
+    ]
+    for turn, o in sorted([*started, *agents], key=lambda item: item[1].span.start_ns):
+        if isinstance(o, RunSpan):
+            if o.name == last_agent:
                 continue
-            last_agent = observation.name
-        elif (caller := tree.agent_of(observation)) is not None and caller != last_agent:
+            last_agent = o.name
+        elif (caller := tree.agent_of(o)) is not None and caller != last_agent:
             last_agent = None  # another agent's tool: the next start is a step, also of the same agent
         steps.append(
             Step(
                 position=len(steps) + 1,
                 turn=turn,
-                kind="agent" if observation.kind == "agent" else "tool",
-                name=observation.name or "",
-                start_ns=observation.start_ns,
-                trace_id=observation.trace_id,
-                span_id=observation.span_id or None,
+                kind="agent" if isinstance(o, RunSpan) else "tool",
+                name=o.name or "",
+                start_ns=o.span.start_ns,
+                trace_id=o.span.trace_id,
+                span_id=o.span.span_id or None,
             )
         )
     return tuple(steps)
 
 
-def _llm_call(
-    position: int, turn: int, observation: Observation, tree: Tree, prices: Sequence[OwnPrice]
-) -> LLMCall:
-    start_ns, end_ns = observation.start_ns, observation.end_ns
-    if observation.model is None:
-        observation = observation._replace(model=tree.agent_model(observation))
-    has_tokens = observation.input_tokens or observation.output_tokens
-    unpriced = bool(observation.response) and not has_tokens  # a text takes tokens
-    priced = None if unpriced else price(observation, prices)
+def _llm_call(position: int, turn: int, call: ModelCall, tree: Tree, prices: Sequence[OwnPrice]) -> LLMCall:
+    span, tokens = call.span, call.tokens
+    if call.model is None:
+        call = call._replace(model=tree.agent_model(call))
+    has_tokens = tokens.input_tokens or tokens.output_tokens
+    unpriced = bool(call.exchange.response) and not has_tokens  # a text takes tokens
+    priced = None if unpriced else price(call, prices)
     return LLMCall(
         position=position,
         turn=turn,
-        agent=tree.agent_of(observation),
-        provider=observation.provider,
-        model=observation.model,
-        input_tokens=observation.input_tokens,
-        output_tokens=observation.output_tokens,
-        cached_input_tokens=observation.cached_input_tokens,
-        reasoning_tokens=observation.reasoning_tokens,
-        grounding_chunks=observation.grounding_chunks,
-        code_executions=observation.code_executions,
+        agent=tree.agent_of(call),
+        provider=call.provider,
+        model=call.model,
+        input_tokens=tokens.input_tokens,
+        output_tokens=tokens.output_tokens,
+        cached_input_tokens=tokens.cached_input_tokens,
+        reasoning_tokens=tokens.reasoning_tokens,
+        grounding_chunks=call.grounding_chunks,
+        code_executions=call.code_executions,
         cost_usd=None if priced is None else priced.cost_usd,
-        start_ns=start_ns,
-        end_ns=end_ns,
-        latency_s=seconds(start_ns, end_ns) if observation.timed else None,
-        trace_id=observation.trace_id,
-        span_id=observation.span_id,
-        unanswered=_is_unanswered(observation),
+        start_ns=span.start_ns,
+        end_ns=span.end_ns,
+        latency_s=seconds(span.start_ns, span.end_ns) if span.timed else None,
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        unanswered=_is_unanswered(call),
         cost_estimated=priced is not None and priced.estimated,
         cost_configured=priced is not None and priced.own,
-        context_window=context_window(observation.model, observation.provider),
+        context_window=context_window(call.model, call.provider),
     )
 
 
-def _is_unanswered(call: Observation) -> bool:
+def _is_unanswered(call: ModelCall) -> bool:
     """Return whether a model call failed before any output: it records none, and nothing interrupted it."""
-    tokens = (call.input_tokens, call.output_tokens)
-    return call.failed and not (call.cut_off or call.response or call.tool_calls or any(tokens))
+    if call.failure is None or call.failure.cut_off or call.exchange.response or call.exchange.tool_calls:
+        return False
+    return not (call.tokens.input_tokens or call.tokens.output_tokens)
 
 
 def _is_counted(call: LLMCall) -> bool:
@@ -259,7 +272,7 @@ def _is_counted(call: LLMCall) -> bool:
 
 def _state(tree: Tree, logged: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Any] | None:
     """Return the last value of each state variable; None if no state is recorded."""
-    writes = [*logged, *(write for o in tree.ordered for write in o.state)]
+    writes = [*logged, *(write for o in tree.ordered for write in o.notes.state)]
     if not writes:
         return None
     state: dict[str, Any] = {}
@@ -281,14 +294,14 @@ def _usage(llm_calls: Sequence[LLMCall], *, lacks_calls: bool) -> Usage:
     )
 
 
-def _usage_of_runs(runs: Sequence[Observation], llm_calls: Sequence[LLMCall]) -> Usage:
+def _usage_of_runs(runs: Sequence[RunSpan | TurnSpan], llm_calls: Sequence[LLMCall]) -> Usage:
     """Return the tokens that runs record for calls that record none, or are not recorded themselves."""
     return Usage(
         llm_calls=len(llm_calls) or None,
-        input_tokens=_total(run.input_tokens for run in runs),
-        output_tokens=_total(run.output_tokens for run in runs),
-        cached_input_tokens=_total(run.cached_input_tokens for run in runs),
-        reasoning_tokens=_total(run.reasoning_tokens for run in runs),
+        input_tokens=_total(run.tokens.input_tokens for run in runs),
+        output_tokens=_total(run.tokens.output_tokens for run in runs),
+        cached_input_tokens=_total(run.tokens.cached_input_tokens for run in runs),
+        reasoning_tokens=_total(run.tokens.reasoning_tokens for run in runs),
     )
 
 

@@ -9,56 +9,62 @@ agent's run that it does not descend from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
+from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan, TurnSpan
+from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind
 from spangrade.evaluator.derive.turns import Group
 
-_RUNS = frozenset({"turn", "workflow", "agent"})
+_Runs: TypeAlias = list[tuple[RunSpan | TurnSpan, str]]
 
 
 def orphans(tree: Tree) -> list[Observation]:
     """Return the spans whose parent is not recorded."""
-    candidates = [o for o in tree.ordered if o.parent_span_id is not None and not tree.depth(o)]
+    candidates = [o for o in tree.ordered if o.span.parent_span_id is not None and not tree.depth(o)]
     if not candidates:
         return candidates
-    recorded = {node_of(o) for o in tree.ordered}
-    return [o for o in candidates if (o.trace_id, o.parent_span_id) not in recorded]
+    recorded = {o.span.node for o in tree.ordered}
+    return [o for o in candidates if (o.span.trace_id, o.span.parent_span_id) not in recorded]
 
 
 def missing_spans(tree: Tree) -> int:
     """Return how many spans are missing beneath an agent's run, each the parent of a recorded span."""
     orphans_by_trace: dict[str, list[Observation]] = {}
     for orphan in orphans(tree):
-        orphans_by_trace.setdefault(orphan.trace_id, []).append(orphan)
+        orphans_by_trace.setdefault(orphan.span.trace_id, []).append(orphan)
     if not orphans_by_trace:
         return 0
     tops: dict[Node, str] = {}  # of each span, the id of its topmost ancestor
-    runs: dict[str, list[tuple[Observation, str]]] = {trace_id: [] for trace_id in orphans_by_trace}
+    runs: dict[str, _Runs] = {trace_id: [] for trace_id in orphans_by_trace}
     for observation in sorted(tree.ordered, key=tree.depth):
         parent = tree.parent(observation)
-        top = observation.span_id if parent is None else tops[node_of(parent)]
-        tops[node_of(observation)] = top
-        if observation.kind in _RUNS and observation.trace_id in orphans_by_trace:
-            runs[observation.trace_id].append((observation, top))
+        top = observation.span.span_id if parent is None else tops[parent.span.node]
+        tops[observation.span.node] = top
+        if isinstance(observation, RunSpan | TurnSpan) and observation.span.trace_id in orphans_by_trace:
+            runs[observation.span.trace_id].append((observation, top))
     missing = {
-        (trace_id, orphan.parent_span_id)
+        (trace_id, orphan.span.parent_span_id)
         for trace_id, found in orphans_by_trace.items()
         for orphan in _beneath(found, runs[trace_id])
     }
     return len(missing)
 
 
-def _beneath(trace_orphans: list[Observation], runs: list[tuple[Observation, str]]) -> Iterable[Observation]:
+def _beneath(trace_orphans: list[Observation], runs: _Runs) -> Iterable[Observation]:
     """Return a trace's orphans that belong beneath its runs; each run comes with its topmost span's id."""
-    if any(run.parent_span_id is None for run, _ in runs):
+    if any(run.span.parent_span_id is None for run, _ in runs):
         return trace_orphans
     return _during(trace_orphans, runs)
 
 
-def _during(trace_orphans: list[Observation], runs: list[tuple[Observation, str]]) -> Iterator[Observation]:
-    moments = [(run.start_ns, False, run.end_ns, top, run) for run, top in runs]
-    moments += [(o.start_ns, True, max(o.start_ns, o.end_ns), o.span_id, o) for o in trace_orphans]
+def _during(trace_orphans: list[Observation], runs: _Runs) -> Iterator[Observation]:
+    moments: list[tuple[int, bool, int, str, Observation]] = [
+        *((run.span.start_ns, False, run.span.end_ns, top, run) for run, top in runs),
+        *(
+            (o.span.start_ns, True, max(o.span.start_ns, o.span.end_ns), o.span.span_id, o)
+            for o in trace_orphans
+        ),
+    ]
     # Of the runs that started before, the latest ends under two topmost spans are enough: an orphan's own
     # runs do not count for it.
     latest_end: dict[str, int] = {}
@@ -83,17 +89,25 @@ def lacks_model_calls(groups: Sequence[Group], tree: Tree) -> bool:
 
 def _has_unrequested_tools(group: Group) -> bool:
     calls = group.calls
-    if not calls or not all((call.response or call.tool_calls) and not call.text_only for call in calls):
+    if not calls or not all(map(_has_output, calls)):
         return False
-    executed = {o.call_id for o in group.members if o.kind == "tool" and o.call_id}
-    return len(executed) > sum(len(call.tool_calls) for call in calls)
+    executed = {tool.call_id for tool in group.tools if tool.call_id}
+    return len(executed) > sum(len(call.exchange.tool_calls) for call in calls)
+
+
+def _has_output(call: ModelCall) -> bool:
+    """Return whether a model call's output is recorded with the calls that it requested."""
+    return bool(call.exchange.response or call.exchange.tool_calls) and "text_only" not in call.traits
 
 
 def _has_more_tokens_above(tree: Tree) -> bool:
-    tokens = [(o.input_tokens or 0) + (o.output_tokens or 0) for o in tree.ordered if o.kind == "llm"]
-    runs = [
-        (o.input_tokens or 0) + (o.output_tokens or 0)
-        for o in tree.ordered
-        if o.counts_its_calls and tree.nearest(o) is None
-    ]
-    return bool(tokens) and sum(runs) > sum(tokens)
+    topmost = (
+        run
+        for run in of_kind(RunSpan, tree.ordered)
+        if "counts_its_calls" in run.traits and tree.nearest(run) is None
+    )
+    return bool(tree.model_calls) and sum(map(_tokens, topmost)) > sum(map(_tokens, tree.model_calls))
+
+
+def _tokens(o: RunSpan | ModelCall) -> int:
+    return (o.tokens.input_tokens or 0) + (o.tokens.output_tokens or 0)

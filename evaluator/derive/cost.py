@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import ModelCall
 from spangrade.evaluator.derive.price_overrides import OwnPrice, own_cost
 from spangrade.evaluator.session import LLMCall
 
@@ -53,29 +53,30 @@ class Price(NamedTuple):
     own: bool = False
 
 
-def price(call: Observation, prices: Iterable[OwnPrice] = ()) -> Price | None:
+def price(call: ModelCall, prices: Iterable[OwnPrice] = ()) -> Price | None:
     """Return a call's price at the time of the call; None if its model or usage is unknown.
 
     The project's own `prices` come before those of the library.
     """
-    if call.input_tokens is None or call.output_tokens is None:
+    given, answered = call.tokens.input_tokens, call.tokens.output_tokens
+    if given is None or answered is None:
         return None
-    cached, written = call.cached_input_tokens or 0, call.cache_write_tokens or 0
-    fresh = call.input_tokens - cached - written
+    cached, written = call.tokens.cached_input_tokens or 0, call.tokens.cache_write_tokens or 0
+    fresh = given - cached - written
     if fresh < 0:
         return None  # counts that contradict each other
     if (own := own_cost(call, fresh, prices)) is not None:
         return Price(own, estimated=False, own=True)
-    priced = _priced_model(call.model, call.requested_model, call.provider, call.start_ns // _DAY_NS)
+    priced = _priced_model(call.model, call.requested_model, call.provider, call.span.start_ns // _DAY_NS)
     if priced is None:
         return None
     model, rates, estimated = priced
     if isinstance(rates, _Rates):
-        cost = fresh * rates.input + call.output_tokens * rates.output
+        cost = fresh * rates.input + answered * rates.output
         if cached or written:
             cost += cached * rates.cached + written * rates.written
         return Price(float(cost), estimated)
-    found = _find(model, call.provider, rates, call.input_tokens, call.output_tokens, cached, written)
+    found = _find(model, call.provider, rates, given, answered, cached, written)
     return None if found is None else Price(float(found.total_price), estimated)
 
 

@@ -19,7 +19,7 @@ def tool_declarations(tree: Tree) -> list[dict[str, Any]] | None:
     declared: dict[tuple[str | None, str], dict[str, Any]] = {}
     read: set[tuple[str | None, str]] = set()
     for observation in tree.ordered:
-        source = observation.tool_declarations
+        source = observation.notes.tool_declarations
         if source is None or (key := (tree.agent_of(observation), source)) in read:
             continue
         read.add(key)
@@ -42,6 +42,6 @@ def system_instruction(tree: Tree) -> str | None:
     """Return the first instructions of each agent's model, different ones apart by an empty line."""
     by_agent: dict[str | None, str] = {}
     for observation in tree.ordered:
-        if observation.system_instructions:
-            by_agent.setdefault(tree.agent_of(observation), observation.system_instructions)
+        if observation.notes.system_instructions:
+            by_agent.setdefault(tree.agent_of(observation), observation.notes.system_instructions)
     return "\n\n".join(dict.fromkeys(by_agent.values())) or None

@@ -3,113 +3,149 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import (
+    ModelCall,
+    Observation,
+    RunSpan,
+    Structure,
+    ToolUse,
+    Work,
+    structure_of,
+)
 from spangrade.evaluator.derive.cost import FRAMEWORKS
-from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
+from spangrade.evaluator.derive.span_tree import Node, Tree
 
 _MAX_OPEN = 100  # earlier calls that one beside them is compared with
+_UNKNOWN = (None, ())
+_GROUPS = frozenset({"session", "notes", "exchange", "tokens"})
+_Call = TypeVar("_Call", ModelCall, ToolUse)
 
 
 def merge_duplicates(tree: Tree) -> Tree:
     """Return the tree with each call of a model or a tool in it once.
 
     The two spans of a call are nested, or beside each other (`_beside`). The outer one is kept, else the
-    earlier, completed with what only the other knows; the other becomes of kind "other".
+    earlier, completed with what only the other knows; the other becomes a `Structure`.
     """
     changed: dict[Node, Observation] = {}
-    beside = dict(_beside(tree))
-    above: dict[Node, Observation | None] = {}  # the nearest ancestor that may record the same call
-    repeated: dict[Node, Observation] = {}
+    beside: dict[Node, ModelCall | ToolUse] = {**_beside(tree.model_calls), **_beside(tree.tools)}
+    above: dict[Node, Work | None] = {}  # the nearest ancestor that may record the same call
+    repeated: dict[Node, ModelCall | ToolUse] = {}
     for inner in tree.ordered:
-        if inner.kind not in {"llm", "tool"}:
+        if not isinstance(inner, ModelCall | ToolUse):
             continue
-        passed = [node_of(inner)]
-        outer = tree.nearest(inner)
-        while outer is not None and changed.get(node_of(outer), outer).kind in {"other", "workflow"}:
-            passed.append(node_of(outer))
-            outer = above[passed[-1]] if passed[-1] in above else tree.nearest(outer)
-        above.update(dict.fromkeys(passed, outer))
-        same = (
-            outer is not None
-            and outer.kind == inner.kind
-            and (inner.kind == "llm" or _same_call(outer, inner))
-        )
-        if not same:
-            outer = beside.get(node_of(inner))
-            while outer is not None and node_of(outer) in repeated:  # by a third instrumentation
-                outer = repeated[node_of(outer)]
-            same = outer is not None
-        if outer is not None and same:
-            repeated[node_of(inner)] = outer
+        outer = _around(inner, tree, changed, above)
+        if outer is None:
+            outer = beside.get(inner.span.node)
+            while outer is not None and outer.span.node in repeated:  # by a third instrumentation
+                outer = repeated[outer.span.node]
+        if outer is not None:
+            repeated[inner.span.node] = outer
             if tree.agent_of(outer) is not None:  # an inner one may have a placeholder
                 inner = inner._replace(agent=None)
-            changed[node_of(outer)] = _completed(changed.get(node_of(outer), outer), outer, inner)
-            changed[node_of(inner)] = inner._replace(kind="other")
-    return Tree([changed.get(node_of(o), o) for o in tree.ordered]) if changed else tree
+            kept: Any = changed.get(outer.span.node, outer)
+            changed[outer.span.node] = _completed(kept, outer, inner)
+            changed[inner.span.node] = structure_of(inner)
+    return tree.changed(changed)
 
 
-def _beside(tree: Tree) -> Iterator[tuple[Node, Observation]]:
-    """Yield a call's second span and the first, where neither is around the other.
+def _around(
+    inner: ModelCall | ToolUse,
+    tree: Tree,
+    changed: Mapping[Node, Observation],
+    above: dict[Node, Work | None],
+) -> ModelCall | ToolUse | None:
+    """Return the call around one that records the same; None if there is none."""
+    passed = [inner.span.node]
+    outer = tree.nearest(inner)
+    while outer is not None and _is_passed(changed.get(outer.span.node, outer)):
+        passed.append(outer.span.node)
+        outer = above[passed[-1]] if passed[-1] in above else tree.nearest(outer)
+    above.update(dict.fromkeys(passed, outer))
+    if isinstance(inner, ModelCall):
+        return outer if isinstance(outer, ModelCall) else None
+    return outer if isinstance(outer, ToolUse) and _same_call(outer, inner) else None
+
+
+def _is_passed(observation: Observation) -> bool:
+    """Return whether the span around an observation may record the same call as one inside it."""
+    return isinstance(observation, Structure) or (
+        isinstance(observation, RunSpan) and not observation.is_agent
+    )
+
+
+def _beside(calls: Sequence[_Call]) -> dict[Node, _Call]:
+    """Return the first spans of calls by their second ones, where neither is around the other.
 
     They overlap and share a key: a model's response id, or the id of a call that two instrumentations record.
     Without keys they are of two instrumentations, ran at the same time for at least half of the shorter one,
     and what both record of the texts is equal.
     """
-    by_key: dict[tuple[str, str], Observation] = {}
-    open_calls: dict[str, deque[Observation]] = {
-        "llm": deque(maxlen=_MAX_OPEN),
-        "tool": deque(maxlen=_MAX_OPEN),
-    }
-    several = {kind for kind in open_calls if len({o.scope for o in tree.ordered if o.kind == kind}) > 1}
+    found: dict[Node, _Call] = {}
+    by_key: dict[str, _Call] = {}
+    open_calls: deque[_Call] = deque(maxlen=_MAX_OPEN)
+    several = len({call.span.scope for call in calls}) > 1
     paired: set[tuple[Node, str | None]] = set()  # each call once for each instrumentation
-    for inner in tree.ordered:
-        if inner.kind not in open_calls:
-            continue
-        key = inner.call_key if inner.kind == "llm" else inner.call_id
+    for inner in calls:
+        key = inner.call_key if isinstance(inner, ModelCall) else inner.call_id
         if key:
-            outer = by_key.setdefault((inner.kind, key), inner)
-            if outer is not inner and inner.start_ns < outer.end_ns and _same_work(outer, inner):
-                yield node_of(inner), outer
+            outer = by_key.setdefault(key, inner)
+            before_its_end = inner.span.start_ns < outer.span.end_ns
+            if outer is not inner and before_its_end and _same_work(outer, inner):
+                found[inner.span.node] = outer
                 continue
-            if inner.start_ns >= outer.end_ns:  # the id is used again
-                by_key[inner.kind, key] = inner
-        if inner.kind not in several:
+            if not before_its_end:  # the id is used again
+                by_key[key] = inner
+        if not several:
             continue
-        for outer in islice(reversed(open_calls[inner.kind]), _MAX_OPEN):
-            if (node_of(outer), inner.scope) not in paired and _repeats(outer, inner):
-                paired.add((node_of(outer), inner.scope))
-                yield node_of(inner), outer
+        for outer in islice(reversed(open_calls), _MAX_OPEN):
+            if (outer.span.node, inner.span.scope) not in paired and _repeats(outer, inner):
+                paired.add((outer.span.node, inner.span.scope))
+                found[inner.span.node] = outer
                 break
         else:
-            open_calls[inner.kind].append(inner)
+            open_calls.append(inner)
+    return found
 
 
-def _same_work(outer: Observation, inner: Observation) -> bool:
-    if inner.kind == "llm":
+def _same_work(outer: _Call, inner: _Call) -> bool:
+    if isinstance(outer, ModelCall) or isinstance(inner, ModelCall):
         return True
-    return outer.scope != inner.scope and (None in (outer.name, inner.name) or outer.name == inner.name)
+    names = (outer.name, inner.name)
+    return outer.span.scope != inner.span.scope and (None in names or outer.name == inner.name)
 
 
-def _repeats(outer: Observation, inner: Observation) -> bool:
+def _repeats(outer: _Call, inner: _Call) -> bool:
     """Return whether two spans without a common key record one call, by their times and texts."""
-    both_ns = min(outer.end_ns, inner.end_ns) - inner.start_ns
-    shorter_ns = min(outer.end_ns - outer.start_ns, inner.end_ns - inner.start_ns)
-    if outer.scope == inner.scope or both_ns < 0 or shorter_ns < 0 or 2 * both_ns < shorter_ns:
+    one, other = outer.span, inner.span
+    both_ns = min(one.end_ns, other.end_ns) - other.start_ns
+    shorter_ns = min(one.end_ns - one.start_ns, other.end_ns - other.start_ns)
+    if one.scope == other.scope or both_ns < 0 or shorter_ns < 0 or 2 * both_ns < shorter_ns:
         return False
-    if inner.kind == "tool":
-        return outer.arguments is not None and _same_call(outer, inner) and outer.arguments == inner.arguments
+    if isinstance(outer, ToolUse) and isinstance(inner, ToolUse):
+        same_arguments = outer.arguments is not None and outer.arguments == inner.arguments
+        return same_arguments and _same_call(outer, inner)
+    return isinstance(outer, ModelCall) and isinstance(inner, ModelCall) and _same_texts(outer, inner)
+
+
+def _same_texts(outer: ModelCall, inner: ModelCall) -> bool:
     if outer.call_key and inner.call_key:
         return False
-    if outer.failed and inner.failed and outer.error is not None and outer.error == inner.error:
+    error = outer.failure.error if outer.failure else None
+    if error is not None and inner.failure and error == inner.failure.error:
         return True
     one, other = _said(outer), _said(inner)
-    if outer.user_input and inner.user_input and outer.user_input != inner.user_input:
+    messages = (outer.exchange.user_input, inner.exchange.user_input)
+    if all(messages) and messages[0] != messages[1]:
         return False
-    counts = ((outer.input_tokens, inner.input_tokens), (outer.output_tokens, inner.output_tokens))
+    counts = (
+        (outer.tokens.input_tokens, inner.tokens.input_tokens),
+        (outer.tokens.output_tokens, inner.tokens.output_tokens),
+    )
     if one and other:
         return one == other and all(a == b for a, b in counts if None not in (a, b))
     # One of them records no texts.
@@ -118,13 +154,13 @@ def _repeats(outer: Observation, inner: Observation) -> bool:
     return same_model and all(a and a == b for a, b in counts)
 
 
-def _said(call: Observation) -> tuple[Any, ...]:
+def _said(call: ModelCall) -> tuple[Any, ...]:
     """Return what a model answered, () if that is not recorded."""
-    calls = tuple((requested.name, requested.arguments) for requested in call.tool_calls)
-    return (calls, call.response or "") if calls or call.response else ()
+    calls = tuple((requested.name, requested.arguments) for requested in call.exchange.tool_calls)
+    return (calls, call.exchange.response or "") if calls or call.exchange.response else ()
 
 
-def _same_call(outer: Observation, inner: Observation) -> bool:
+def _same_call(outer: ToolUse, inner: ToolUse) -> bool:
     """Return whether nested tool spans record one call: nothing that both of them know differs."""
     known = zip(
         (outer.name, outer.call_id, outer.arguments),
@@ -134,21 +170,41 @@ def _same_call(outer: Observation, inner: Observation) -> bool:
     return all(one == other for one, other in known if one is not None and other is not None)
 
 
-def _completed(outer: Observation, recorded: Observation, inner: Observation) -> Observation:
+def _completed(outer: _Call, recorded: _Call, inner: _Call) -> _Call:
     """Return the outer span's observation with what only an inner one knows.
 
     `recorded` is the outer one as its span has it. The failure of an inner one is that of the call, unless
     the outer has its answer or a later inner one succeeded.
     """
-    missing: dict[str, Any] = {
+    missing = _missing(outer, inner)
+    for name in _GROUPS.intersection(outer._fields):
+        group: Any = getattr(outer, name)
+        if more := _missing(group, getattr(inner, name)):
+            missing[name] = group._replace(**more)
+    missing["failure"] = outer.failure
+    if isinstance(outer, ModelCall) and isinstance(inner, ModelCall):
+        if outer.exchange.continues is None:
+            exchange = missing.get("exchange", outer.exchange)
+            missing["exchange"] = exchange._replace(continues=inner.exchange.continues)
+        if outer.provider in FRAMEWORKS and inner.provider:
+            missing["provider"] = inner.provider
+    if recorded.failure is None and not _is_answered(recorded):
+        missing["failure"] = inner.failure
+    elif outer.failure and outer.failure.error is None and inner.failure:
+        missing["failure"] = outer.failure._replace(error=inner.failure.error)
+    return outer._replace(**missing)
+
+
+def _missing(outer: Any, inner: Any) -> dict[str, Any]:
+    """Return the fields of a record that are unknown, with what another one knows."""
+    return {
         name: value
-        for name, value in inner._asdict().items()
-        if value not in (None, (), False) and getattr(outer, name) in (None, ())
+        for name, known, value in zip(outer._fields, outer, inner, strict=True)
+        if known in _UNKNOWN and value not in (None, (), False)
     }
-    if outer.continues is None:
-        missing["continues"] = inner.continues
-    if outer.provider in FRAMEWORKS and inner.provider:
-        missing["provider"] = inner.provider
-    if not (recorded.failed or recorded.response or recorded.tool_calls or recorded.result):
-        missing |= {name: getattr(inner, name) for name in ("failed", "error", "raised", "cut_off")}
-    return outer._replace(**missing) if missing else outer
+
+
+def _is_answered(call: ModelCall | ToolUse) -> bool:
+    if isinstance(call, ToolUse):
+        return bool(call.result)
+    return bool(call.exchange.response or call.exchange.tool_calls)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
+from spangrade.converters.spans.observation import (
+    Handoff,
+    ModelCall,
+    Observation,
+    RunSpan,
+    Structure,
+    ToolUse,
+)
+from spangrade.evaluator.derive.span_tree import Node, Tree
 from spangrade.evaluator.session import Error, ToolInteraction
 
 _Messages = dict[str | None, None]  # a set that keeps the order
@@ -18,26 +25,28 @@ def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Er
     A failure of a span that is not an agent's work (HTTP, a database) is that of the span around it.
     """
     failed_tools = [tool for tool in tool_interactions if tool.ok is False]
-    if not failed_tools and not any(o.failed for o in tree.ordered):
+    if not failed_tools and not any(o.failure is not None for o in tree.ordered):
         return ()
     found: list[tuple[int, Error]] = []
     tool_errors = {(tool.trace_id, tool.span_id): tool.error for tool in failed_tools}
     messages_inside: dict[Node, _Messages] = {}
     repeating: set[tuple[str, str | None]] = set()  # tools in which an agent failed
     for observation in reversed(tree.ordered):
-        node = node_of(observation)
+        node = observation.span.node
         inside = messages_inside.pop(node, {})
-        message = tool_errors.get(node, observation.error)
-        failed = observation.kind != "other" and (observation.failed or node in tool_errors)
+        message = tool_errors.get(node, observation.failure.error if observation.failure else None)
+        failed = not isinstance(observation, Structure) and (
+            observation.failure is not None or node in tool_errors
+        )
         if node in tool_errors and message and None not in inside and _repeats(message, inside):
             repeating.add(node)
-        if failed and observation.kind != "tool" and not _repeats(message, inside):
-            found.append((observation.start_ns, Error(_where(observation, tree), message, *node)))
+        if failed and not isinstance(observation, ToolUse) and not _repeats(message, inside):
+            found.append((observation.span.start_ns, Error(_where(observation, tree), message, *node)))
         parent = tree.parent(observation)
         if parent is not None and (inside or failed):
             if failed:
                 inside[message] = None
-            _add(messages_inside, node_of(parent), inside)
+            _add(messages_inside, parent.span.node, inside)
     found += [
         (tool.start_ns, Error(f"tool {tool.tool_name}", tool.error, tool.trace_id, tool.span_id))
         for tool in failed_tools
@@ -47,14 +56,18 @@ def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Er
 
 
 def _where(observation: Observation, tree: Tree) -> str:
-    if observation.kind == "llm":
-        return f"llm {observation.model}"
-    if observation.kind == "agent" and observation.name:
-        return f"agent {observation.name}"
-    if observation.kind == "handoff":
-        started = (o.name for o in tree.ordered if o.kind == "agent" and o.start_ns >= observation.start_ns)
-        return f"handoff {observation.handoff_to or next(filter(None, started), None)}"
-    return f"run {observation.span_name or observation.name}"
+    match observation:
+        case ModelCall():
+            return f"llm {observation.model}"
+        case Handoff():
+            at_ns = observation.span.start_ns
+            started = (run.name for run in tree.agents if run.span.start_ns >= at_ns)
+            return f"handoff {observation.handoff_to or next(filter(None, started), None)}"
+        case RunSpan():
+            is_named = observation.is_agent and observation.name
+            named = observation.span.name or observation.name
+            return f"agent {observation.name}" if is_named else f"run {named}"
+    return f"run {observation.span.name or observation.agent}"
 
 
 def without_copies(observations: Iterable[Observation]) -> list[Observation]:
@@ -65,17 +78,17 @@ def without_copies(observations: Iterable[Observation]) -> list[Observation]:
     observed = list(observations)
     raised: dict[tuple[str, str | None], int] = {}
     for o in observed:
-        if o.raised and o.error:
-            key = (o.trace_id, o.error)
-            raised[key] = min(o.end_ns, raised.get(key, o.end_ns))
-    if not raised:
-        return observed
-    return [
-        o._replace(failed=False, error=None)
-        if o.failed and not o.raised and raised.get((o.trace_id, o.error), o.start_ns + 1) <= o.start_ns
-        else o
-        for o in observed
-    ]
+        if o.failure and o.failure.raised and o.failure.error:
+            key = (o.span.trace_id, o.failure.error)
+            raised[key] = min(o.span.end_ns, raised.get(key, o.span.end_ns))
+    return [o._replace(failure=None) if _is_copy(o, raised) else o for o in observed] if raised else observed
+
+
+def _is_copy(o: Observation, raised: Mapping[tuple[str, str | None], int]) -> bool:
+    if o.failure is None or o.failure.raised:
+        return False
+    ended_ns = raised.get((o.span.trace_id, o.failure.error))
+    return ended_ns is not None and ended_ns <= o.span.start_ns
 
 
 def _repeats(message: str | None, inside: Iterable[str | None]) -> bool:

@@ -23,15 +23,17 @@ def with_scores(
     Those without a span that is recorded are of the trace: they are kept at its first observation.
     """
     by_span: dict[str, list[Evaluation]] = {}
-    known = {o.span_id for o in observations}
-    first = min(observations, key=lambda o: (o.start_ns, o.span_id)).span_id
+    known = {o.span.span_id for o in observations}
+    first = min((o.span for o in observations), key=lambda span: (span.start_ns, span.span_id)).span_id
     for span_id, score in logged:
         if span_id is not None and span_id in known:
             by_span.setdefault(span_id, []).append(score)
         else:
             by_span.setdefault(first, []).append(score._replace(scope="trace"))
     return [
-        o._replace(evaluations=(*o.evaluations, *by_span[o.span_id])) if o.span_id in by_span else o
+        o._replace(notes=o.notes._replace(evaluations=(*o.notes.evaluations, *by_span[o.span.span_id])))
+        if o.span.span_id in by_span
+        else o
         for o in observations
     ]
 
@@ -49,10 +51,10 @@ def recorded_scores(
             turn_by_trace[name] = None if name in turn_by_trace else turn.turn
     scores = {_recorded(one, None, None, None) for one in logged}
     for o in observations:
-        for one in o.evaluations:
-            turn_number = None if one.scope == "session" else turn_by_trace.get(o.trace_id)
-            span_id = o.span_id if one.scope == "span" else None
-            scores.add(_recorded(one, turn_number, o.trace_id, span_id))
+        for one in o.notes.evaluations:
+            turn_number = None if one.scope == "session" else turn_by_trace.get(o.span.trace_id)
+            span_id = o.span.span_id if one.scope == "span" else None
+            scores.add(_recorded(one, turn_number, o.span.trace_id, span_id))
     return tuple(sorted(scores, key=lambda score: (score.time_ns, *map(str, score))))
 
 

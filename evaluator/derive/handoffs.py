@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import orjson
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.span_tree import Tree
+from spangrade.converters.spans.observation import Handoff, ToolUse
+from spangrade.evaluator.derive.span_tree import Tree, of_kind
 from spangrade.evaluator.session import ToolInteraction
 
 _NUMBER = re.compile(r"_\d+$")
@@ -25,7 +25,7 @@ class _Transfer(NamedTuple):
 
 
 def handoffs(
-    tree: Tree, tools: Sequence[Observation], tool_interactions: Sequence[ToolInteraction]
+    tree: Tree, tools: Sequence[ToolUse], tool_interactions: Sequence[ToolInteraction]
 ) -> tuple[tuple[str | None, str], ...] | None:
     """Return (from, to) for every transfer of control, in order; one that is recorded twice counts once.
 
@@ -33,7 +33,7 @@ def handoffs(
     arguments nor name give the target, it is the agent that started next. `tools` are the
     observations of `tool_interactions`, in the same order.
     """
-    starts = [(o.start_ns, o.name) for o in tree.ordered if o.kind == "agent" and o.name]
+    starts = [(run.span.start_ns, run.name) for run in tree.agents if run.name]
     agents = {normalized_name(name): name for _, name in starts}
     transfers = [
         *_from_tools(tools, tool_interactions),
@@ -41,7 +41,7 @@ def handoffs(
     ]
     if not transfers and len(agents) > 1:
         transfers = list(_from_requests(tree, starts))
-        if not transfers and all(o.kind != "llm" for o in tree.ordered):
+        if not transfers and not tree.model_calls:
             return None
     result: list[tuple[str, str | None, str]] = []
     for transfer in sorted(transfers, key=lambda t: t.start_ns):
@@ -75,7 +75,7 @@ def _first_started(starts: Sequence[tuple[int, str]], since_ns: int) -> str | No
 
 
 def _from_tools(
-    tools: Sequence[Observation], tool_interactions: Sequence[ToolInteraction]
+    tools: Sequence[ToolUse], tool_interactions: Sequence[ToolInteraction]
 ) -> Iterator[_Transfer]:
     for observation, tool in zip(tools, tool_interactions, strict=True):
         if tool.handoff:
@@ -85,25 +85,21 @@ def _from_tools(
 
 def _from_spans(tree: Tree, agents: Mapping[str, str]) -> Iterator[_Transfer]:
     """Yield the transfers that have a span of their own; one to what is not an agent is a graph's step."""
-    for o in tree.ordered:
-        if o.kind == "handoff" and (
-            not agents or not o.handoff_to or normalized_name(o.handoff_to) in agents
-        ):
-            yield _Transfer(o.start_ns, o.trace_id, tree.agent_of(o), o.handoff_to)
+    for o in of_kind(Handoff, tree.ordered):
+        if not agents or not o.handoff_to or normalized_name(o.handoff_to) in agents:
+            yield _Transfer(o.span.start_ns, o.span.trace_id, tree.agent_of(o), o.handoff_to)
 
 
 def _from_requests(tree: Tree, starts: Iterable[tuple[int, str]]) -> Iterator[_Transfer]:
     """Yield the transfers that a model requested, to an agent that then started."""
     last_start = {normalized_name(name): at for at, name in starts}
-    for o in tree.ordered:
-        if o.kind != "llm":
-            continue
-        for call in o.tool_calls:
+    for o in tree.model_calls:
+        for call in o.exchange.tool_calls:
             if call.name and is_handoff(call.name):
                 target = handoff_target(call.name, call.arguments)
                 started = last_start.get(normalized_name(target)) if target else None
-                if started is not None and started >= o.start_ns:
-                    yield _Transfer(o.start_ns, o.trace_id, tree.agent_of(o), target)
+                if started is not None and started >= o.span.start_ns:
+                    yield _Transfer(o.span.start_ns, o.span.trace_id, tree.agent_of(o), target)
 
 
 def is_handoff(tool_name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import NO_EXCHANGE, ModelCall
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.derive.turns import Group
 
@@ -26,7 +26,7 @@ def identity_doubt(
     other requests that could.
     """
     if id_source == "trace":
-        first = next((o for o in tree.ordered if o.kind == "llm" and o.digests is not None), None)
+        first = next((call for call in tree.model_calls if call.digests is not None), None)
         return "continues" if first and first.digests and first.digests.history is not None else None
     return "reused" if _is_reused(groups) else None
 
@@ -35,7 +35,7 @@ def _is_reused(groups: Sequence[Group]) -> bool:
     again = False
     for before, after in pairwise(groups):
         repeats = _repeats(after)
-        if after.members[0].start_ns - before.end_ns > _LONG_NS:
+        if after.members[0].span.start_ns - before.end_ns > _LONG_NS:
             again = again or repeats is False
         elif repeats is False:  # the conversation is kept by a server
             return False
@@ -45,10 +45,13 @@ def _is_reused(groups: Sequence[Group]) -> bool:
 def _repeats(group: Group) -> bool | None:
     """Return whether the first request of a turn repeats what was said before; None if it is not recorded."""
     first = next(iter(group.calls), None)
-    if first is None or not first.user_messages:
+    exchange = first.exchange if first is not None else NO_EXCHANGE
+    if first is None or not exchange.user_messages:
         return None
-    return first.user_messages > 1 or bool(first.previous_reply or first.repeated_calls or _continues(first))
+    return exchange.user_messages > 1 or bool(
+        exchange.previous_reply or exchange.repeated_calls or _continues(first)
+    )
 
 
-def _continues(call: Observation) -> bool:
-    return bool(call.continues or (call.digests and call.digests.history))
+def _continues(call: ModelCall) -> bool:
+    return bool(call.exchange.continues or (call.digests and call.digests.history))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import orjson
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import ModelCall, Observation, Structure, ToolUse
 from spangrade.evaluator.derive.shapes import without_doubtful_calls
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.session import Latency, Session, Usage
@@ -23,7 +23,6 @@ from spangrade.tracer.store.untrusted import column_types
 
 _SQL = "spangrade.evaluator.derive.sync.sql"
 _MOST_EXAMPLES = 20  # spans of a scope whose attributes are named
-_CALLS = frozenset({"llm", "tool"})
 
 
 def spans_not_understood(tree: Tree) -> list[Observation]:
@@ -32,22 +31,22 @@ def spans_not_understood(tree: Tree) -> list[Observation]:
     One that only holds understood spans together is not among them, nor is one inside a call that is
     understood, nor one that sums up the run of an agent with spans of its own.
     """
-    candidates = [o for o in tree.ordered if o.not_understood is not None]
+    candidates = [o for o in tree.ordered if o.notes.not_understood is not None]
     if not candidates:
         return []
     holding: set[tuple[str, str]] = set()
     for observation in tree.ordered:
-        ancestor = None if observation.kind == "other" else tree.parent(observation)
-        while ancestor is not None and (ancestor.trace_id, ancestor.span_id) not in holding:
-            holding.add((ancestor.trace_id, ancestor.span_id))
+        ancestor = None if isinstance(observation, Structure) else tree.parent(observation)
+        while ancestor is not None and ancestor.span.node not in holding:
+            holding.add(ancestor.span.node)
             ancestor = tree.parent(ancestor)
-    agents = {o.name for o in tree.ordered if o.kind == "agent"}
+    agents = {run.name for run in tree.agents}
     return [
         o
         for o in candidates
-        if (o.trace_id, o.span_id) not in holding
-        and (o.sums_up is None or o.sums_up not in agents)
-        and ((above := tree.nearest(o)) is None or above.kind not in _CALLS)
+        if o.span.node not in holding
+        and (o.notes.sums_up is None or o.notes.sums_up not in agents)
+        and not isinstance(tree.nearest(o), ModelCall | ToolUse)
     ]
 
 
@@ -68,10 +67,10 @@ def with_unknowns(session: Session) -> Session:
 
 def counted(observations: Sequence[Observation]) -> tuple[tuple[str, int], ...]:
     """Return how many spans of a trace were not understood, by scope ("" is no scope)."""
-    if all(o.not_understood is None for o in observations):
+    if all(o.notes.not_understood is None for o in observations):
         return ()
     tree = Tree(without_doubtful_calls(observations))
-    scopes = Counter(o.not_understood or "" for o in spans_not_understood(tree))
+    scopes = Counter(o.notes.not_understood or "" for o in spans_not_understood(tree))
     return tuple(sorted(scopes.items()))
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import Observation, fields_of
 from spangrade.evaluator.derive.attempts import with_last_attempts
 from spangrade.evaluator.derive.duplicates import merge_duplicates
 from spangrade.evaluator.derive.errors import without_copies
 from spangrade.evaluator.derive.shapes import without_doubtful_calls
-from spangrade.evaluator.derive.span_tree import Tree, node_of, with_declared_agents, with_topmost_runs
+from spangrade.evaluator.derive.span_tree import Tree, with_declared_agents, with_topmost_runs
 from spangrade.evaluator.derive.tokens import with_sound_tokens
 
 _Spans = TypeVar("_Spans")
@@ -64,7 +64,7 @@ class SpanChange(NamedTuple):
 
     by: str
     reason: str
-    span: Observation
+    observation: Observation
     fields: Mapping[str, tuple[object, object]]
 
 
@@ -82,9 +82,10 @@ def changes(observations: Iterable[Observation]) -> Iterator[SpanChange]:
 
 
 def _changes(name: str, reason: str, before: Tree, after: Tree) -> Iterator[SpanChange]:
-    changed = {node_of(o): o for o in after.ordered}
-    for span in before.ordered:
-        now = changed[node_of(span)]
-        pairs = zip(span._fields, span, now, strict=True)
-        if fields := {field: (old, new) for field, old, new in pairs if old != new}:
-            yield SpanChange(name, reason, span, fields)
+    changed = {o.span.node: o for o in after.ordered}
+    for old in before.ordered:
+        if (new := changed[old.span.node]) != old or type(new) is not type(old):
+            now = dict(fields_of(new))
+            known = ((field, value, now[field]) for field, value in fields_of(old) if field in now)
+            fields = {field: (value, new_value) for field, value, new_value in known if value != new_value}
+            yield SpanChange(name, reason, old, fields)

@@ -8,7 +8,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import NamedTuple
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import ModelCall
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.untrusted import column_types
 
@@ -54,7 +54,7 @@ def set_own_prices(store: Store, prices: Sequence[OwnPrice]) -> None:
             store.query("DELETE FROM derived.progress")
 
 
-def own_cost(call: Observation, fresh: int, prices: Iterable[OwnPrice]) -> float | None:
+def own_cost(call: ModelCall, fresh: int, prices: Iterable[OwnPrice]) -> float | None:
     """Return a call's cost in USD by the first price of its model; None if there is none.
 
     `fresh` are its input tokens that are neither read from nor written to a cache.
@@ -63,9 +63,9 @@ def own_cost(call: Observation, fresh: int, prices: Iterable[OwnPrice]) -> float
         if any(name and _matches(price.model, name) for name in (call.model, call.requested_model)):
             usd = (
                 fresh * price.input
-                + (call.cached_input_tokens or 0) * price.cached
-                + (call.cache_write_tokens or 0) * price.written
-                + (call.output_tokens or 0) * price.output
+                + (call.tokens.cached_input_tokens or 0) * price.cached
+                + (call.tokens.cache_write_tokens or 0) * price.written
+                + (call.tokens.output_tokens or 0) * price.output
             )
             return usd / 1_000_000
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import ModelCall, Observation
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 
@@ -44,9 +44,9 @@ class Member(NamedTuple):
 def keyed_calls(observations: Iterable[Observation]) -> frozenset[KeyedCall]:
     """Return the model calls that have the id of a response."""
     return frozenset(
-        KeyedCall(o.call_key, o.scope, o.start_ns, o.end_ns, o.output_tokens)
+        KeyedCall(o.call_key, o.span.scope, o.span.start_ns, o.span.end_ns, o.tokens.output_tokens)
         for o in observations
-        if o.kind == "llm" and o.call_key
+        if isinstance(o, ModelCall) and o.call_key
     )
 
 

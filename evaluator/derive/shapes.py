@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import (
+    ModelCall,
+    Notes,
+    Observation,
+    SessionContext,
+    Structure,
+)
 
 
 def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Observation]:
@@ -13,35 +19,32 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
     A span with a model and tokens may be the sum of the calls inside it. Where only such spans record model
     calls, those that hold none of the others count.
     """
-    doubtful = [o for o in observations if o.by_shape]
+    doubtful = [o for o in observations if "by_shape" in o.traits]
     if not doubtful:
         return observations
-    certain = {o.trace_id for o in observations if o.kind == "llm" and not o.by_shape}
-    parents = {(o.trace_id, o.span_id): o.parent_span_id for o in observations}
+    calls = (o for o in observations if isinstance(o, ModelCall))
+    certain = {call.span.trace_id for call in calls if "by_shape" not in call.traits}
+    parents = {o.span.node: o.span.parent_span_id for o in observations}
     around: set[tuple[str, str]] = set()
     for call in doubtful:
-        above = call.parent_span_id
-        while above is not None and (call.trace_id, above) not in around:
-            around.add((call.trace_id, above))
-            above = parents.get((call.trace_id, above))
+        above = call.span.parent_span_id
+        while above is not None and (call.span.trace_id, above) not in around:
+            around.add((call.span.trace_id, above))
+            above = parents.get((call.span.trace_id, above))
     return [
         o
-        if not o.by_shape
+        if "by_shape" not in o.traits
         else _structure(o)
-        if o.trace_id in certain or (o.trace_id, o.span_id) in around
-        else o._replace(not_understood=None)
+        if o.span.trace_id in certain or o.span.node in around
+        else o._replace(notes=o.notes._replace(not_understood=None))
         for o in observations
     ]
 
 
-def _structure(o: Observation) -> Observation:
+def _structure(o: Observation) -> Structure:
     """Return what is left of a span that is not a call: its place in the tree."""
-    return Observation(
-        "other",
-        *o[1:6],
-        conversation_id=o.conversation_id,
-        question_id=o.question_id,
-        not_understood=o.not_understood,
-        span_name=o.span_name,
-        scope=o.scope,
+    return Structure(
+        o.span,
+        SessionContext(conversation_id=o.session.conversation_id, question_id=o.session.question_id),
+        Notes(not_understood=o.notes.not_understood),
     )

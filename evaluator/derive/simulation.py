@@ -16,13 +16,13 @@ _MAX_COUNT = 2**63  # the databases' integers end there
 
 def simulated_messages(observations: Iterable[Observation]) -> tuple[SimulatedMessage, ...]:
     """Return the messages of a simulated user, in their order, each once."""
-    found = {o.span_id: _message(o) for o in observations if o.simulated_message is not None}
+    found = {o.span.span_id: _message(o) for o in observations if o.notes.simulated_message is not None}
     return tuple(sorted(found.values(), key=lambda one: (one.turn, one.start_ns, one.span_id)))
 
 
 def _message(observation: Observation) -> SimulatedMessage:
     try:
-        given = orjson.loads(observation.simulated_message or "")
+        given = orjson.loads(observation.notes.simulated_message or "")
     except orjson.JSONDecodeError:
         given = None
     if not isinstance(given, dict):
@@ -40,10 +40,10 @@ def _message(observation: Observation) -> SimulatedMessage:
         input_tokens=_count(given.get("input_tokens")),
         output_tokens=_count(given.get("output_tokens")),
         cost_usd=float(cost) if isinstance(cost, int | float) and cost >= 0 else None,
-        latency_s=seconds(observation.start_ns, observation.end_ns),
-        start_ns=observation.start_ns,
-        trace_id=observation.trace_id,
-        span_id=observation.span_id,
+        latency_s=seconds(observation.span.start_ns, observation.span.end_ns),
+        start_ns=observation.span.start_ns,
+        trace_id=observation.span.trace_id,
+        span_id=observation.span.span_id,
     )
 
 

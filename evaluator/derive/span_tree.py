@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TypeVar
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import (
+    Exchanging,
+    ModelCall,
+    Observation,
+    RunSpan,
+    Structure,
+    ToolUse,
+    TurnSpan,
+    Work,
+    structure_of,
+)
 
-Node = tuple[str, str]  # (trace id, span id)
+Node = tuple[str, str]  # (trace id, span id), which identify a span
+_WITH_MESSAGES = (RunSpan, TurnSpan, ModelCall)
+_Kind = TypeVar("_Kind", bound=Observation)
 
 
-def node_of(observation: Observation) -> Node:
-    """Return what identifies an observation's span."""
-    return observation.trace_id, observation.span_id
+def of_kind(kind: type[_Kind], observations: Iterable[Observation]) -> list[_Kind]:
+    """Return the observations of one kind, in their order."""
+    return [o for o in observations if isinstance(o, kind)]
+
+
+def with_messages(observations: Iterable[Observation]) -> list[Exchanging]:
+    """Return the observations that may record messages, in their order."""
+    return [o for o in observations if isinstance(o, _WITH_MESSAGES)]
 
 
 class Tree:
@@ -22,11 +41,11 @@ class Tree:
     """
 
     def __init__(self, observations: Iterable[Observation]) -> None:
-        by_node = {(o.trace_id, o.span_id): o for o in observations}
+        by_node = {o.span.node: o for o in observations}
         self._by_node = by_node
         self._depth: dict[Node, int] = {}
         self._work_depth: dict[Node, int] = {}
-        self._nearest: dict[Node, Observation | None] = {}
+        self._nearest: dict[Node, Work | None] = {}
         for node in sorted(by_node):  # where spans name each other as parents, the lowest id is the root
             self._measure(node)
         self.ordered: Sequence[Observation] = [by_node[node] for node in sorted(by_node, key=self._place)]
@@ -34,13 +53,32 @@ class Tree:
         self._top: dict[Node, Observation] = {}
         self._agent_above: dict[Node, str | None] = {}
 
+    @cached_property
+    def model_calls(self) -> Sequence[ModelCall]:
+        """The calls of models, in order."""
+        return of_kind(ModelCall, self.ordered)
+
+    @cached_property
+    def tools(self) -> Sequence[ToolUse]:
+        """The calls of tools that have spans, in order."""
+        return of_kind(ToolUse, self.ordered)
+
+    @cached_property
+    def agents(self) -> Sequence[RunSpan]:
+        """The runs of agents, in order."""
+        return [run for run in of_kind(RunSpan, self.ordered) if run.is_agent]
+
+    def changed(self, changed: Mapping[Node, Observation]) -> Tree:
+        """Return the tree with other observations of some spans; itself if there are none."""
+        return Tree([changed.get(o.span.node, o) for o in self.ordered]) if changed else self
+
     def _place(self, node: Node) -> tuple[int, int, int, str, str]:
         """Return what an observation is sorted by; spans that are not an agent's work change no other's."""
         trace_id, span_id = node
         observation = self._by_node[node]
-        is_other = observation.kind == "other"
+        is_other = isinstance(observation, Structure)
         within = self._depth[node] - len(self._depth) if is_other else 0  # before what it holds
-        return observation.start_ns, self._work_depth[node], within, span_id, trace_id
+        return observation.span.start_ns, self._work_depth[node], within, span_id, trace_id
 
     def _measure(self, node: Node) -> None:
         """Note the depth of a span, what is around it, and the same of its ancestors."""
@@ -53,43 +91,43 @@ class Tree:
             above = self._parent_node(above)
         for step in reversed(path):
             depth, work = 0, 0
-            nearest: Observation | None = None
+            nearest: Work | None = None
             if above in self._depth:
                 around = self._by_node[above]
-                is_work = around.kind != "other"
+                is_work = not isinstance(around, Structure)
                 depth, work = self._depth[above] + 1, self._work_depth[above] + is_work
-                nearest = around if is_work else self._nearest[above]
+                nearest = self._nearest[above] if isinstance(around, Structure) else around
             self._depth[step], self._work_depth[step], self._nearest[step] = depth, work, nearest
             above = step
 
     def _parent_node(self, node: Node) -> Node | None:
-        parent = self._by_node[node].parent_span_id
+        parent = self._by_node[node].span.parent_span_id
         if parent is None or (node[0], parent) not in self._by_node:
             return None
         return node[0], parent
 
     def depth(self, observation: Observation) -> int:
         """Return how many recorded ancestors a span has."""
-        return self._depth[observation.trace_id, observation.span_id]
+        return self._depth[observation.span.trace_id, observation.span.span_id]
 
     def parent(self, observation: Observation) -> Observation | None:
         """Return the recorded parent; None for a root, and where spans name each other as parents."""
-        node = (observation.trace_id, observation.span_id)
+        node = observation.span.node
         parent = self._parent_node(node)
         if parent is None or self._depth[parent] >= self._depth[node]:
             return None
         return self._by_node[parent]
 
-    def nearest(self, observation: Observation) -> Observation | None:
-        """Return the nearest ancestor that describes an agent's work (is not of kind "other")."""
-        return self._nearest[observation.trace_id, observation.span_id]
+    def nearest(self, observation: Observation) -> Work | None:
+        """Return the nearest ancestor that describes an agent's work (is not of the kind `Structure`)."""
+        return self._nearest[observation.span.trace_id, observation.span.span_id]
 
     def top(self, observation: Observation) -> Observation:
         """Return the topmost recorded ancestor, which is the observation itself without one."""
         passed: list[Node] = []
         at = observation
-        while (known := self._top.get(node_of(at))) is None:
-            passed.append(node_of(at))
+        while (known := self._top.get(at.span.node)) is None:
+            passed.append(at.span.node)
             parent = self.parent(at)
             if parent is None:
                 known = at
@@ -100,17 +138,17 @@ class Tree:
 
     def agent_of(self, observation: Observation) -> str | None:
         """Return the agent that an observation belongs to: its own, else that of the nearest agent span."""
-        if observation.agent or not observation.span_id:
+        if observation.agent or not observation.span.span_id:
             return observation.agent
         passed: list[Node] = []
         name = None
         at = observation
         while (ancestor := self.nearest(at)) is not None:
-            if node_of(at) in self._agent_above:
-                name = self._agent_above[node_of(at)]
+            if at.span.node in self._agent_above:
+                name = self._agent_above[at.span.node]
                 break
-            passed.append(node_of(at))
-            if ancestor.kind == "agent":
+            passed.append(at.span.node)
+            if isinstance(ancestor, RunSpan) and ancestor.is_agent:
                 name = ancestor.name
                 break
             at = ancestor
@@ -120,19 +158,20 @@ class Tree:
     def agent_model(self, observation: Observation) -> str | None:
         """Return the model that the nearest agent's or workflow's span around an observation names."""
         ancestor = self.nearest(observation)
-        while ancestor is not None and not (ancestor.kind in {"agent", "workflow"} and ancestor.model):
+        while ancestor is not None:
+            if isinstance(ancestor, RunSpan) and ancestor.model:
+                return ancestor.model
             ancestor = self.nearest(ancestor)
-        return None if ancestor is None else ancestor.model
+        return None
 
 
 def with_topmost_runs(tree: Tree) -> Tree:
     """Return the tree in which functions that are runs only where they are topmost are runs only there."""
-    inner = {
-        node_of(o): o._replace(kind="other", state=())
-        for o in tree.ordered
-        if o.only_topmost and tree.nearest(o) is not None
-    }
-    return Tree([inner.get(node_of(o), o) for o in tree.ordered]) if inner else tree
+    inner: dict[Node, Observation] = {}
+    for o in tree.ordered:
+        if "only_topmost" in o.traits and tree.nearest(o) is not None:
+            inner[o.span.node] = structure_of(o)._replace(notes=o.notes._replace(state=()))
+    return tree.changed(inner)
 
 
 def with_declared_agents(tree: Tree) -> Tree:
@@ -140,15 +179,19 @@ def with_declared_agents(tree: Tree) -> Tree:
 
     Only where no span is the run of that agent: then the runs inside it are the agent's parts.
     """
-    if not any(o.declares_agent for o in tree.ordered):
+    declaring = [run for run in of_kind(RunSpan, tree.ordered) if run.declares_agent and not run.is_agent]
+    if not declaring:
         return tree
-    started = {(o.trace_id, o.name) for o in tree.ordered if o.kind == "agent"}
+    started = {(run.span.trace_id, run.name) for run in tree.agents}
     changed: dict[Node, Observation] = {}
-    for o in tree.ordered:
-        agent = (o.trace_id, o.declares_agent)
-        if o.kind == "workflow" and o.declares_agent and agent not in started:
+    for run in declaring:
+        agent = (run.span.trace_id, run.declares_agent)
+        if agent not in started:
             started.add(agent)
-            changed[node_of(o)] = o._replace(
-                kind="agent", name=o.declares_agent, agent=o.declares_agent, only_topmost=False
+            changed[run.span.node] = run._replace(
+                is_agent=True,
+                name=run.declares_agent,
+                agent=run.declares_agent,
+                traits=run.traits - {"only_topmost"},
             )
-    return Tree([changed.get(node_of(o), o) for o in tree.ordered]) if changed else tree
+    return tree.changed(changed)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
+from spangrade.converters.spans.observation import ModelCall, Structure, ToolUse
+from spangrade.evaluator.derive.span_tree import Node, Tree
 from spangrade.evaluator.session import Latency, LLMCall, ToolInteraction, Turn
 
 Interval = tuple[int, int]
@@ -53,7 +53,7 @@ def seconds(start_ns: int, end_ns: int) -> float:
 def latency(
     tree: Tree,
     turns: Sequence[Turn],
-    first_turn_calls: Sequence[Observation],
+    first_turn_calls: Sequence[ModelCall],
     llm_calls: Sequence[LLMCall],
     tool_interactions: Sequence[ToolInteraction],
 ) -> Latency:
@@ -61,35 +61,40 @@ def latency(
 
     A model's span may enclose tools and whole sub-agents: its own time is its interval without theirs.
     """
-    own = _own_intervals(tree)
+    enclosed = _enclosed_intervals(tree)
+    of_models, of_tools = (_own_intervals(calls, enclosed) for calls in (tree.model_calls, tree.tools))
     turn_times = [turn.latency_s for turn in turns if turn.latency_s is not None]
     total_s = round(math.fsum(turn_times), 6) if len(turn_times) == len(turns) else None
-    llm_timed = bool(own["llm"]) and all(call.latency_s is not None for call in llm_calls)
+    llm_timed = bool(of_models) and all(call.latency_s is not None for call in llm_calls)
     tools_timed = all(tool.latency_s is not None for tool in tool_interactions)
-    rest_s = None if total_s is None else total_s - length_s(own["llm"] + own["tool"])
-    responses = [o for o in first_turn_calls if o.response]
-    responded = responses and all(o.timed for o in responses)
+    rest_s = None if total_s is None else total_s - length_s(of_models + of_tools)
+    responses = [call.span for call in first_turn_calls if call.exchange.response]
+    responded = responses and all(span.timed for span in responses)
     return Latency(
         total_s=total_s,
-        llm_s=length_s(own["llm"]) if llm_timed else None,
-        tool_s=length_s(own["tool"]) if tools_timed else None,
+        llm_s=length_s(of_models) if llm_timed else None,
+        tool_s=length_s(of_tools) if tools_timed else None,
         framework_s=round(max(0.0, rest_s), 6) if rest_s is not None and llm_timed and tools_timed else None,
-        first_response_s=seconds(turns[0].start_ns, min(o.end_ns for o in responses)) if responded else None,
+        first_response_s=seconds(turns[0].start_ns, min(span.end_ns for span in responses))
+        if responded
+        else None,
     )
 
 
-def _own_intervals(tree: Tree) -> dict[str, list[Interval]]:
-    """Return the intervals of model calls and of tools, each without what its span encloses."""
+def _enclosed_intervals(tree: Tree) -> Mapping[Node, Sequence[Interval]]:
+    """Return the intervals of an agent's work by the span that encloses it."""
     enclosed: dict[Node, list[Interval]] = {}
-    for observation in tree.ordered:
-        if observation.kind != "other":
-            ancestor = tree.nearest(observation)
-            if ancestor is not None:
-                interval = (observation.start_ns, observation.end_ns)
-                enclosed.setdefault(node_of(ancestor), []).append(interval)
-    own: dict[str, list[Interval]] = {"llm": [], "tool": []}
-    for observation in tree.ordered:
-        if observation.kind in own:
-            holes = enclosed.get(node_of(observation), ())
-            own[observation.kind] += without((observation.start_ns, observation.end_ns), holes)
+    for o in tree.ordered:
+        if not isinstance(o, Structure) and (ancestor := tree.nearest(o)) is not None:
+            enclosed.setdefault(ancestor.span.node, []).append((o.span.start_ns, o.span.end_ns))
+    return enclosed
+
+
+def _own_intervals(
+    calls: Iterable[ModelCall | ToolUse], enclosed: Mapping[Node, Sequence[Interval]]
+) -> list[Interval]:
+    """Return the intervals of calls, each without what its span encloses."""
+    own: list[Interval] = []
+    for call in calls:
+        own += without((call.span.start_ns, call.span.end_ns), enclosed.get(call.span.node, ()))
     return own

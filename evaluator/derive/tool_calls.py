@@ -10,11 +10,22 @@ from typing import Any
 import orjson
 
 from spangrade.converters.spans.approvals import approval_of
-from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
+from spangrade.converters.spans.observation import (
+    NO_TRAITS,
+    Exchanging,
+    Handoff,
+    MessageCall,
+    ModelCall,
+    SpanFailure,
+    SpanRef,
+    ToolResult,
+    ToolUse,
+    Traits,
+)
 from spangrade.converters.spans.run_io import python_value
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.derive.run_messages import with_messages_of_runs
-from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
+from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind
 from spangrade.evaluator.derive.timing import seconds
 from spangrade.evaluator.derive.turns import Group
 from spangrade.evaluator.derive.unmatched_calls import ModelRequest, UnmatchedCalls
@@ -30,74 +41,84 @@ _STATUS_IN_REPR = re.compile(
 )
 # Calls by which a model gives its answer, which run nothing.
 _ANSWERS = ("final_answer", "final_result")
+_SUCCEEDED: Traits = frozenset({"succeeded"})
+_ONLY_REQUESTED: Traits = frozenset({"only_requested"})
 
 
-def tool_observations(groups: Sequence[Group], tree: Tree) -> list[tuple[int, Observation]]:
-    """Return the calls of tools as (turn, observation), in order within each turn.
+def calls_by_turn(groups: Sequence[Group], tree: Tree) -> list[tuple[int, ToolUse]]:
+    """Return the calls of tools as (turn, call), in order within each turn.
 
     A call is recorded by a span, completed from messages, or by messages alone: a model's request and the
     result in a later one. One without a result was requested and perhaps not executed.
     """
-    result: list[tuple[int, Observation]] = []
+    result: list[tuple[int, ToolUse]] = []
     for turn, group in enumerate(groups, 1):
         llm_calls = [o if o.agent else o._replace(agent=tree.agent_of(o)) for o in group.calls]
-        spans = [o for o in group.members if o.kind == "tool"]
-        requests = _requests_with_spans(spans, tree) if len(spans) > 1 else {}
+        with_spans = group.tools
+        requests = _requests_with_spans(with_spans, tree) if len(with_spans) > 1 else {}
         if requests:
-            spans = [o for o in spans if node_of(o) not in requests]
+            with_spans = [o for o in with_spans if o.span.node not in requests]
             llm_calls = _with_requests(llm_calls, requests.values(), tree)
         requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members))
         unmatched = UnmatchedCalls(requested)
-        tools = list(completed(spans, unmatched, tree))
+        tools = list(completed(with_spans, unmatched, tree))
         # A hand-off that has a span of its own is not a tool's call beside it.
-        transferred = any(o.kind == "handoff" and o.handoff_to for o in group.members)
+        transferred = any(handoff.handoff_to for handoff in of_kind(Handoff, group.members))
         from_messages = [
             o
-            for o in observations_of(item for item in unmatched.rest() if item.requested_by.kind == "llm")
-            if not (is_handoff(o.name or "") and (transferred or o.only_requested))
+            for o in _from_messages(r for r in unmatched.rest() if isinstance(r.requested_by, ModelCall))
+            if not (is_handoff(o.name or "") and (transferred or "only_requested" in o.traits))
         ]
         if from_messages:
-            tools = sorted([*tools, *from_messages], key=lambda o: o.start_ns) if tools else from_messages
+            tools = sorted([*tools, *from_messages], key=_start_ns) if tools else from_messages
         result += [(turn, o) for o in tools]
     return result
 
 
-def _requests_with_spans(spans: Sequence[Observation], tree: Tree) -> Mapping[Node, Observation]:
+def _start_ns(tool: ToolUse) -> int:
+    return tool.span.start_ns
+
+
+def _requests_with_spans(tools: Sequence[ToolUse], tree: Tree) -> Mapping[Node, ToolUse]:
     """Return the spans that stand for a model's request of a call which another span then executes.
 
     They are inside the model call and have the id of the call and no result (AgentOps); the span that
     executes it comes after the model call and has no id.
     """
-    requests: dict[Node, Observation] = {}
-    executed = [o for o in spans if o.call_id is None]
-    for span in spans:
-        if not executed or span.call_id is None or span.result is not None or span.failed:
+    requests: dict[Node, ToolUse] = {}
+    executed = [tool for tool in tools if tool.call_id is None]
+    for tool in tools:
+        if not executed or tool.call_id is None or tool.result is not None or tool.failure:
             continue
-        around = tree.parent(span)
-        if around is None or around.kind != "llm":
+        around = tree.parent(tool)
+        if not isinstance(around, ModelCall):
             continue
-        following = (o for o in executed if o.name == span.name and o.start_ns >= around.end_ns)
+        end_ns = around.span.end_ns
+        following = (one for one in executed if one.name == tool.name and one.span.start_ns >= end_ns)
         if (execution := next(following, None)) is not None:
             executed.remove(execution)
-            requests[node_of(span)] = span
+            requests[tool.span.node] = tool
     return requests
 
 
 def _with_requests(
-    llm_calls: Iterable[Observation], requests: Iterable[Observation], tree: Tree
-) -> list[Observation]:
+    llm_calls: Iterable[ModelCall], requests: Iterable[ToolUse], tree: Tree
+) -> list[ModelCall]:
     """Return model calls with the calls that spans inside them stand for, where their messages lack these."""
     calls: dict[Node, list[MessageCall]] = {}
-    for span in requests:
-        if (around := tree.parent(span)) is not None:
-            calls.setdefault(node_of(around), []).append(MessageCall(span.name, span.call_id, span.arguments))
+    for tool in requests:
+        if (around := tree.parent(tool)) is not None:
+            call = MessageCall(tool.name, tool.call_id, tool.arguments)
+            calls.setdefault(around.span.node, []).append(call)
     return [
-        o._replace(tool_calls=tuple(calls[node_of(o)])) if node_of(o) in calls and not o.tool_calls else o
+        o._replace(exchange=o.exchange._replace(tool_calls=tuple(calls[o.span.node])))
+        if o.span.node in calls and not o.exchange.tool_calls
+        else o
         for o in llm_calls
     ]
 
 
-def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
+def calls_from_messages(llm_calls: Sequence[Exchanging]) -> list[ModelRequest]:
     """Return the tool calls in the messages of one turn's model calls, each with its result.
 
     History repeats every earlier call and result: only what is new in each model call is read. Results are
@@ -105,7 +126,7 @@ def calls_from_messages(llm_calls: Sequence[Observation]) -> list[ModelRequest]:
     """
     requests = _Requests()
     for llm_call in llm_calls:
-        requests.complete(llm_call.repeated_calls, llm_call.agent)
+        requests.complete(llm_call.exchange.repeated_calls, llm_call.agent)
         requests.answer_all(llm_call)
         requests.add_all(llm_call)
     return requests.requested
@@ -119,23 +140,23 @@ class _Requests:
         self._by_id: dict[str, deque[int]] = {}
         self._by_name: dict[str | None, deque[int]] = {}
         self._in_order: deque[int] = deque()
-        self._last_by_agent: dict[str | None, tuple[Observation, range]] = {}
+        self._last_by_agent: dict[str | None, tuple[Exchanging, range]] = {}
         self._answered: dict[str | None, int] = {}
         self._repeated: set[str] = set()  # the ids of calls and results that a history repeated
 
-    def add_all(self, llm_call: Observation) -> None:
+    def add_all(self, llm_call: Exchanging) -> None:
         """Add the calls that a model call requests."""
         first = len(self.requested)
-        for call in llm_call.tool_calls:
+        for call in llm_call.exchange.tool_calls:
             self._add(call, llm_call)
         before = self._last_by_agent.get(llm_call.agent)
-        if before is None or not llm_call.failed or self.requested[first:] or llm_call.response:
+        if before is None or llm_call.failure is None or self.requested[first:] or llm_call.exchange.response:
             self._last_by_agent[llm_call.agent] = (llm_call, range(first, len(self.requested)))
 
-    def answer_all(self, llm_call: Observation) -> None:
+    def answer_all(self, llm_call: Exchanging) -> None:
         """Join the results in a model call's request, each once."""
         reported: set[str] = set()
-        for result in llm_call.tool_results:
+        for result in llm_call.exchange.tool_results:
             key = f"result {result.call_id}" if result.call_id else None
             if key in reported:  # in another form too, which may have the mark of a failure
                 self._mark(result)
@@ -150,7 +171,7 @@ class _Requests:
         if number is not None and self.requested[number].failed is None:
             self.requested[number] = self.requested[number]._replace(failed=result.failed)
 
-    def _answer(self, result: ToolResult, reported_by: Observation) -> None:
+    def _answer(self, result: ToolResult, reported_by: Exchanging) -> None:
         """Join a result to the first call without one that has its id, else its name, else comes first."""
         i = self._unanswered(self._by_id.get(result.call_id)) if result.call_id else None
         if i is None and not (result.call_id and self._by_id):
@@ -201,7 +222,7 @@ class _Requests:
             self.requested[number] = self.requested[number]._replace(call=named)
             self._by_id.setdefault(call_id, deque()).append(number)
 
-    def _add(self, call: MessageCall, llm_call: Observation) -> None:
+    def _add(self, call: MessageCall, llm_call: Exchanging) -> None:
         number = len(self.requested)
         if call.call_id:
             self._by_id.setdefault(call.call_id, deque()).append(number)
@@ -215,27 +236,27 @@ class _Requests:
         return numbers[0] if numbers else None
 
 
-def completed(spans: Sequence[Observation], unmatched: UnmatchedCalls, tree: Tree) -> Iterator[Observation]:
+def completed(tools: Sequence[ToolUse], unmatched: UnmatchedCalls, tree: Tree) -> Iterator[ToolUse]:
     """Yield one turn's tool spans with what only the messages have: name, agent, call id, arguments, result.
 
     Arguments that are not an object are one argument's value; its name is in the messages.
     """
-    matches = [unmatched.pop(span) for span in spans]
-    for number, span in enumerate(spans):
-        match = matches[number] or unmatched.pop_similar(span)
-        is_object = span.arguments is not None and span.arguments.startswith("{")
+    matches = [unmatched.pop(tool) for tool in tools]
+    for number, tool in enumerate(tools):
+        match = matches[number] or unmatched.pop_similar(tool)
+        is_object = tool.arguments is not None and tool.arguments.startswith("{")
         if match is None:
-            known = span._replace(result=None) if _is_object(span.result) else span
+            known = tool._replace(result=None) if _is_object(tool.result) else tool
             yield known if is_object else known._replace(arguments=None)
             continue
-        yield span._replace(
-            name=span.name or match.call.name,
-            agent=tree.agent_of(span) or match.requested_by.agent,
-            call_id=span.call_id or match.call.call_id,
-            arguments=span.arguments if is_object else match.call.arguments,
-            result=match.result if _is_object(span.result) else span.result or match.result,
-            failed=span.failed or match.failed is True,
-            succeeded=match.failed is False,
+        yield tool._replace(
+            name=tool.name or match.call.name,
+            agent=tree.agent_of(tool) or match.requested_by.agent,
+            call_id=tool.call_id or match.call.call_id,
+            arguments=tool.arguments if is_object else match.call.arguments,
+            result=match.result if _is_object(tool.result) else tool.result or match.result,
+            failure=tool.failure or (SpanFailure() if match.failed else None),
+            traits=tool.traits | (_SUCCEEDED if match.failed is False else NO_TRAITS),
         )
 
 
@@ -244,82 +265,77 @@ def _is_object(result: str | None) -> bool:
     return result is not None and _OBJECT.fullmatch(result) is not None
 
 
-def observations_of(requested: Iterable[ModelRequest]) -> Iterator[Observation]:
-    """Yield an observation for each requested call; one without a result ends when it was requested."""
+def _from_messages(requested: Iterable[ModelRequest]) -> Iterator[ToolUse]:
+    """Yield each requested call that no span executes; one without a result ends when it was requested."""
     for item in requested:
         name = item.call.name
         if name is None or name.startswith(_ANSWERS):
             continue
-        end = item.requested_by.end_ns if item.reported_by is None else item.reported_by.start_ns
-        yield Observation(
-            kind="tool",
-            trace_id=item.requested_by.trace_id,
-            span_id="",
-            parent_span_id=item.requested_by.span_id,
-            start_ns=item.requested_by.end_ns,
-            end_ns=end,
+        by = item.requested_by
+        end_ns = by.span.end_ns if item.reported_by is None else item.reported_by.span.start_ns
+        traits = _ONLY_REQUESTED if item.reported_by is None else NO_TRAITS
+        yield ToolUse(
+            SpanRef(by.span.trace_id, "", by.span.span_id, by.span.end_ns, end_ns),
+            agent=by.agent,
+            failure=SpanFailure() if item.failed else None,
+            traits=traits | _SUCCEEDED if item.failed is False else traits,
             name=name,
-            agent=item.requested_by.agent,
+            call_id=item.call.call_id,
             arguments=item.call.arguments,
             result=item.result,
-            call_id=item.call.call_id,
-            only_requested=item.reported_by is None,
-            failed=item.failed is True,
-            succeeded=item.failed is False,
         )
 
 
 def tool_interaction(
-    position: int, turn: int, observation: Observation, tree: Tree, *, has_agents: bool
+    position: int, turn: int, tool: ToolUse, tree: Tree, *, has_agents: bool
 ) -> ToolInteraction:
-    """Return the interaction that an observation of a tool records."""
-    name = observation.name or ""
-    output = json_or_none(observation.result)
-    ok, error = ok_and_error(observation, output)
-    approval = approval_of(output) or ("approved" if observation.approved else None)
+    """Return the interaction that a call of a tool is."""
+    span, name = tool.span, tool.name or ""
+    output = json_or_none(tool.result)
+    ok, error = ok_and_error(tool, output)
+    approval = approval_of(output) or ("approved" if "approved" in tool.traits else None)
     if approval in {"asked", "rejected"}:  # the tool did neither succeed nor fail
         ok, error = None, None
-    timed = observation.span_id and observation.timed
     return ToolInteraction(
         position=position,
         turn=turn,
         tool_name=name,
-        input_arguments=json_or_none(observation.arguments),
+        input_arguments=json_or_none(tool.arguments),
         output=output,
-        arguments_known=observation.arguments is not None,
-        output_known=observation.result is not None,
+        arguments_known=tool.arguments is not None,
+        output_known=tool.result is not None,
         ok=ok,
         error=error,
-        call_id=observation.call_id,
-        agent=tree.agent_of(observation),
-        handoff=has_agents and (observation.handoff_to is not None or is_handoff(name)),
-        start_ns=observation.start_ns,
-        end_ns=observation.end_ns,
-        latency_s=seconds(observation.start_ns, observation.end_ns) if timed else None,
-        trace_id=observation.trace_id,
-        span_id=observation.span_id or None,
+        call_id=tool.call_id,
+        agent=tree.agent_of(tool),
+        handoff=has_agents and (tool.handoff_to is not None or is_handoff(name)),
+        start_ns=span.start_ns,
+        end_ns=span.end_ns,
+        latency_s=seconds(span.start_ns, span.end_ns) if span.span_id and span.timed else None,
+        trace_id=span.trace_id,
+        span_id=span.span_id or None,
         approval=approval,
-        fault=observation.fault,
+        fault=tool.fault,
     )
 
 
-def requested_call(position: int, turn: int, observation: Observation) -> RequestedCall:
-    """Return the call that an observation records as only requested."""
+def requested_call(position: int, turn: int, tool: ToolUse) -> RequestedCall:
+    """Return the call that is only requested."""
     return RequestedCall(
         position=position,
         turn=turn,
-        tool_name=observation.name or "",
-        input_arguments=json_or_none(observation.arguments),
-        arguments_known=observation.arguments is not None,
-        call_id=observation.call_id,
-        agent=observation.agent,
-        start_ns=observation.start_ns,
-        trace_id=observation.trace_id,
-        span_id=observation.parent_span_id,
+        tool_name=tool.name or "",
+        input_arguments=json_or_none(tool.arguments),
+        arguments_known=tool.arguments is not None,
+        call_id=tool.call_id,
+        agent=tool.agent,
+        start_ns=tool.span.start_ns,
+        trace_id=tool.span.trace_id,
+        span_id=tool.span.parent_span_id,
     )
 
 
-def ok_and_error(observation: Observation, result: Any) -> tuple[bool | None, str | None]:
+def ok_and_error(tool: ToolUse, result: Any) -> tuple[bool | None, str | None]:
     """Return whether a tool call with a result (its JSON value) succeeded, None if unknown, and its error.
 
     Frameworks record a failure in different places: on the span, or in the result's structure
@@ -327,7 +343,7 @@ def ok_and_error(observation: Observation, result: Any) -> tuple[bool | None, st
     text decide: a text that only messages have, or an object's repr with a status in it, may be a failure's
     as well as an answer's.
     """
-    failed = observation.failed
+    failed = tool.failure is not None
     result = python_value(result)
     if isinstance(result, dict):
         failed = (
@@ -339,12 +355,10 @@ def ok_and_error(observation: Observation, result: Any) -> tuple[bool | None, st
             or result.get("ok") is False
         )
     if failed:
-        return False, observation.error or _error_in(result)
-    if observation.succeeded:
+        return False, (tool.failure.error if tool.failure else None) or _error_in(result)
+    if "succeeded" in tool.traits:
         return True, None
-    if observation.result is None or (
-        (result is None or isinstance(result, str)) and not observation.span_id
-    ):
+    if tool.result is None or ((result is None or isinstance(result, str)) and not tool.span.span_id):
         return None, None
     if isinstance(result, str) and _STATUS_IN_REPR.match(result):
         return None, None

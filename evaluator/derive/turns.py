@@ -8,9 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import (
+    Handoff,
+    ModelCall,
+    RunSpan,
+    Structure,
+    ToolUse,
+    TurnSpan,
+    Work,
+)
 from spangrade.evaluator.derive.handoffs import handoff_target, is_handoff, normalized_name
-from spangrade.evaluator.derive.span_tree import Node, Tree, node_of
+from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind, with_messages
 from spangrade.evaluator.derive.timing import Interval, length_s
 from spangrade.evaluator.derive.user_messages import parts, times_asked, topmost, turn_starts
 from spangrade.evaluator.session import Turn
@@ -22,25 +30,57 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _LAST = 100  # spans of a turn that are looked at for its last tool or model call
-_STARTS_A_TURN = frozenset({"turn", "workflow", "agent", "llm"})
+
+
+_RUNS = (RunSpan, TurnSpan)
 
 
 @dataclass(slots=True)
 class Group:
-    """The observations of one turn, in order; `tops` are those without an ancestor among them.
+    """The observations of one turn, in order, also by kind; `tops` are those without an ancestor among them.
 
     With `around_turns` the others are runs that hold spans of turns: they are not a turn of their own.
     """
 
-    members: list[Observation] = field(default_factory=list)
-    tops: list[Observation] = field(default_factory=list)
+    members: list[Work] = field(default_factory=list)
+    tops: list[Work] = field(default_factory=list)
+    calls: list[ModelCall] = field(default_factory=list)
+    tools: list[ToolUse] = field(default_factory=list)
+    turns: list[TurnSpan] = field(default_factory=list)
     around_turns: bool = False
     end_ns: int = 0
 
     @property
-    def calls(self) -> list[Observation]:
-        """The model calls, in the order in which they started."""
-        return [o for o in self.members if o.kind == "llm"]
+    def runs(self) -> list[RunSpan | TurnSpan]:
+        """The topmost runs, and what stands for a message of the user."""
+        return [o for o in self.tops if isinstance(o, _RUNS)]
+
+    def add(self, observation: Work) -> None:
+        """Add the next observation."""
+        self.members.append(observation)
+        if isinstance(observation, ModelCall):
+            self.calls.append(observation)
+        elif isinstance(observation, ToolUse):
+            self.tools.append(observation)
+        elif isinstance(observation, TurnSpan):
+            self.turns.append(observation)
+
+    def join(self, other: Group) -> None:
+        """Add the observations of a group that follows, or that runs during this one."""
+        overlap = other.members[0].span.start_ns < self.members[-1].span.start_ns
+        self.tops += other.tops
+        self.end_ns = max(self.end_ns, other.end_ns)
+        self.members += other.members
+        self.calls += other.calls
+        self.tools += other.tools
+        self.turns += other.turns
+        if overlap:
+            for by_kind in (self.members, self.calls, self.tools, self.turns):
+                by_kind.sort(key=_start_ns)
+
+
+def _start_ns(observation: Work) -> int:
+    return observation.span.start_ns
 
 
 def turn_groups(tree: Tree) -> list[Group]:
@@ -56,25 +96,25 @@ def turn_groups(tree: Tree) -> list[Group]:
     keys: dict[Node, Node] = {}
     inside: dict[Node, list[int]] = defaultdict(list)  # when the turns inside a run begin
     for observation in tree.ordered:
-        if observation.kind == "other":
+        if isinstance(observation, Structure):
             continue
-        node = node_of(observation)
+        node = observation.span.node
         ancestor = tree.nearest(observation)
-        if ancestor is None or (observation.kind == "turn" and ancestor.kind != "turn"):
-            keys[node] = (observation.trace_id, _root_id(tree, observation))
+        if ancestor is None or (isinstance(observation, TurnSpan) and not isinstance(ancestor, TurnSpan)):
+            keys[node] = (observation.span.trace_id, _root_id(tree, observation))
             groups[keys[node]].tops.append(observation)
             if ancestor is not None:
-                inside[node_of(ancestor)].append(observation.start_ns)
+                inside[ancestor.span.node].append(observation.span.start_ns)
         else:
             # An ancestor that started after its child (a clock that runs ahead) has no key yet.
-            keys[node] = keys.get(node_of(ancestor)) or node_of(ancestor)
-        groups[keys[node]].members.append(observation)
+            keys[node] = keys.get(ancestor.span.node) or ancestor.span.node
+        groups[keys[node]].add(observation)
     turns: list[Group] = []
     separate = [part for group in groups.values() for part in _divided(group, inside, tree)]
-    for group in sorted(separate, key=lambda g: g.members[0].start_ns):
-        group.end_ns = max((o.end_ns for o in group.tops), default=0)
+    for group in sorted(separate, key=lambda g: g.members[0].span.start_ns):
+        group.end_ns = max((o.span.end_ns for o in group.tops), default=0)
         if turns and (_continues(turns[-1], group) or not _starts_a_turn(turns[-1])):
-            _join(turns[-1], group)
+            turns[-1].join(group)
         else:
             turns.append(group)
     return turns
@@ -82,8 +122,10 @@ def turn_groups(tree: Tree) -> list[Group]:
 
 def _starts_a_turn(group: Group) -> bool:
     if not group.around_turns:
-        return any(o.kind in _STARTS_A_TURN and not o.of_protocol for o in group.members)
-    return bool(group.calls) or any(o.user_input or o.response for o in group.tops)
+        return any("of_protocol" not in o.traits for o in with_messages(group.members))
+    return bool(group.calls) or any(
+        o.exchange.user_input or o.exchange.response for o in with_messages(group.tops)
+    )
 
 
 def _divided(group: Group, inside: Mapping[Node, Sequence[int]], tree: Tree) -> list[Group]:
@@ -91,48 +133,39 @@ def _divided(group: Group, inside: Mapping[Node, Sequence[int]], tree: Tree) -> 
 
     It is the group itself if it has one message.
     """
-    around = sorted(start_ns for o in group.members for start_ns in inside.get(node_of(o), ()))
+    around = sorted(start_ns for o in group.members for start_ns in inside.get(o.span.node, ()))
     starts = around or turn_starts(group.members, group.tops, tree)
     if not starts:
         return [group]
     divided = zip(parts(group.members, starts), [*starts, None], strict=True)
-    return [
-        Group(
-            members,
-            topmost([o for o in members if node_of(o) not in inside], until_ns, tree),
-            around_turns=bool(around),
-        )
-        for members, until_ns in divided
-        if members
-    ]
+    separate = []
+    for members, until_ns in divided:
+        if members:
+            part = Group(around_turns=bool(around))
+            part.tops = topmost([o for o in members if o.span.node not in inside], until_ns, tree)
+            for member in members:
+                part.add(member)
+            separate.append(part)
+    return separate
 
 
-def _join(turn: Group, group: Group) -> None:
-    overlap = group.members[0].start_ns < turn.members[-1].start_ns
-    turn.members += group.members
-    turn.tops += group.tops
-    turn.end_ns = max(turn.end_ns, group.end_ns)
-    if overlap:
-        turn.members.sort(key=lambda o: o.start_ns)
-
-
-def _root_id(tree: Tree, top: Observation) -> str:
+def _root_id(tree: Tree, top: Work) -> str:
     """Return the id that topmost spans of one turn share: the missing parent's, else the root's of runs.
 
     Each call of a model that is not in a run is apart: its messages tell whether it continues a turn. So is
     what stands for one message of the user.
     """
-    if top.kind == "turn":
-        return top.span_id
-    root = tree.top(top)
-    return root.parent_span_id or (root.span_id if top.kind in {"agent", "workflow"} else top.span_id)
+    if isinstance(top, TurnSpan):
+        return top.span.span_id
+    root = tree.top(top).span
+    return root.parent_span_id or (root.span_id if isinstance(top, RunSpan) else top.span.span_id)
 
 
 def _continues(turn: Group, group: Group) -> bool:
-    same_trace = turn.members[-1].trace_id == group.members[0].trace_id
+    same_trace = turn.members[-1].span.trace_id == group.members[0].span.trace_id
     if not _starts_a_turn(group):
         return True
-    if any(o.kind == "turn" for o in group.members):
+    if group.turns:
         return False
     if same_trace and _is_within(turn, group):
         return True
@@ -141,21 +174,20 @@ def _continues(turn: Group, group: Group) -> bool:
     if _is_during(turn, group) or _is_handed_over(turn, group):
         return True
     # A run's own input may be its final history, which ends with what its tools returned.
-    continues = next(
-        (o.continues for o in chain(group.calls, group.members) if o.continues is not None), None
-    )
+    exchanges = (o.exchange for o in chain(group.calls, with_messages(group.members)))
+    continues = next((one.continues for one in exchanges if one.continues is not None), None)
     if continues is not None:
         return continues or _is_unanswered(turn, group)
-    return same_trace and all(o.kind == "llm" for o in group.tops)
+    return same_trace and all(isinstance(o, ModelCall) for o in group.tops)
 
 
 def _is_within(turn: Group, group: Group) -> bool:
-    return group.members[0].start_ns < turn.end_ns and group.end_ns <= turn.end_ns
+    return group.members[0].span.start_ns < turn.end_ns and group.end_ns <= turn.end_ns
 
 
 def _is_during(turn: Group, group: Group) -> bool:
     """Return whether a group begins during a turn, with its message or none of its own."""
-    if not group.members[0].start_ns < turn.end_ns:
+    if not group.members[0].span.start_ns < turn.end_ns:
         return False
     message = _user_input(group)
     return message is None or message == _user_input(turn)
@@ -175,7 +207,7 @@ def _asks_again(turn: Group, group: Group) -> bool:
 
 def _is_handed_over(turn: Group, group: Group) -> bool:
     """Return whether a group begins with the agent to which the turn's last tool handed over."""
-    agent = next((o.name for o in group.members if o.kind == "agent" and o.name), None)
+    agent = next((o.name for o in of_kind(RunSpan, group.members) if o.is_agent and o.name), None)
     if agent is None:
         return False
     targets = (normalized_name(target) for target in _last_targets(turn))
@@ -185,19 +217,19 @@ def _is_handed_over(turn: Group, group: Group) -> bool:
 def _last_targets(turn: Group) -> Iterator[str]:
     """Yield the agents to which the turn's last tool, or its last model call, handed over."""
     newest = list(islice(reversed(turn.members), _LAST))
-    last = next((o for o in newest if o.kind in {"tool", "handoff"}), None)
-    if last is not None and (last.kind == "handoff" or last.handoff_to or is_handoff(last.name or "")):
+    last = next((o for o in newest if isinstance(o, ToolUse | Handoff)), None)
+    if last is not None and (isinstance(last, Handoff) or last.handoff_to or is_handoff(last.name or "")):
         yield last.handoff_to or handoff_target(last.name or "", last.arguments) or ""
-    call = next((o for o in newest if o.kind == "llm"), None)
-    for requested in call.tool_calls if call is not None else ():
+    call = next((o for o in newest if isinstance(o, ModelCall)), None)
+    for requested in call.exchange.tool_calls if call is not None else ():
         if requested.name and is_handoff(requested.name):
             yield handoff_target(requested.name, requested.arguments) or ""
 
 
 def _is_unanswered(turn: Group, group: Group) -> bool:
     """Return whether a group has the message of a turn whose last model call gave no answer."""
-    last = next((o for o in islice(reversed(turn.members), _LAST) if o.kind == "llm"), None)
-    if last is None or last.response or last.trace_id == group.members[0].trace_id:
+    last = next((o for o in islice(reversed(turn.members), _LAST) if isinstance(o, ModelCall)), None)
+    if last is None or last.exchange.response or last.span.trace_id == group.members[0].span.trace_id:
         return False
     message = _user_input(group)
     return message is not None and message == _user_input(turn)
@@ -206,31 +238,31 @@ def _is_unanswered(turn: Group, group: Group) -> bool:
 def turn_of(number: int, group: Group) -> Turn:
     """Return the turn of a group of observations."""
     tops = group.tops or group.members
-    spans: list[Interval] = [(o.start_ns, o.end_ns) for o in tops]
+    spans: list[Interval] = [(o.span.start_ns, o.span.end_ns) for o in tops]
     return Turn(
         turn=number,
         user_input=_user_input(group),
         final_response=_final_response(group),
         start_ns=min(start for start, _ in spans),
         end_ns=max(end for _, end in spans),
-        latency_s=length_s(spans) if all(o.timed for o in tops) else None,
-        trace_ids=tuple(dict.fromkeys(o.trace_id for o in group.members)),
-        failed=max(tops, key=lambda o: o.end_ns).failed,
+        latency_s=length_s(spans) if all(o.span.timed for o in tops) else None,
+        trace_ids=tuple(dict.fromkeys(o.span.trace_id for o in group.members)),
+        failed=max(tops, key=lambda o: o.span.end_ns).failure is not None,
     )
 
 
 def _user_input(group: Group) -> str | None:
     texts = (text for text in _texts_of_user(group) if text is not None)
     chosen = next((text for text in texts if not _PLACEHOLDER.fullmatch(text)), None)
-    return chosen and _without_template(chosen, (o.run_input for o in group.tops))
+    return chosen and _without_template(chosen, (run.run_input for run in group.runs))
 
 
 def _texts_of_user(group: Group) -> Iterator[str | None]:
     """Yield what may be the user's message, the most certain first."""
-    yield from (o.user_input for o in group.members if o.kind == "turn")
-    yield from (o.user_input for o in group.tops)
-    yield from (o.run_input for o in group.tops)
-    yield from (o.user_input for o in chain(group.calls, group.members))
+    yield from (o.exchange.user_input for o in group.turns)
+    yield from (o.exchange.user_input for o in with_messages(group.tops))
+    yield from (run.run_input for run in group.runs)
+    yield from (o.exchange.user_input for o in chain(group.calls, with_messages(group.members)))
 
 
 def _without_template(chosen: str, given: Iterable[str | None]) -> str:
@@ -251,20 +283,24 @@ def _final_response(group: Group) -> str | None:
 
     Where that text only wraps what the run returned (`Final Answer: …`), return what the run returned.
     """
-    for observation in group.members:
-        if observation.kind == "turn" and observation.response is not None:
-            return observation.response
-    calls: Sequence[Observation] = group.calls
-    text = calls[-1].response if calls else None
+    for turn in group.turns:
+        if turn.exchange.response is not None:
+            return turn.exchange.response
+    replies = [call.exchange.response for call in reversed(group.calls)]
+    text = replies[0] if replies else None
     if text is not None and not text.strip():  # an earlier text has the words
-        text = next((o.response for o in reversed(calls) if o.response and o.response.strip()), text)
-    runs = [o for o in reversed(group.tops) if o.kind != "llm"]
+        text = next((reply for reply in replies if reply and reply.strip()), text)
     returned = next(
-        (reply for o in runs if (reply := o.response or o.run_output) and not _is_error(o, reply)), None
+        (
+            reply
+            for run in reversed(group.runs)
+            if (reply := run.exchange.response or run.run_output) and not _is_error(run, reply)
+        ),
+        None,
     )
     return (returned or text) if not text or (returned and returned in text) else text
 
 
-def _is_error(run: Observation, reply: str) -> bool:
+def _is_error(run: RunSpan | TurnSpan, reply: str) -> bool:
     """Return whether what a failed run returned only tells of its failure."""
-    return run.failed and run.error is not None and run.error in reply
+    return run.failure is not None and run.failure.error is not None and run.failure.error in reply

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import orjson
 
-from spangrade.converters.spans.observation import MessageCall, Observation
+from spangrade.converters.spans.observation import Exchanging, MessageCall, ToolUse
 from spangrade.tracer.canonical_json import canonical
 
 _MOST_CANDIDATES = 100  # calls of one name that a span is compared with
@@ -23,9 +23,9 @@ class ModelRequest(NamedTuple):
     """
 
     call: MessageCall
-    requested_by: Observation
+    requested_by: Exchanging
     result: str | None
-    reported_by: Observation | None
+    reported_by: Exchanging | None
     failed: bool | None = None
 
 
@@ -51,35 +51,35 @@ class UnmatchedCalls:
                 numbers.setdefault(key, deque()).append(number)
         return numbers
 
-    def pop(self, span: Observation) -> ModelRequest | None:
+    def pop(self, tool: ToolUse) -> ModelRequest | None:
         """Return the first call that a span executes, which no other span is then matched with."""
-        if span.call_id:
-            number = self._first(self._by_id.get(span.call_id))
+        if tool.call_id:
+            number = self._first(self._by_id.get(tool.call_id))
         else:
-            forms = ("object",) if (span.arguments or "").startswith("{") else ("object", "value")
-            same = [self._first(self._by_content.get((form, span.name, span.arguments))) for form in forms]
+            forms = ("object",) if (tool.arguments or "").startswith("{") else ("object", "value")
+            same = [self._first(self._by_content.get((form, tool.name, tool.arguments))) for form in forms]
             number = min((one for one in same if one is not None), default=None)
-            if number is None and span.arguments is None:
-                number = self._first(self._by_content.get(("name", span.name)))
+            if number is None and tool.arguments is None:
+                number = self._first(self._by_content.get(("name", tool.name)))
         if number is None:
             return None
         self._matched[number] = True
         return self._requested[number]
 
-    def pop_similar(self, span: Observation) -> ModelRequest | None:
+    def pop_similar(self, tool: ToolUse) -> ModelRequest | None:
         """Return the first call that a span executes if no call has its id, or its very arguments.
 
         Frameworks add arguments (a context) and convert values. Two call ids that differ are two calls unless
         name and arguments are the same: a framework may give a call an id of its own.
         """
-        same_name = self._by_content.get(("name", span.name), ())
-        same_arguments = self._by_content.get(("arguments", span.arguments), ()) if span.arguments else ()
+        same_name = self._by_content.get(("name", tool.name), ())
+        same_arguments = self._by_content.get(("arguments", tool.arguments), ()) if tool.arguments else ()
         for number in islice(chain(same_name, same_arguments), _MOST_CANDIDATES):
             call = self._requested[number].call
-            same = (span.name, span.arguments) == (call.name, call.arguments)
-            if self._matched[number] or (span.call_id and call.call_id and not same):
+            same = (tool.name, tool.arguments) == (call.name, call.arguments)
+            if self._matched[number] or (tool.call_id and call.call_id and not same):
                 continue
-            if span.name is None or _is_same_name(span.name, call.name):
+            if tool.name is None or _is_same_name(tool.name, call.name):
                 self._matched[number] = True
                 return self._requested[number]
         return None

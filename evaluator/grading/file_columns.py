@@ -9,7 +9,7 @@ from typing import Any
 
 from spangrade.converters.datasets.adk_events import state_of
 from spangrade.converters.datasets.simulation_csv import Row
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import SpanRef, ToolUse
 from spangrade.evaluator.derive.tool_calls import json_or_none, ok_and_error
 from spangrade.evaluator.metrics.columns import FileSession, file_session, json_in
 from spangrade.evaluator.metrics.matching import json_equal, normal_text
@@ -169,8 +169,8 @@ def _unseen(session: Session, name: str, position: int) -> ToolInteraction:
     )
 
 
-def _observation(output: Any) -> Observation:
-    return Observation("tool", _UNKNOWN_TRACE, "row", None, 0, 0, result=canonical(output))
+def _observation(output: Any) -> ToolUse:
+    return ToolUse(SpanRef(_UNKNOWN_TRACE, "row", None, 0, 0), result=canonical(output))
 
 
 def _comparable_output(output: Any) -> Any:

@@ -183,7 +183,7 @@ def _trace_rows(
     traces: list[Row] = []
     calls: list[Row] = []
     for trace_id, session_id, _, position, _ in traces_of(by_trace, logs_by_trace):
-        ids = len({o.conversation_id for o in by_trace[trace_id] if o.conversation_id})
+        ids = len({o.session.conversation_id for o in by_trace[trace_id] if o.session.conversation_id})
         traces.append(
             (
                 *(trace_id, part, len(by_trace[trace_id]), logs_by_trace[trace_id], ids),

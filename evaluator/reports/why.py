@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from spangrade.converters.spans.observation import Structure, kind_of
 from spangrade.evaluator.derive.passes import SpanChange
 from spangrade.evaluator.derive.sync.why import SpanReading
 
@@ -12,14 +13,14 @@ from spangrade.evaluator.derive.sync.why import SpanReading
 def why_rows(readings: Iterable[SpanReading]) -> Iterator[dict[str, Any]]:
     """Yield one row per span: its name, its id, what it was read as, what it counts as, and why."""
     for reading in readings:
-        span = reading.span
-        counts_as = span.kind
+        observation = reading.observation
+        read_as = counts_as = kind_of(observation)
         for change in reading.changes:
             counts_as = change.fields["kind"][1] if "kind" in change.fields else counts_as  # type: ignore[assignment]
         yield {
-            "span": span.span_name or span.name,
-            "span_id": span.span_id,
-            "read_as": _word(span.kind),
+            "span": observation.span.name or observation.agent,
+            "span_id": observation.span.span_id,
+            "read_as": _word(read_as),
             "counts_as": _word(counts_as),
             "why": "; ".join(_reasons(reading)) or None,
         }
@@ -31,7 +32,7 @@ def why_json(readings: Iterable[SpanReading]) -> list[dict[str, Any]]:
     return [
         {
             **row,
-            "trace_id": reading.span.trace_id,
+            "trace_id": reading.observation.span.trace_id,
             "passes": [
                 {"pass": change.by, "reason": change.reason, "changed": sorted(change.fields)}
                 for change in reading.changes
@@ -46,14 +47,15 @@ def _word(kind: str) -> str:
 
 
 def _reasons(reading: SpanReading) -> Iterator[str]:
-    span = reading.span
-    if span.unreadable is not None:
-        yield f"the dialect {span.unreadable[0]} could not read it: {span.unreadable[1]}"
-    elif span.not_understood is not None:
+    observation = reading.observation
+    notes = observation.notes
+    if notes.unreadable is not None:
+        yield f"the dialect {notes.unreadable[0]} could not read it: {notes.unreadable[1]}"
+    elif notes.not_understood is not None:
         yield "it looks like an agent's, and no dialect understands it"
-    elif span.kind == "other":
+    elif isinstance(observation, Structure):
         yield "it records no step: it only holds others together"
-    elif span.by_shape:
+    elif "by_shape" in observation.traits:
         yield "it has a model with tokens or messages"
     yield from map(_reason, reading.changes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from spangrade.converters.spans.observation import ModelCall, RunSpan
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.derive.build_session import build_session
@@ -74,7 +75,7 @@ def observed_turn(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor
     calls = calls_from_reply
     if calls_from_spans:
         calls = _completed(calls_from_spans, calls_from_reply or ())
-    elif calls is None and any(one.kind in {"agent", "llm", "workflow"} for one in observations):
+    elif calls is None and any(isinstance(one, RunSpan | ModelCall) for one in observations):
         calls = ()
     return ObservedTurn(
         text,

@@ -293,9 +293,9 @@ def _recorded(
             on_span(session_id, row)
         for batch in spans_of([rows]):
             for o in observe(batch, logs, vendors):
-                changes[session_of[o.trace_id]] += [
-                    StateChange(time_ns, variables, o.trace_id, o.span_id or None)
-                    for time_ns, variables in o.state
+                changes[session_of[o.span.trace_id]] += [
+                    StateChange(time_ns, variables, o.span.trace_id, o.span.span_id or None)
+                    for time_ns, variables in o.notes.state
                 ]
     for session_id, logged in logged_state(store, session_ids).items():
         changes[session_id] += [StateChange(time_ns, variables) for time_ns, variables in logged]

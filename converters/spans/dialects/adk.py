@@ -18,7 +18,7 @@ from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.messages import code_executions, read_exchange
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import count, either, json_object, json_text, text
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
@@ -27,7 +27,7 @@ _SCOPE = "gcp.vertex.agent"
 _UNREADABLE = frozenset({"N/A", "<not serializable>", '"<not serializable>"'})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, then by ADK's own attributes."""
     attributes = with_events(span, logs)
     observation = genai.read_attributes(span, attributes)
@@ -46,7 +46,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     return observation._replace(**changes) if changes else observation
 
 
-def _tool(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     arguments = attributes.get("gcp.vertex.agent.tool_call_args")
     result = attributes.get("gcp.vertex.agent.tool_response")
     if arguments == "{}" and result == "{}":  # written if content is not captured
@@ -61,7 +61,7 @@ def _readable(value: Any) -> str | None:
     return None if text(value) in _UNREADABLE else json_text(value)
 
 
-def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _llm(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "kind": "llm",
         "call_key": text(attributes.get("gcp.vertex.agent.event_id")) or observation.call_key,

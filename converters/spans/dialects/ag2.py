@@ -20,7 +20,7 @@ from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -33,7 +33,7 @@ _MANAGER, _PARTS = "chat_manager", "_Group_"
 _WORK = frozenset({semconv.PROVIDER_NAME, semconv.REQUEST_MODEL, semconv.OUTPUT_MESSAGES})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, and an accounting record by what its usage is of."""
     attributes = with_events(span, logs)
     observation = genai.read_attributes(span, attributes)
@@ -57,7 +57,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     return observation
 
 
-def _accounting(span: Span, observation: Observation) -> Observation:
+def _accounting(span: Span, observation: Reading) -> Reading:
     kind = text(span.attributes.get(_USAGE_KIND))
     if kind == "model_call":
         return observation._replace(kind="other")

@@ -16,7 +16,8 @@ from typing import Any
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
+from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import count, json_object, json_text, objects, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -25,7 +26,7 @@ from spangrade.tracer.span import LogRecord, Span
 _TEAM = re.compile(r"_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (AutoGen has none)
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (AutoGen has none)
     """Read a span by the message that an agent or the team's manager receives in it."""
     attributes = span.attributes
     observation = genai.read_attributes(span, {semconv.OPERATION_NAME: "autogen"})

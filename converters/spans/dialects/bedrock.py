@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from spangrade.converters.spans.advice import CLIENT
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, with the cached tokens added to the input."""
     observation = genai.read(span, logs)
     cached = (observation.cached_input_tokens or 0) + (observation.cache_write_tokens or 0)

@@ -14,8 +14,9 @@ from typing import Any
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import MessageCall, Observation
+from spangrade.converters.spans.observation import MessageCall
 from spangrade.converters.spans.provider_values import tokens
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import first_text, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -24,7 +25,7 @@ from spangrade.tracer.span import LogRecord, Span
 _PARTLY_LOGGED = ("Agent", "Task")
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by Claude Code's attributes and events, and by the GenAI conventions what they lack."""
     attributes = span.attributes
     kind = span.name.removeprefix("claude_code.")
@@ -69,7 +70,7 @@ def _call(result: Mapping[str, Any]) -> MessageCall:
 
 
 def _execution(
-    observation: Observation, attributes: Mapping[str, Any], logs: Sequence[LogRecord]
+    observation: Reading, attributes: Mapping[str, Any], logs: Sequence[LogRecord]
 ) -> dict[str, Any]:
     """Return a sub-agent's run, or the failure of the tool whose span is the parent."""
     subagent = first_text(log.attributes.get("agent_type") for log in _events(logs, "subagent_completed"))

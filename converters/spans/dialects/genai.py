@@ -18,7 +18,8 @@ from spangrade.converters.spans.digests import conversation_digests, with_respon
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.histories import messages_in
 from spangrade.converters.spans.messages import code_executions, read_exchange
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.session_attributes import of_resource
 from spangrade.converters.spans.values import count, exact_json, json_text, parse_json, text, texts
 from spangrade.tracer import semconv
@@ -121,12 +122,12 @@ _TEXT_NAMES = tuple((field, name) for field, names in _TEXTS for name in reverse
 _TOKEN_NAMES = tuple((field, name) for field, names in _TOKENS for name in reversed(names))
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by its `gen_ai.*` attributes, and those that it lacks from its events and logs."""
     return read_attributes(span, with_events(span, logs))
 
 
-def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
+def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
     """Read a span by the conventions, given its attributes (and what its events add to them)."""
     kind, tool, agent = _kind_and_names(span, attributes)
     fields: dict[str, Any] = {
@@ -161,7 +162,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Observation:
         if name in attributes and (own := text(attributes[name])):
             fields[field] = own
     environment, service = (None, None) if kind == "other" else of_resource(span.resource)
-    return Observation(
+    return Reading(
         kind,
         span.trace_id,
         span.span_id,

@@ -15,7 +15,8 @@ from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.gemini_usage import gemini_usage
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import count, json_object, json_text, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -24,7 +25,7 @@ _KINDS: dict[str | None, Kind] = {"flow": "workflow", "model": "llm", "tool": "t
 _PROVIDERS = {"googleai": "gcp.gemini", "vertexai": "gcp.vertex_ai"}
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Genkit has none)
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Genkit has none)
     """Read a span by Genkit's attributes."""
     attributes = span.attributes
     subtype = text(attributes.get("genkit:metadata:subtype")) or text(attributes.get("genkit:type"))

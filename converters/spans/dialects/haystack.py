@@ -15,7 +15,7 @@ from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_object, json_text, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -27,7 +27,7 @@ _COMPONENT = "haystack.component"
 _NO_FAILURE = frozenset({"", "false", "none"})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Haystack has none)
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Haystack has none)
     """Read a span by Haystack's attributes."""
     attributes = span.attributes
     if span.name == _TOOL:
@@ -52,7 +52,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
     )
 
 
-def _tool(span: Span) -> Observation:
+def _tool(span: Span) -> Reading:
     attributes = span.attributes
     observation = genai.read_attributes(span, {semconv.OPERATION_NAME: "haystack"})
     name, failure = text(attributes.get("haystack.tool.name")), attributes.get("haystack.tool.error")
@@ -65,7 +65,7 @@ def _tool(span: Span) -> Observation:
     )
 
 
-def _llm(span: Span, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Observation:
+def _llm(span: Span, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Reading:
     prompt = inputs.get("prompt")
     messages = [{"role": "user", "content": prompt}] if text(prompt) else _messages(inputs.get("messages"))
     replies = outputs.get("replies")

@@ -13,13 +13,13 @@ from spangrade.converters.spans.advice import GENAI_CONTENT, Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, and a tool's result as LangChain's."""
     attributes = with_events(span, logs)
     observation = langchain_values.without_control_flow(span, genai.read_attributes(span, attributes))

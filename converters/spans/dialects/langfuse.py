@@ -17,7 +17,8 @@ from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.declarations import declared_tools
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import (
     count,
     first_text,
@@ -41,7 +42,7 @@ _KINDS: dict[str | None, Kind] = {
 _CALL = {"args", "kwargs"}
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Langfuse has none)
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Langfuse has none)
     """Read a span by Langfuse's attributes."""
     attributes = span.attributes
     kind = _KINDS.get(text(attributes[_KIND]), "other")

@@ -15,7 +15,7 @@ from spangrade.converters.spans import langchain_values, provider_values, run_io
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import first_text, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -26,7 +26,7 @@ _CONVERSATION_IDS = ("session_id", "thread_id", "conversation_id")
 _TRACEBACK = "Traceback (most recent call last)"  # follows an exception's message
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (LangSmith has none)
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (LangSmith has none)
     """Read a span by LangSmith's attributes, and by the GenAI conventions what they lack."""
     attributes = span.attributes
     start = len(_METADATA)
@@ -53,7 +53,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
     return observation
 
 
-def _without_traceback(observation: Observation) -> Observation:
+def _without_traceback(observation: Reading) -> Reading:
     if observation.error is None:
         return observation
     error = observation.error.partition(_TRACEBACK)[0].strip() or None
@@ -73,7 +73,7 @@ def _response(outputs: Any) -> list[dict[str, Any]]:
     return langchain_values.provider_messages(answers) or answers
 
 
-def _tool(span: Span, observation: Observation, inputs: Any, outputs: Any) -> Observation:
+def _tool(span: Span, observation: Reading, inputs: Any, outputs: Any) -> Reading:
     if isinstance(outputs, dict) and outputs.keys() <= {"output"}:
         outputs = outputs.get("output")
     tool = observation._replace(
@@ -87,7 +87,7 @@ def _tool(span: Span, observation: Observation, inputs: Any, outputs: Any) -> Ob
 
 
 def _run(
-    span: Span, observation: Observation, metadata: Mapping[str, Any], inputs: Any, outputs: Any
+    span: Span, observation: Reading, metadata: Mapping[str, Any], inputs: Any, outputs: Any
 ) -> dict[str, Any]:
     name = text(metadata.get("lc_agent_name"))
     is_agent = name is not None and name == span.name

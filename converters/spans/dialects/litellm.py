@@ -17,7 +17,7 @@ from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_object, literal, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -25,7 +25,7 @@ from spangrade.tracer.span import LogRecord, Span
 _LONGEST = 10_000  # characters of a usage in Python's syntax
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, and a model call's tool calls and usage by LiteLLM's own attributes."""
     attributes = dict(with_events(span, logs))
     if attributes.get("llm.request.type") and semconv.OPERATION_NAME not in attributes:

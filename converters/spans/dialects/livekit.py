@@ -17,12 +17,12 @@ from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer.span import LogRecord, Span
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, and by LiveKit's own attributes what they lack."""
     attributes = with_events(span, logs)
     observation = genai.read_attributes(span, attributes)
@@ -42,7 +42,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     return observation
 
 
-def _tool(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     result = _own(attributes, "function_tool.output")
     is_error = attributes.get("lk.function_tool.is_error") is True
     changes: dict[str, Any] = {"failed": observation.failed or is_error}

@@ -13,14 +13,14 @@ from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.provider_values import tokens
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_object, objects
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, and what they lack from the request and the response."""
     attributes = dict(with_events(span, logs))
     request = json_object(attributes.get("request_data"))

@@ -14,7 +14,8 @@ from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_object, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -30,7 +31,7 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
 )
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Logfire has none)
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Logfire has none)
     """Read a span by Logfire's attributes."""
     attributes = span.attributes
     template = text(attributes.get("logfire.msg_template")) or span.name
@@ -53,7 +54,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
     return observation._replace(**_changes(kind, observation, attributes))
 
 
-def _changes(kind: Kind, observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(kind: Kind, observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     name = text(attributes.get("name"))
     match kind:
         case "agent":

@@ -16,7 +16,8 @@ from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai, openinference
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import first_text, json_object, parse_json, text
 from spangrade.tracer.span import LogRecord, Span
 
@@ -38,7 +39,7 @@ _PAYLOADS: dict[str | None, tuple[str, str]] = {
 _GENERATIONS = frozenset({"llm_generation", "model_generation"})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions or by OpenInference's attributes, and by Mastra's what they lack."""
     attributes = span.attributes
     by_arize = "openinference.span.kind" in attributes
@@ -72,7 +73,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     return observation._replace(**changes)
 
 
-def _run(observation: Observation, inputs: Any, outputs: Mapping[str, Any]) -> dict[str, Any]:
+def _run(observation: Reading, inputs: Any, outputs: Mapping[str, Any]) -> dict[str, Any]:
     given = inputs.get("messages", inputs.get("prompt")) if isinstance(inputs, dict) else inputs
     if not isinstance(given, str):
         given = read_exchange(ai_sdk_values.messages(given), None).user_input

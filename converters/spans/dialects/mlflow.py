@@ -15,7 +15,8 @@ from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import first_text, json_object, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -33,7 +34,7 @@ _KINDS: dict[str | None, Kind] = {
 _METHOD = frozenset(".(")
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (MLflow has none)
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (MLflow has none)
     """Read a span by MLflow's attributes."""
     attributes = span.attributes
     kind = _KINDS.get(text(parse_json(attributes[_KIND])), "other")

@@ -14,7 +14,7 @@ from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import literal, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
@@ -23,7 +23,7 @@ from spangrade.tracer.span import LogRecord, Span
 _REDACTED = frozenset({"readacted", "redacted"})  # the instrumentation writes the first
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, without its placeholders and with its hand-offs."""
     attributes = dict(with_events(span, logs))
     for name in (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES):

@@ -19,7 +19,8 @@ from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import messages
 from spangrade.converters.spans.joined_calls import declared_names, split_calls
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Observation, ToolResult
+from spangrade.converters.spans.observation import ToolResult
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
 from spangrade.tracer.span import LogRecord, Span
 
@@ -34,7 +35,7 @@ _NOT_CALLS = re.compile(r"\._prepare_\w+$")
 _NOT_TOOLS = frozenset({"final_answer"})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by OpenInference's attributes, and by the GenAI conventions what they lack."""
     attributes = with_events(span, logs)
     observation = langchain_values.without_control_flow(span, genai.read_attributes(span, attributes))
@@ -51,7 +52,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     return observation
 
 
-def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _llm(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     keys = ("response.model_name", "model_name", "request.model_name")
     providers = (attributes.get("llm.provider"), attributes.get("llm.system"), observation.provider)
     changes: dict[str, Any] = {
@@ -105,7 +106,7 @@ def _marked(results: tuple[ToolResult, ...], attributes: Mapping[str, Any]) -> t
     )
 
 
-def _tool(span: Span, observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(span: Span, observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     value = parse_json(attributes.get("input.value"))
     output = run_io.python_value(parse_json(attributes.get("output.value")))
     name = text(attributes.get("tool.name")) or observation.name
@@ -130,7 +131,7 @@ def _tool(span: Span, observation: Observation, attributes: Mapping[str, Any]) -
 
 
 def _run(
-    span: Span, observation: Observation, attributes: Mapping[str, Any], metadata: Mapping[str, Any]
+    span: Span, observation: Reading, attributes: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> dict[str, Any]:
     value = parse_json(attributes.get("input.value", attributes.get("crew_inputs")))
     output = parse_json(attributes.get("output.value"))
@@ -155,7 +156,7 @@ def _run(
 
 
 def _agent(
-    span: Span, observation: Observation, attributes: Mapping[str, Any], metadata: Mapping[str, Any]
+    span: Span, observation: Reading, attributes: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> str | None:
     is_agent = attributes[_KIND] == "AGENT"
     if name := text(attributes.get("agent.name")) or observation.agent:

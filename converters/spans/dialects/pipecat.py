@@ -15,7 +15,7 @@ from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -24,7 +24,7 @@ from spangrade.tracer.span import LogRecord, Span
 _LIVE = "llm_"
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 (Pipecat has none)
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Pipecat has none)
     """Read a span by the conventions, and by Pipecat's own attributes what they lack."""
     attributes = span.attributes
     own: dict[str, Any] = {}
@@ -46,7 +46,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
     return observation._replace(text_only=observation.kind == "llm")
 
 
-def _tool(observation: Observation, name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(observation: Reading, name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "kind": "tool",
         "name": name,

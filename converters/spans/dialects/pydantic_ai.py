@@ -13,13 +13,13 @@ from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, and by Pydantic AI's own attributes what they lack."""
     attributes = dict(with_events(span, logs))
     if semconv.OPERATION_NAME not in attributes:

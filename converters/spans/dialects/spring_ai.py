@@ -13,14 +13,14 @@ from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer.span import LogRecord, Span
 
 _KIND = "spring.ai.kind"
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by its kind, and by the conventions what else it has."""
     attributes = span.attributes
     observation = genai.read_attributes(span, with_events(span, logs))

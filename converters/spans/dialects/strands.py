@@ -15,7 +15,7 @@ from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import message_of, unwrapped
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -26,7 +26,7 @@ _START = "gen_ai.event.start_time"
 _TEAMS = ("invoke_swarm", "invoke_graph")
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, and a tool's span by its messages."""
     attributes = with_events(span, logs)
     if semconv.OPERATION_NAME not in attributes:
@@ -63,7 +63,7 @@ def _first_version(span: Span, attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observation:
+def _tool(observation: Reading, attributes: Mapping[str, Any]) -> Reading:
     result = observation.result
     return observation._replace(
         arguments=observation.arguments or _arguments(attributes),

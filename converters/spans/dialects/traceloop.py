@@ -18,7 +18,8 @@ from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered, plain_message
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import (
     count,
     first_text,
@@ -49,7 +50,7 @@ _UNNAMED = frozenset({"LangGraph"})
 _MODEL_NODES = frozenset({"model", "agent"})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, then by the attributes that Traceloop has instead."""
     attributes = with_events(span, logs)
     observation = genai.read_attributes(span, attributes)
@@ -88,7 +89,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     return observation
 
 
-def _kind(observation: Observation, attributes: Mapping[str, Any]) -> Kind:
+def _kind(observation: Reading, attributes: Mapping[str, Any]) -> Kind:
     kind = text(attributes.get("traceloop.span.kind"))
     name = text(attributes.get("traceloop.workflow.name")) or ""
     if kind == "handoff" or "langgraph.command.goto_node" in attributes:
@@ -113,12 +114,12 @@ def _kind(observation: Observation, attributes: Mapping[str, Any]) -> Kind:
     return observation.kind
 
 
-def _is_call(observation: Observation, attributes: Mapping[str, Any]) -> bool:
+def _is_call(observation: Reading, attributes: Mapping[str, Any]) -> bool:
     """Return whether a span without a kind has a model and messages (instrumentations copied from these)."""
     return observation.model is not None and not _MESSAGES.isdisjoint(attributes)
 
 
-def _run(span: Span, observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _run(span: Span, observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     value, output = _payload(attributes, "input", "inputs"), _payload(attributes, "output", "outputs")
     topmost = span.parent_span_id is None or attributes.get("traceloop.span.kind") == "workflow"
     is_graph = _PROPERTIES + "ls_integration" in attributes or langchain_values.holds_messages(output)
@@ -140,7 +141,7 @@ def _run(span: Span, observation: Observation, attributes: Mapping[str, Any]) ->
     }
 
 
-def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observation:
+def _tool(observation: Reading, attributes: Mapping[str, Any]) -> Reading:
     value = parse_json(attributes.get("traceloop.entity.input", attributes.get("gen_ai.tool.call.arguments")))
     output = parse_json(attributes.get("traceloop.entity.output", attributes.get("gen_ai.tool.call.result")))
     call_id = observation.call_id
@@ -168,13 +169,13 @@ def _tool(observation: Observation, attributes: Mapping[str, Any]) -> Observatio
     return tool._replace(**run_io.tool_output(tool, output))
 
 
-def _handoff(observation: Observation, attributes: Mapping[str, Any]) -> Observation:
+def _handoff(observation: Reading, attributes: Mapping[str, Any]) -> Reading:
     target = attributes.get("gen_ai.handoff.to_agent") or attributes.get("langgraph.command.goto_node")
     source = text(attributes.get("gen_ai.handoff.from_agent"))
     return observation._replace(agent=source, handoff_to=text(target))
 
 
-def _llm(observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _llm(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if observation.input_tokens is None:
         changes["input_tokens"] = count(attributes.get("llm.usage.prompt_tokens"))

@@ -19,7 +19,7 @@ from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -40,7 +40,7 @@ _TOKENS = (
 _OPENAI = (("cached_input_tokens", "cachedPromptTokens"), ("reasoning_tokens", "reasoningTokens"))
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the SDK's attributes, and by the GenAI conventions what they lack."""
     attributes = with_events(span, logs)
     operation = text(attributes.get(_OPERATION))
@@ -80,7 +80,7 @@ def _as_conventions(operation: str, attributes: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _changes(operation: str, observation: Observation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(operation: str, observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     agent = text(attributes.get("ai.telemetry.functionId"))
     changes: dict[str, Any] = {"agent": agent}
     if observation.kind == "tool":

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan
 from spangrade.evaluator.derive.same_calls import KeyedCall, Member, keyed_calls, leaders_of, with_repeating
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
@@ -43,13 +43,17 @@ class TraceLinks(NamedTuple):
 def position_of(observations: Sequence[Observation], conversation_id: str | None = None) -> Position:
     """Return a trace's position, given the conversation id that it records."""
     calls = keyed_calls(observations)
-    placed = [] if conversation_id else [o for o in observations if o.digests is not None]
-    first = min(placed, key=lambda o: (o.start_ns, o.span_id), default=None)
+    placed = [
+        o
+        for o in ([] if conversation_id else observations)
+        if isinstance(o, ModelCall | RunSpan) and o.digests is not None
+    ]
+    first = min(placed, key=lambda o: (o.span.start_ns, o.span.span_id), default=None)
     if first is None or first.digests is None:
         start_ns = min((call.start_ns for call in calls), default=0)
         return Position(start_ns, None, None, frozenset(), conversation_id, calls)
     return Position(
-        start_ns=first.start_ns,
+        start_ns=first.span.start_ns,
         history=first.digests.history,
         request=first.digests.with_request,
         digests=frozenset(

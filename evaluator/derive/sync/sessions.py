@@ -9,7 +9,7 @@ import duckdb
 import nanoarrow as na
 
 from spangrade.converters.spans.evaluations import Evaluation
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import Observation, Structure
 from spangrade.evaluator.derive.build_session import session_of
 from spangrade.evaluator.derive.evaluations import delete_scores, save_scores
 from spangrade.evaluator.derive.schema import TABLES
@@ -52,7 +52,7 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
     for session_id, trace_ids in traces_by_session.items():
         observations = [o for trace_id in trace_ids for o in unpacked(recorded.observations[trace_id])]
         # A trace without an agent's work (a web server's, a protocol's) is not a session.
-        if any((o.kind != "other" and not o.of_protocol) or o.unreadable for o in observations):
+        if any(_is_of_agent(o) or o.notes.unreadable for o in observations):
             sessions.append(
                 session_of(
                     session_id,
@@ -72,8 +72,12 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
     return BuiltSessions([session.session_id for session in sessions], rows)
 
 
+def _is_of_agent(o: Observation) -> bool:
+    return not isinstance(o, Structure) and "of_protocol" not in o.traits
+
+
 def _order(observation: Observation) -> tuple[int, str, str]:
-    return observation.start_ns, observation.trace_id, observation.span_id
+    return observation.span.start_ns, observation.span.trace_id, observation.span.span_id
 
 
 def replace_sessions(store: Store, session_ids: Sequence[str], built: BuiltSessions) -> None:

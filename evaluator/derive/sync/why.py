@@ -16,7 +16,7 @@ from spangrade.tracer.store import Store
 class SpanReading(NamedTuple):
     """A span of a session: what it was read as, and the changes of the passes, in their order."""
 
-    span: Observation
+    observation: Observation
     changes: tuple[SpanChange, ...]
 
 
@@ -29,9 +29,9 @@ def readings(store: Store, session_id: str) -> Iterator[SpanReading]:
     )
     stored = stored_rows(store, [TraceRange(*trace) for trace in traces])
     by_trace, _ = observations_of(spans_of(stored.spans), logs_of(stored.logs), settings_of(store))
-    spans = {(o.trace_id, o.span_id): o for observations in by_trace.values() for o in observations}
+    observed = {o.span.node: o for observations in by_trace.values() for o in observations}
     changed: dict[tuple[str, str], list[SpanChange]] = {}
-    for change in changes(spans.values()):
-        changed.setdefault((change.span.trace_id, change.span.span_id), []).append(change)
-    for node, span in sorted(spans.items(), key=lambda item: (item[1].start_ns, item[0])):
-        yield SpanReading(span, tuple(changed.get(node, ())))
+    for change in changes(observed.values()):
+        changed.setdefault(change.observation.span.node, []).append(change)
+    for node, o in sorted(observed.items(), key=lambda item: (item[1].span.start_ns, item[0])):
+        yield SpanReading(o, tuple(changed.get(node, ())))

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from recordings import observed
 
-from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
+from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.reading import Reading
 
 
-def langfuse(kind: str, name: str = "s", **values: Any) -> Observation:
+def langfuse(kind: str, name: str = "s", **values: Any) -> Reading:
     given = {f"langfuse.observation.{key}": json.dumps(value) for key, value in values.items()}
     return observed({"langfuse.observation.type": kind} | given, name)
 

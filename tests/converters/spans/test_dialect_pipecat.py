@@ -7,7 +7,7 @@ from typing import Any
 
 from recordings import dotted
 
-from spangrade.converters.spans.registry import observe
+from spangrade.converters.spans.registry import observe, readings
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Usage
 from spangrade.tracer.span import Span
@@ -44,7 +44,7 @@ def test_each_turn_of_a_conversation_is_one_with_its_calls_and_tools() -> None:
             span(first + 3, first, "function_call", TOOL),
         ]
     observations = observe(spans, {})
-    assert {o.conversation_id for o in observations if o.conversation_id} == {"c-1"}
+    assert {o.session.conversation_id for o in observations if o.session.conversation_id} == {"c-1"}
     session = build_session("c-1", "conversation", observations)
     assert [(t.user_input, t.final_response) for t in session.turns] == [
         ("Hi", "Hello."),
@@ -58,5 +58,5 @@ def test_each_turn_of_a_conversation_is_one_with_its_calls_and_tools() -> None:
 
 
 def test_a_speech_to_speech_service_is_not_understood() -> None:
-    (observation,) = observe([span(1, None, "llm_response", dotted(gen_ai__usage__input_tokens=5))], {})
+    (observation,) = readings([span(1, None, "llm_response", dotted(gen_ai__usage__input_tokens=5))], {})
     assert (observation.kind, observation.not_understood) == ("other", "pipecat")

@@ -6,6 +6,7 @@ from typing import Any
 
 from recordings import dotted
 
+from spangrade.converters.spans.observation import kind_of
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Usage
@@ -46,8 +47,8 @@ def test_a_chat_client_is_a_turn_with_its_calls_of_models_and_tools() -> None:
         ],
         {},
     )
-    assert [o.kind for o in observations] == ["workflow", "other", "llm", "tool"]
-    assert observations[0].conversation_id == "c-1"
+    assert list(map(kind_of, observations)) == ["workflow", "other", "llm", "tool"]
+    assert observations[0].session.conversation_id == "c-1"
     session = build_session("c-1", "conversation", observations)
     assert (len(session.turns), session.usage) == (1, Usage(1, 20, 5, None, None, True))
     (call,) = session.tool_interactions

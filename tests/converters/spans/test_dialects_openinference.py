@@ -11,7 +11,8 @@ from recordings import PARENT_ID, SPAN_ID, TRACE_ID, TURNS, dotted, observed, re
 
 from spangrade.converters.spans import langchain_values, run_io
 from spangrade.converters.spans.flattened import numbered
-from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
+from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord, Span
 
@@ -96,12 +97,12 @@ def observation(
     parent: str | None = PARENT_ID,
     scope: str = "some.scope",
     **more: Any,
-) -> Observation:
+) -> Reading:
     """Return the observation of one span, by default under another."""
     return observed(attributes, name, parent, scope_name=scope, **more)
 
 
-def oi(kind: str, name: str = "s", **attributes: Any) -> Observation:
+def oi(kind: str, name: str = "s", **attributes: Any) -> Reading:
     return observation({"openinference.span.kind": kind, **dotted(**attributes)}, name)
 
 
@@ -135,7 +136,7 @@ def test_a_model_call_is_read_from_flattened_attributes() -> None:
             "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"at": "home"}',
         }
     )
-    assert found == Observation(
+    assert found == Reading(
         "llm",
         TRACE_ID,
         SPAN_ID,
@@ -276,7 +277,7 @@ def test_only_the_topmost_run_s_plain_input_is_the_user_s() -> None:
     ],
 )
 def test_a_tool_message_is_read_however_it_is_serialised(value: dict[str, Any]) -> None:
-    plain = Observation("tool", "a", "b", None, 1, 2)
+    plain = Reading("tool", "a", "b", None, 1, 2)
     assert langchain_values.tool_output(plain, value) == {
         "result": '{"a":1}',
         "call_id": "c1",
@@ -324,11 +325,11 @@ def test_a_models_output_has_what_an_older_instrumentation_does_not_flatten() ->
 
 def test_a_command_inside_one_graph_hands_nothing_over() -> None:
     command = {"graph": None, "update": None, "resume": None, "goto": "tools"}
-    assert langchain_values.tool_output(Observation("tool", "a", "b", None, 1, 2), command) == {}
+    assert langchain_values.tool_output(Reading("tool", "a", "b", None, 1, 2), command) == {}
 
 
 def test_an_ordinary_answer_stays_as_it_is() -> None:
-    plain = Observation("tool", "a", "b", None, 1, 2)
+    plain = Reading("tool", "a", "b", None, 1, 2)
     assert langchain_values.tool_output(plain, {"type": "percentage", "content": "x"}) == {}
     assert langchain_values.tool_output(plain, {"graph": 1, "update": {}}) == {}
     assert langchain_values.tool_output(plain, ["tool", "axe", "saw"]) == {}
@@ -440,7 +441,7 @@ def test_older_openllmetry_flattens_its_messages() -> None:
             "gen_ai.completion.0.tool_calls.0.arguments": '{"from": "home"}',
         }
     )
-    assert found == Observation(
+    assert found == Reading(
         "llm",
         TRACE_ID,
         SPAN_ID,

@@ -8,12 +8,12 @@ from typing import Any
 
 import genai_prices
 import pytest
-from builders import SECOND_NS, llm, observation, step, tool, turn
+from builders import SECOND_NS, built_session, llm, reading, step, tool, turn
 from paths import RECORDED, SAMPLE
 
-from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
-from spangrade.converters.spans.registry import observe
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.registry import readings
 from spangrade.evaluator.session import Error, Latency, LLMCall, Session, Usage
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Span
@@ -39,7 +39,7 @@ NOTHING = Session(
 )
 
 
-def recorded_call(observed: Observation, **changes: Any) -> LLMCall:
+def recorded_call(observed: Reading, **changes: Any) -> LLMCall:
     """The model call that an observation records, by the agent `shop`."""
     made = llm(
         observed.model,
@@ -56,8 +56,8 @@ def recorded_call(observed: Observation, **changes: Any) -> LLMCall:
     return made._replace(**changes)
 
 
-SHOP = observation("agent", "shop", None, (0, 10), name="shop", user_input="hi", question_id="q1")
-ASK = observation(
+SHOP = reading("agent", "shop", None, (0, 10), name="shop", user_input="hi", question_id="q1")
+ASK = reading(
     "llm",
     "ask",
     "shop",
@@ -67,10 +67,10 @@ ASK = observation(
     output_tokens=100,
     cached_input_tokens=200,
 )
-ANSWER = observation(
+ANSWER = reading(
     "llm", "answer", "shop", (6, 9), model="gpt-4o", input_tokens=2000, output_tokens=10, response="done"
 )
-LOOK = observation(
+LOOK = reading(
     "tool", "look", "shop", (3, 5), name="look", call_id="c1", arguments='{"a":1}', result='{"ok":true}'
 )
 WHOLE = replace(
@@ -111,11 +111,11 @@ UNPRICED = ANSWER._replace(model="ours")
 REFUSED = LOOK._replace(result='{"error":"no"}')
 LOOK_CALL = MessageCall("look", "c1", '{"a":1}')
 LOOK_RESULT = ToolResult(None, "c1", "5")
-RETURNS = observation("agent", "returns", "shop", (4, 8), name="returns")
-TRANSFER = observation("tool", "transfer", "shop", (3, 4), name="transfer_to_returns", result="null")
-UNFINISHED = observation("agent", "shop", None, (0, 0), name="shop", timed=False)
+RETURNS = reading("agent", "returns", "shop", (4, 8), name="returns")
+TRANSFER = reading("tool", "transfer", "shop", (3, 4), name="transfer_to_returns", result="null")
+UNFINISHED = reading("agent", "shop", None, (0, 0), name="shop", timed=False)
 
-CASES: dict[str, tuple[list[Observation], Session]] = {
+CASES: dict[str, tuple[list[Reading], Session]] = {
     "nothing": ([], NOTHING),
     "an agent, two model calls and a tool": ([SHOP, ASK, LOOK, ANSWER], WHOLE),
     "a call that two nested spans record": (
@@ -217,16 +217,16 @@ CASES: dict[str, tuple[list[Observation], Session]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_session_is_what_its_observations_record_in_whatever_order(name: str) -> None:
     observations, expected = CASES[name]
-    assert build_session("s1", "conversation", observations) == expected
+    assert built_session("s1", "conversation", observations) == expected
     shuffled = Random(1).sample(observations, len(observations))
-    assert build_session("s1", "conversation", [*shuffled, *observations]) == expected
+    assert built_session("s1", "conversation", [*shuffled, *observations]) == expected
 
 
 def test_the_last_write_of_a_variable_counts_in_spans_and_session_logs_alike() -> None:
     writing = SHOP._replace(state=((2, {"x": 2, "y": 2}), (5, {"y": 5})))
-    session = build_session("s1", "conversation", [writing], [(1, {"x": 1, "z": 1}), (4, {"y": 4})])
+    session = built_session("s1", "conversation", [writing], [(1, {"x": 1, "z": 1}), (4, {"y": 4})])
     assert session.state_variables == {"x": 2, "z": 1, "y": 5}
-    assert build_session("s1", "conversation", [SHOP], [(1, {})]).state_variables == {}
+    assert built_session("s1", "conversation", [SHOP], [(1, {})]).state_variables == {}
 
 
 def test_the_sample_costs_its_tokens_at_the_published_price_of_its_model() -> None:
@@ -235,7 +235,7 @@ def test_the_sample_costs_its_tokens_at_the_published_price_of_its_model() -> No
         if isinstance(span, Span) and "gen_ai.conversation.id" in span.attributes:
             by_id.setdefault(span.attributes["gen_ai.conversation.id"], []).append(span)
     costs = {
-        session_id: build_session(session_id, "conversation", observe(spans, {})).cost_usd
+        session_id: built_session(session_id, "conversation", readings(spans, {})).cost_usd
         for session_id, spans in by_id.items()
     }
     # gemini-2.5-flash: $0.30 per million input tokens, $2.50 per million output tokens
@@ -248,7 +248,7 @@ def test_the_sample_costs_its_tokens_at_the_published_price_of_its_model() -> No
 
 def test_a_recording_with_cached_tokens_costs_what_the_library_says_of_each_call() -> None:
     spans = [span for span in read(RECORDED / "openai_genai.otlp.jsonl") if isinstance(span, Span)]
-    session = build_session("s1", "conversation", observe(spans, {}))
+    session = built_session("s1", "conversation", readings(spans, {}))
     prices = [
         genai_prices.calc_price(
             genai_prices.Usage(
@@ -266,12 +266,10 @@ def test_a_recording_with_cached_tokens_costs_what_the_library_says_of_each_call
 
 
 def test_a_turn_failed_if_its_topmost_span_that_ended_last_did() -> None:
-    def failed(*observations: Observation) -> list[bool]:
-        return [one.failed for one in build_session("s1", "conversation", list(observations)).turns]
+    def failed(*observations: Reading) -> list[bool]:
+        return [one.failed for one in built_session("s1", "conversation", list(observations)).turns]
 
-    first, last = (
-        observation("llm", name, None, at, model="m") for name, at in (("a", (0, 1)), ("b", (2, 3)))
-    )
+    first, last = (reading("llm", name, None, at, model="m") for name, at in (("a", (0, 1)), ("b", (2, 3))))
     assert failed(SHOP._replace(failed=True), ASK) == [True]
     assert failed(SHOP, ASK._replace(failed=True)) == [False]
     assert failed(first._replace(failed=True), last) == [False]
@@ -280,7 +278,7 @@ def test_a_turn_failed_if_its_topmost_span_that_ended_last_did() -> None:
 
 def test_tokens_of_0_for_an_answer_are_not_the_whole_usage_and_have_no_price() -> None:
     def counted(**changes: Any) -> tuple[int | None, int | None, bool, float | None, str | None]:
-        made = build_session("s1", "conversation", [SHOP, ANSWER._replace(**changes)])
+        made = built_session("s1", "conversation", [SHOP, ANSWER._replace(**changes)])
         usage = made.usage
         return usage.input_tokens, usage.output_tokens, usage.complete, made.cost_usd, made.cost_unknown
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import observation
+from builders import built_session, reading
 from recordings import dotted, observed
 
-from spangrade.converters.spans.observation import MessageCall, Observation
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.converters.spans.observation import MessageCall, ModelCall
+from spangrade.converters.spans.reading import Reading, observation_of
 from spangrade.evaluator.derive.cost import Price, price
 from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
 
-CALL = observation(
+CALL = reading(
     "llm", "ask", None, (0, 1), model="gpt-4o", input_tokens=1000, output_tokens=100, response="done"
 )
-REFUSED = observation("llm", "refused", None, (2, 3), model="gpt-4o", failed=True, error="429")
+REFUSED = reading("llm", "refused", None, (2, 3), model="gpt-4o", failed=True, error="429")
 
 
-def total(*calls: Observation) -> tuple[float | None, str | None, bool]:
-    session = build_session("s1", "conversation", calls)
+def total(*calls: Reading) -> tuple[float | None, str | None, bool]:
+    session = built_session("s1", "conversation", calls)
     return session.cost_usd, session.cost_unknown, session.usage.complete
 
 
@@ -87,7 +87,9 @@ def test_the_price_is_that_of_the_first_name_that_has_one(
     named = CALL._replace(
         model=model, requested_model=requested, provider=provider, start_ns=1_760_000_000 * 10**9
     )
-    found = price(named)
+    call = observation_of(named)
+    assert isinstance(call, ModelCall)
+    found = price(call)
     assert (
         found is None
         if expected is None
@@ -97,7 +99,7 @@ def test_the_price_is_that_of_the_first_name_that_has_one(
 
 def test_an_estimated_price_shows_in_the_session_its_call_and_the_reason() -> None:
     revised = CALL._replace(model="gemini-2.5-flash-001", provider="gcp.gemini")
-    session = build_session("s1", "conversation", [CALL._replace(span_id="other"), revised])
+    session = built_session("s1", "conversation", [CALL._replace(span_id="other"), revised])
     assert (session.cost_estimated, [call.cost_estimated for call in session.llm_calls]) == (
         "gemini-2.5-flash-001",
         [True, False],
@@ -107,11 +109,11 @@ def test_an_estimated_price_shows_in_the_session_its_call_and_the_reason() -> No
     assert outcome.reason == (
         "2 model calls; estimated, without date or revision: the price of gemini-2.5-flash-001"
     )
-    assert build_session("s1", "conversation", [CALL]).cost_estimated is None
+    assert built_session("s1", "conversation", [CALL]).cost_estimated is None
 
 
 def test_a_failed_call_takes_no_part_in_tokens_and_context() -> None:
-    session = build_session("s1", "conversation", [CALL, REFUSED])
+    session = built_session("s1", "conversation", [CALL, REFUSED])
     metrics = load_metrics()
     assert metrics["token_usage"](session).value == 1100
     assert not isinstance(metrics["context_saturation"](session), Inconclusive)

@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import observation
+from builders import built_session, reading
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Session
 
-SHOP = observation("agent", "shop", None, (0, 9), name="shop")
-OUTER = observation("llm", "outer", "shop", (1, 4), model="gpt-4o", input_tokens=10, output_tokens=5)
+SHOP = reading("agent", "shop", None, (0, 9), name="shop")
+OUTER = reading("llm", "outer", "shop", (1, 4), model="gpt-4o", input_tokens=10, output_tokens=5)
 INNER = OUTER._replace(span_id="inner", parent_span_id="outer", start_ns=2 * 10**9, end_ns=3 * 10**9)
 REFUSED = {"failed": True, "error": "429", "raised": True}
 
 
-def session(*observations: Observation) -> Session:
-    return build_session("s1", "conversation", [SHOP, *observations])
+def session(*observations: Reading) -> Session:
+    return built_session("s1", "conversation", [SHOP, *observations])
 
 
-def failures(*observations: Observation) -> list[tuple[str, str | None]]:
+def failures(*observations: Reading) -> list[tuple[str, str | None]]:
     return [(error.where, error.message) for error in session(*observations).errors]
 
 
@@ -87,7 +86,7 @@ def test_as_many_equal_calls_at_once_as_one_instrumentation_records_count() -> N
     assert len(session(*both).llm_calls) == 2
 
 
-TOOL = observation(
+TOOL = reading(
     "tool", "look", "shop", (5, 8), name="look", call_id="c1", arguments='{"a":1}', scope="a", result="1"
 )
 TOOL_AGAIN = TOOL._replace(span_id="look again", scope="b", start_ns=6 * 10**9, end_ns=7 * 10**9)
@@ -135,5 +134,5 @@ def test_a_failure_that_two_instrumentations_record_beside_each_other_is_one() -
 def test_an_agent_around_a_call_comes_before_one_that_only_its_second_span_names() -> None:
     (call,) = session(OUTER, INNER._replace(agent="OpenAI Agent")).llm_calls
     assert call.agent == "shop"
-    alone = build_session("s1", "trace", [OUTER._replace(parent_span_id=None), INNER._replace(agent="desk")])
+    alone = built_session("s1", "trace", [OUTER._replace(parent_span_id=None), INNER._replace(agent="desk")])
     assert [call.agent for call in alone.llm_calls] == ["desk"]

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from builders import observation
+from builders import built_session, reading
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.converters.spans.reading import Reading
 
-SHOP = observation("agent", "shop", None, (0, 9), name="shop")
-HTTP = observation("other", "http", "ask", (1, 2), failed=True)
-ASK = observation("llm", "ask", "shop", (1, 2), model="m", failed=True, error="400", raised=True)
+SHOP = reading("agent", "shop", None, (0, 9), name="shop")
+HTTP = reading("other", "http", "ask", (1, 2), failed=True)
+ASK = reading("llm", "ask", "shop", (1, 2), model="m", failed=True, error="400", raised=True)
 
 
-def errors(*observations: Observation) -> list[tuple[str, str | None]]:
-    session = build_session("s1", "conversation", list(observations))
+def errors(*observations: Reading) -> list[tuple[str, str | None]]:
+    session = built_session("s1", "conversation", list(observations))
     return [(error.where, error.message) for error in session.errors]
 
 
 def test_a_failed_run_of_any_kind_is_an_error_where_it_began() -> None:
     failed = {"failed": True, "error": "boom", "span_name": "Crew.kickoff"}
     crew, inner = (
-        observation("workflow", "crew", None, (0, 9), **failed),
-        observation("workflow", "inner", "crew", (1, 2), **failed),
+        reading("workflow", "crew", None, (0, 9), **failed),
+        reading("workflow", "inner", "crew", (1, 2), **failed),
     )
     assert errors(crew) == [("run Crew.kickoff", "boom")]
     assert errors(crew, inner) == [("run Crew.kickoff", "boom")]
-    assert errors(observation("turn", "t", None, (0, 9), **failed)) == [("run Crew.kickoff", "boom")]
-    assert errors(observation("agent", "a", None, (0, 9), **failed)) == [("run Crew.kickoff", "boom")]
+    assert errors(reading("turn", "t", None, (0, 9), **failed)) == [("run Crew.kickoff", "boom")]
+    assert errors(reading("agent", "a", None, (0, 9), **failed)) == [("run Crew.kickoff", "boom")]
     assert errors(SHOP._replace(failed=True, error="boom")) == [("agent shop", "boom")]
 
 
 def test_a_failed_handoff_is_an_error_named_after_its_target() -> None:
-    handoff = observation("handoff", "h", "shop", (1, 2), failed=True)
-    returns = observation("agent", "returns", "shop", (3, 4), name="returns")
+    handoff = reading("handoff", "h", "shop", (1, 2), failed=True)
+    returns = reading("agent", "returns", "shop", (3, 4), name="returns")
     assert errors(SHOP, handoff, returns) == [("handoff returns", None)]
     assert errors(SHOP, handoff._replace(handoff_to="desk"), returns) == [("handoff desk", None)]
 
@@ -53,8 +52,8 @@ def test_a_status_that_was_copied_onto_later_spans_is_not_another_failure() -> N
 
 
 def test_a_tool_in_which_an_agent_failed_is_not_a_second_failure() -> None:
-    tool = observation("tool", "t", "shop", (1, 8), name="returns", failed=True, error="no model")
-    inner = observation("llm", "m", "t", (2, 3), model="m", failed=True, error="no model", raised=True)
+    tool = reading("tool", "t", "shop", (1, 8), name="returns", failed=True, error="no model")
+    inner = reading("llm", "m", "t", (2, 3), model="m", failed=True, error="no model", raised=True)
     assert errors(SHOP, tool, inner) == [("llm m", "no model")]
     assert errors(SHOP, tool._replace(error="timeout"), inner) == [
         ("tool returns", "timeout"),
@@ -64,7 +63,7 @@ def test_a_tool_in_which_an_agent_failed_is_not_a_second_failure() -> None:
 
 def test_the_text_of_a_failure_is_not_the_reply_of_the_run_that_failed() -> None:
     failed = SHOP._replace(failed=True, error="no model", response="ModelError: no model")
-    (turn,) = build_session("s1", "conversation", [failed]).turns
+    (turn,) = built_session("s1", "conversation", [failed]).turns
     assert (turn.failed, turn.final_response) == (True, None)
-    (turn,) = build_session("s1", "conversation", [failed._replace(response="I cannot.")]).turns
+    (turn,) = built_session("s1", "conversation", [failed._replace(response="I cannot.")]).turns
     assert turn.final_response == "I cannot."

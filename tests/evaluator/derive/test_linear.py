@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from builders import observation
+from builders import built_session, reading
 from work import lines_executed
 
-from spangrade.converters.spans.observation import Kind, MessageCall, Observation, ToolResult
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.converters.spans.observation import Kind, MessageCall, ToolResult
+from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Session
 
-Shape = Callable[[int], list[Observation]]
+Shape = Callable[[int], list[Reading]]
 
 
 def chain(*kinds: Kind, **changes: object) -> Shape:
     """Spans that are each inside the one before, of these kinds in turn."""
     return lambda count: [
-        observation(
+        reading(
             kinds[i % len(kinds)], f"{i:06}", f"{i - 1:06}" if i else None, (i, 2 * count - i), name=f"n{i}"
         )._replace(**changes)
         for i in range(count)
@@ -35,9 +35,9 @@ def failures(message: str) -> Shape:
 def siblings(*kinds: Kind) -> Shape:
     """Spans beside each other beneath one agent, of these kinds in turn; all failed, all with one name."""
     return lambda count: [
-        observation("agent", "root", None, (0, count + 2), name="a"),
+        reading("agent", "root", None, (0, count + 2), name="a"),
         *(
-            observation(kinds[i % len(kinds)], f"{i:06}", "root", (i, i + 1), name="n", failed=True)
+            reading(kinds[i % len(kinds)], f"{i:06}", "root", (i, i + 1), name="n", failed=True)
             for i in range(count)
         ),
     ]
@@ -46,13 +46,11 @@ def siblings(*kinds: Kind) -> Shape:
 def beneath(outer: Kind, inner: Kind) -> Shape:
     """Half of the spans inside each other, the others all inside the innermost of them."""
 
-    def shape(count: int) -> list[Observation]:
+    def shape(count: int) -> list[Reading]:
         outside = chain(outer)(count // 2)
         last = outside[-1].span_id
         inside = (count // 2 + 1, count // 2 + 2)
-        return outside + [
-            observation(inner, f"x{i:06}", last, inside, name=f"x{i}") for i in range(count // 2)
-        ]
+        return outside + [reading(inner, f"x{i:06}", last, inside, name=f"x{i}") for i in range(count // 2)]
 
     return shape
 
@@ -60,36 +58,36 @@ def beneath(outer: Kind, inner: Kind) -> Shape:
 def calls(*, ids: bool, spans: bool) -> Shape:
     """A model's calls of one tool, each with its result in the next request, and perhaps its own span."""
 
-    def shape(count: int) -> list[Observation]:
+    def shape(count: int) -> list[Reading]:
         found = []
         for i in range(count):
             call_id = f"c{i}" if ids else None
             before = f"c{count - i}" if ids else None  # the results come in any order
             found.append(
-                observation("llm", f"m{i:06}", "root", (2 * i, 2 * i + 1))._replace(
+                reading("llm", f"m{i:06}", "root", (2 * i, 2 * i + 1))._replace(
                     tool_calls=(MessageCall("find", call_id, f'{{"n":{i}}}'),),
                     tool_results=(ToolResult("find", before, str(i)),) if i else (),
                 )
             )
             if spans:
                 arguments = f'{{"n":{count - i}}}'
-                tool = observation("tool", f"t{i:06}", "root", (2 * i, 2 * i + 1), name="find")
+                tool = reading("tool", f"t{i:06}", "root", (2 * i, 2 * i + 1), name="find")
                 found.append(tool._replace(call_id=before, arguments=arguments))
-        return [observation("turn", "root", None, (0, 2 * count + 2)), *found]
+        return [reading("turn", "root", None, (0, 2 * count + 2)), *found]
 
     return shape
 
 
-def transfers(count: int) -> list[Observation]:
+def transfers(count: int) -> list[Reading]:
     """Agents, and models that request to hand over to them."""
-    agents = [observation("agent", f"a{i:06}", "root", (i, i + 1), name=f"a{i}") for i in range(count)]
+    agents = [reading("agent", f"a{i:06}", "root", (i, i + 1), name=f"a{i}") for i in range(count)]
     requests = [
-        observation("llm", f"m{i:06}", "root", (i, i + 1))._replace(
+        reading("llm", f"m{i:06}", "root", (i, i + 1))._replace(
             tool_calls=(MessageCall(f"transfer_to_a{i}", None, None),)
         )
         for i in range(count)
     ]
-    return [observation("turn", "root", None, (0, count + 2)), *agents, *requests]
+    return [reading("turn", "root", None, (0, count + 2)), *agents, *requests]
 
 
 SHAPES: dict[str, Shape] = {
@@ -115,8 +113,8 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def built(observations: list[Observation]) -> Session:
-    return build_session("s", "conversation", observations)
+def built(observations: list[Reading]) -> Session:
+    return built_session("s", "conversation", observations)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from builders import observation
+from builders import reading
 from paths import RECORDED
 from work import lines_executed
 
 from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.reading import observation_of
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.completeness import missing_spans
 from spangrade.evaluator.derive.span_tree import Tree
@@ -20,7 +21,7 @@ NAMES = sorted(
 
 
 def span(span_id: str, parent: str | None, kind: Kind, start: int, end: int, trace: str = "t") -> Observation:
-    return observation(kind, span_id, parent, (start, end), name=span_id, trace_id=trace)
+    return observation_of(reading(kind, span_id, parent, (start, end), name=span_id, trace_id=trace))
 
 
 def missing(*observations: Observation) -> int:
@@ -80,7 +81,7 @@ def test_a_whole_recording_misses_no_span_but_each_one_that_is_removed_from_its_
     spans = [record for record in read(RECORDED / f"{name}.otlp.jsonl") if isinstance(record, Span)]
     observed = observe(spans, {})
     assert missing(*observed) == 0
-    parents = {(o.trace_id, o.parent_span_id) for o in observed}
-    middle = [o for o in observed if o.parent_span_id and (o.trace_id, o.span_id) in parents]
+    parents = {(o.span.trace_id, o.span.parent_span_id) for o in observed}
+    middle = [o for o in observed if o.span.parent_span_id and o.span.node in parents]
     for lost in middle:
         assert missing(*(o for o in observed if o is not lost)) == 1

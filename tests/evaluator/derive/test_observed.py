@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations
 from types import MappingProxyType
+from typing import get_args
 
 import pytest
 import recordings
-from builders import observation
+from builders import reading
 
-from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.observation import Kind, Notes, Observation, SpanFailure, SpanRef, ToolUse
+from spangrade.converters.spans.reading import observation_of
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.settings import NO_SETTINGS, Settings
@@ -22,17 +25,32 @@ SPANS = [
     Span("one", "1", None, "invoke_agent a", "INTERNAL", 10, 20, attributes=AGENT),
     Span("one", "2", "1", "execute_tool t", "INTERNAL", 11, 12, attributes=TOOL),
 ]
-OBSERVATION = Observation("tool", "one", "1", None, 10, 20, arguments='{"a": 1}', state=((10, {"a": [1]}),))
+TOOL_CALL = ToolUse(
+    SpanRef("one", "1", None, 10, 20),
+    notes=Notes(state=((10, {"a": [1]}),)),
+    failure=SpanFailure("no", raised=True),
+    traits=frozenset({"approved"}),
+    arguments='{"a": 1}',
+)
+OF_EACH_KIND: Sequence[Observation] = [
+    *(
+        observation_of(
+            reading(kind, kind, "parent", conversation_id="c", tags=("x",), user_input="hi", input_tokens=1)
+        )
+        for kind in get_args(Kind)
+    ),
+    TOOL_CALL,
+]
 
 
-def test_packed_observations_are_equal_when_they_are_unpacked() -> None:
-    assert unpacked(packed([OBSERVATION])) == [OBSERVATION]
+def test_packed_observations_are_equal_and_of_their_kinds_when_they_are_unpacked() -> None:
+    assert repr(unpacked(packed(OF_EACH_KIND))) == repr(OF_EACH_KIND)
 
 
 def test_state_of_a_type_that_cannot_be_packed_is_packed_as_json() -> None:
     state = MappingProxyType({"a": 1})  # of a third-party dialect
-    content = packed([OBSERVATION._replace(state=((1, state),))])
-    assert unpacked(content) == [OBSERVATION._replace(state=((1, {"a": 1}),))]
+    content = packed([TOOL_CALL._replace(notes=Notes(state=((1, state),)))])
+    assert unpacked(content) == [TOOL_CALL._replace(notes=Notes(state=((1, {"a": 1}),)))]
 
 
 def test_what_two_batches_show_of_a_trace_is_what_all_its_records_show() -> None:
@@ -83,8 +101,9 @@ def test_unpacked_observations_make_the_same_session(name: str) -> None:
 
 
 def test_an_unpacked_turn_is_still_one_whatever_messages_are_in_it() -> None:
-    turn = observation("turn", "turn", None, (0, 9), user_input="one")
-    first = observation("llm", "1", "turn", (1, 2), user_input="one", response="first")
-    second = observation("llm", "2", "turn", (3, 4), user_input="two", previous_reply="first")
-    session = build_session("s", "trace", unpacked(packed([turn, first, second])))
+    turn = reading("turn", "turn", None, (0, 9), user_input="one")
+    first = reading("llm", "1", "turn", (1, 2), user_input="one", response="first")
+    second = reading("llm", "2", "turn", (3, 4), user_input="two", previous_reply="first")
+    observations = list(map(observation_of, (turn, first, second)))
+    session = build_session("s", "trace", unpacked(packed(observations)))
     assert [made.user_input for made in session.turns] == ["one"]

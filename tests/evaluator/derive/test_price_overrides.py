@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders import observation
+from builders import built_session, reading
 from paths import SAMPLE
 
 import spangrade as public
-from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.price_overrides import OwnPrice
 from spangrade.evaluator.derive.settings import Configured, apply, differs
 from spangrade.tracer.store import Store
 
 ACME = OwnPrice("acme-*", 2.0, 10.0, 0.5, 3.0)
-CALL = observation(
+CALL = reading(
     "llm",
     "call",
     model="Acme-Large",
@@ -27,7 +26,7 @@ CALL = observation(
 
 
 def test_the_first_price_of_the_model_counts_each_kind_of_token() -> None:
-    session = build_session("s", "conversation", [CALL], prices=[OwnPrice("other", 9, 9, 9, 9), ACME, ACME])
+    session = built_session("s", "conversation", [CALL], prices=[OwnPrice("other", 9, 9, 9, 9), ACME, ACME])
     assert session.cost_usd == pytest.approx(0.5 * 2 + 0.4 * 0.5 + 0.1 * 3 + 0.2 * 10)
     assert (session.cost_unknown, session.cost_configured) == (None, "Acme-Large")
     assert [(call.cost_configured, call.cost_estimated) for call in session.llm_calls] == [(True, False)]
@@ -37,7 +36,7 @@ def test_the_first_price_of_the_model_counts_each_kind_of_token() -> None:
     "call", [CALL._replace(input_tokens=None), CALL._replace(model="other-model"), CALL._replace(model=None)]
 )
 def test_what_has_no_price_or_no_usage_stays_unknown(call: object) -> None:
-    session = build_session("s", "conversation", [call], prices=[ACME])  # type: ignore[list-item]
+    session = built_session("s", "conversation", [call], prices=[ACME])  # type: ignore[list-item]
     assert (session.cost_usd, session.cost_configured) == (None, None)
 
 

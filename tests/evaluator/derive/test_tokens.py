@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import observation
+from builders import built_session, reading
 from recordings import dotted, observed
 
-from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Usage
 
-CALL = observation("llm", "ask", "shop", (1, 2), model="m", input_tokens=100, output_tokens=10)
-SHOP = observation("agent", "shop", None, (0, 9), name="shop")
+CALL = reading("llm", "ask", "shop", (1, 2), model="m", input_tokens=100, output_tokens=10)
+SHOP = reading("agent", "shop", None, (0, 9), name="shop")
 
 
-def tokens(*calls: Observation) -> list[tuple[int | None, int | None]]:
-    session = build_session("s1", "conversation", [SHOP, *calls])
+def tokens(*calls: Reading) -> list[tuple[int | None, int | None]]:
+    session = built_session("s1", "conversation", [SHOP, *calls])
     return [(call.input_tokens, call.output_tokens) for call in session.llm_calls]
 
 
@@ -49,35 +48,35 @@ def test_a_total_that_equals_the_input_means_no_output_unless_there_is_an_answer
 def test_the_usage_of_an_agents_span_counts_where_no_model_call_is_recorded() -> None:
     run = SHOP._replace(input_tokens=300, output_tokens=30, model="m")
     inner = run._replace(span_id="inner", parent_span_id="shop")
-    session = build_session("s1", "conversation", [run, inner])
+    session = built_session("s1", "conversation", [run, inner])
     assert session.usage == Usage(input_tokens=300, output_tokens=30)
     assert (session.models, session.cost_usd, session.llm_calls) == (("m",), None, ())
-    assert build_session("s1", "conversation", [run, CALL]).usage.input_tokens == 100
+    assert built_session("s1", "conversation", [run, CALL]).usage.input_tokens == 100
 
 
 def test_the_usage_of_runs_counts_where_model_calls_record_no_tokens() -> None:
     bare = CALL._replace(input_tokens=None, output_tokens=None, model=None)
-    outer = observation("workflow", "sum", "shop", (0, 9), model="m", input_tokens=300, output_tokens=30)
-    tool = observation("tool", "desk", "sum", (4, 8), name="desk")
-    inner = observation("workflow", "inner", "desk", (5, 7), model="n", input_tokens=50, output_tokens=5)
+    outer = reading("workflow", "sum", "shop", (0, 9), model="m", input_tokens=300, output_tokens=30)
+    tool = reading("tool", "desk", "sum", (4, 8), name="desk")
+    inner = reading("workflow", "inner", "desk", (5, 7), model="n", input_tokens=50, output_tokens=5)
     called = [bare._replace(parent_span_id="sum"), bare._replace(span_id="second", parent_span_id="inner")]
-    session = build_session("s1", "conversation", [SHOP, outer, tool, inner, *called])
+    session = built_session("s1", "conversation", [SHOP, outer, tool, inner, *called])
     assert session.usage == Usage(llm_calls=2, input_tokens=350, output_tokens=35)
     assert session.models == ("m", "n")
-    counted = build_session("s1", "conversation", [SHOP, outer, CALL._replace(parent_span_id="sum")])
+    counted = built_session("s1", "conversation", [SHOP, outer, CALL._replace(parent_span_id="sum")])
     assert counted.usage.input_tokens == 100
 
 
 def test_counts_of_0_for_an_answer_are_kept_but_the_usage_is_not_complete() -> None:
     call = CALL._replace(input_tokens=0, output_tokens=0, response="hi", model="gpt-4o")
-    session = build_session("s1", "conversation", [SHOP, call])
+    session = built_session("s1", "conversation", [SHOP, call])
     assert (session.usage.input_tokens, session.usage.output_tokens) == (0, 0)
     assert (session.usage.complete, session.cost_usd) == (False, None)
 
 
 def test_a_model_that_the_agents_span_alone_names_is_that_of_its_calls() -> None:
     run = SHOP._replace(model="gpt-4o")
-    session = build_session("s1", "conversation", [run, CALL._replace(model=None)])
+    session = built_session("s1", "conversation", [run, CALL._replace(model=None)])
     assert [call.model for call in session.llm_calls] == ["gpt-4o"]
     assert session.cost_usd is not None
 

@@ -5,42 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import observation, question
+from builders import built_session, question, reading
 
 from spangrade.converters.spans.messages import message_of, read_exchange
-from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
 from spangrade.evaluator.session import Session
 
-SHOP = observation("agent", "shop", None, (0, 20), name="shop", user_input="hi")
+SHOP = reading("agent", "shop", None, (0, 20), name="shop", user_input="hi")
 
 
 def ask(
     span_id: str, at: float, *calls: MessageCall, results: tuple[ToolResult, ...] = (), parent: str = "shop"
-) -> Observation:
-    return observation("llm", span_id, parent, (at, at + 1), tool_calls=calls, tool_results=results)
+) -> Reading:
+    return reading("llm", span_id, parent, (at, at + 1), tool_calls=calls, tool_results=results)
 
 
 def call(name: str, call_id: str | None = None, arguments: str | None = '{"a":1}') -> MessageCall:
     return MessageCall(name, call_id, arguments)
 
 
-def span(name: str, at: float, call_id: str | None = None, **changes: Any) -> Observation:
+def span(name: str, at: float, call_id: str | None = None, **changes: Any) -> Reading:
     recorded = {"arguments": '{"a":1}', "result": '{"ok":true}', "call_id": call_id} | changes
-    return observation("tool", f"{name} {at}", "shop", (at, at + 0.5), name=name, **recorded)
+    return reading("tool", f"{name} {at}", "shop", (at, at + 0.5), name=name, **recorded)
 
 
-def session(*observations: Observation) -> Session:
-    return build_session("s1", "conversation", [SHOP, *observations])
+def session(*observations: Reading) -> Session:
+    return built_session("s1", "conversation", [SHOP, *observations])
 
 
-def executed(*observations: Observation) -> list[tuple[str, str | None, bool]]:
+def executed(*observations: Reading) -> list[tuple[str, str | None, bool]]:
     calls = session(*observations).tool_interactions
     return [(made.tool_name, made.call_id, made.span_id is not None) for made in calls]
 
 
-def requested(*observations: Observation) -> list[tuple[str, str | None]]:
+def requested(*observations: Reading) -> list[tuple[str, str | None]]:
     return [(made.tool_name, made.call_id) for made in session(*observations).requested_calls]
 
 
@@ -63,7 +63,7 @@ def test_a_call_that_only_messages_record_counts_beside_tool_spans() -> None:
         span("mcp__shop__look", 2),
     ],
 )
-def test_a_call_with_a_span_and_messages_counts_once(recorded: Observation) -> None:
+def test_a_call_with_a_span_and_messages_counts_once(recorded: Reading) -> None:
     first, after = ask("1", 1, call("look", "c1")), ask("2", 5, results=(ToolResult(None, "c1", "1"),))
     assert [(made.call_id, made.span_id) for made in session(first, recorded, after).tool_interactions] == [
         ("c1", recorded.span_id)
@@ -127,10 +127,10 @@ def test_a_requested_call_beside_one_that_meets_the_reference_changes_nothing() 
 
 
 def test_a_handoff_in_messages_is_listed_unless_a_span_of_its_own_names_its_target() -> None:
-    agent = observation("agent", "returns", "shop", (6, 9), name="returns")
+    agent = reading("agent", "returns", "shop", (6, 9), name="returns")
     first = ask("1", 1, call("transfer_to_returns", "c1", "{}"))
     after = ask("2", 7, results=(ToolResult(None, "c1", '{"assistant":"returns"}'),), parent="returns")
-    span_of_it = observation("handoff", "h", "shop", (5, 5.5), agent="shop", handoff_to="returns")
+    span_of_it = reading("handoff", "h", "shop", (5, 5.5), agent="shop", handoff_to="returns")
     assert executed(first, agent, after) == [("transfer_to_returns", "c1", False)]
     assert executed(first, span_of_it, agent, after) == []
     assert session(first, span_of_it, agent, after).handoffs == (("shop", "returns"),)
@@ -263,15 +263,15 @@ def test_calls_without_ids_that_a_repeated_request_shows_again_are_the_same() ->
 
 def test_a_handoff_that_several_spans_record_counts_once() -> None:
     """A tool's span with the agent that called it, and a span of its own without one, in either order."""
-    desk = observation("agent", "desk", "shop", (6, 9), name="Returns Desk")
+    desk = reading("agent", "desk", "shop", (6, 9), name="Returns Desk")
     tool = span("transfer_to_returns_desk", 3, "c1")
-    alone = observation("handoff", "h", None, (4, 5), handoff_to="returns_desk")
+    alone = reading("handoff", "h", None, (4, 5), handoff_to="returns_desk")
     before = alone._replace(start_ns=2 * 10**9)
     for handoffs in ([tool], [tool, alone], [before, tool], [before, tool, alone]):
         assert session(desk, *handoffs).handoffs == (("shop", "Returns Desk"),)
 
 
 def test_a_handoff_is_to_the_agent_whose_name_the_tool_has_with_a_number() -> None:
-    desk = observation("agent", "desk", "shop", (6, 9), name="desk")
+    desk = reading("agent", "desk", "shop", (6, 9), name="desk")
     assert session(desk, span("transfer_to_desk_1", 3)).handoffs == (("shop", "desk"),)
     assert session(desk, span("transfer_to_till_1", 3)).handoffs == (("shop", "till_1"),)

@@ -8,27 +8,27 @@ from typing import Any
 
 import pytest
 import recordings
-from builders import observation
+from builders import built_session, reading
 from recordings import dotted, observed
 
 from spangrade.converters.spans.messages import message_of
-from spangrade.converters.spans.observation import Kind, MessageCall, Observation
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.converters.spans.observation import Kind, MessageCall
+from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
 
-SHOP = observation("agent", "shop", None, (0, 20), name="shop", user_input="hi")
+SHOP = reading("agent", "shop", None, (0, 20), name="shop", user_input="hi")
 
 
-def ask(span_id: str, at: float, **changes: Any) -> Observation:
-    return observation("llm", span_id, "shop", (at, at + 1), **changes)
+def ask(span_id: str, at: float, **changes: Any) -> Reading:
+    return reading("llm", span_id, "shop", (at, at + 1), **changes)
 
 
-def session(*observations: Observation) -> Session:
-    return build_session("s1", "conversation", list(observations))
+def session(*observations: Reading) -> Session:
+    return built_session("s1", "conversation", list(observations))
 
 
-def turns(*observations: Observation) -> list[tuple[str | None, str | None]]:
+def turns(*observations: Reading) -> list[tuple[str | None, str | None]]:
     return [(turn.user_input, turn.final_response) for turn in session(*observations).turns]
 
 
@@ -75,13 +75,13 @@ def test_a_final_text_of_blanks_is_not_the_reply_if_an_earlier_one_has_words() -
 
 
 def test_an_agent_is_named_again_after_a_tool_that_another_agent_called() -> None:
-    def agent(name: str, at: float, parent: str) -> Observation:
-        return observation("agent", f"{name} {at}", parent, (at, at + 1), name=name)
+    def agent(name: str, at: float, parent: str) -> Reading:
+        return reading("agent", f"{name} {at}", parent, (at, at + 1), name=name)
 
-    def tool(name: str, at: float, parent: str) -> Observation:
-        return observation("tool", f"{name} {at}", parent, (at, at + 1), name=name)
+    def tool(name: str, at: float, parent: str) -> Reading:
+        return reading("tool", f"{name} {at}", parent, (at, at + 1), name=name)
 
-    team = observation("agent", "team", None, (0, 20), name="Team")
+    team = reading("agent", "team", None, (0, 20), name="Team")
     delegates = [tool("delegate", 1, "team"), tool("delegate", 5, "team")]
     finance = [agent("Finance", 2, "delegate 1"), agent("Finance", 6, "delegate 5")]
     made = session(team, *delegates, *finance)
@@ -91,14 +91,14 @@ def test_an_agent_is_named_again_after_a_tool_that_another_agent_called() -> Non
     assert [step.name for step in session(team, *again).trajectory] == ["Team", "look"]
 
 
-def call(span_id: str, parent: str | None, at: float, message: str, **changes: Any) -> Observation:
+def call(span_id: str, parent: str | None, at: float, message: str, **changes: Any) -> Reading:
     asked = {"user_input": message, "continues": False} | changes
-    return observation("llm", span_id, parent, (at, at + 1), **asked)
+    return reading("llm", span_id, parent, (at, at + 1), **asked)
 
 
 def test_three_user_messages_in_one_workflow_are_three_turns() -> None:
-    flow = observation("workflow", "flow", None, (0, 20))
-    runs = [observation("agent", f"run {at}", "flow", (at, at + 3), name="shop") for at in (1, 5, 9)]
+    flow = reading("workflow", "flow", None, (0, 20))
+    runs = [reading("agent", f"run {at}", "flow", (at, at + 3), name="shop") for at in (1, 5, 9)]
     calls = [
         call("1", "run 1", 2, "one", response="first"),
         call("2", "run 5", 6, "two", response="second", previous_reply="first"),
@@ -114,12 +114,12 @@ def test_three_user_messages_in_one_workflow_are_three_turns() -> None:
 
 
 def test_a_prompt_that_a_run_makes_of_its_message_does_not_begin_a_turn() -> None:
-    flow = observation("workflow", "flow", None, (0, 20), user_input="one")
+    flow = reading("workflow", "flow", None, (0, 20), user_input="one")
     planner = call("1", "flow", 1, "Plan: one", response="a, b")
     executor = call("2", "flow", 3, "Execute: a, b", response="done")
     assert turns(flow, planner, executor) == [("one", "done")]
     # A sub-agent that remembers its own conversation is called twice for one message.
-    tools = [observation("tool", f"ask {at}", "flow", (at, at + 2), name="ask") for at in (1, 6)]
+    tools = [reading("tool", f"ask {at}", "flow", (at, at + 2), name="ask") for at in (1, 6)]
     subs = [
         call("s1", "ask 1", 1.5, "price?", response="10"),
         call("team", "flow", 4, "one", tool_calls=(MessageCall("ask", None, None),)),
@@ -129,8 +129,8 @@ def test_a_prompt_that_a_run_makes_of_its_message_does_not_begin_a_turn() -> Non
 
 
 def test_two_messages_to_one_agent_under_one_request_are_two_turns_and_one_message_is_one() -> None:
-    request = observation("other", "POST", None, (0, 20))
-    first = observation("agent", "a", "POST", (1, 3), name="shop", user_input="one", response="1")
+    request = reading("other", "POST", None, (0, 20))
+    first = reading("agent", "a", "POST", (1, 3), name="shop", user_input="one", response="1")
     second = first._replace(span_id="b", start_ns=4 * 10**9, end_ns=5 * 10**9, user_input="two", response="2")
     assert turns(request, first, second) == [("one", "1"), ("two", "2")]
     for same in (second._replace(user_input="one"), second._replace(user_input=None)):
@@ -155,19 +155,19 @@ def test_a_model_call_with_a_message_of_its_own_during_a_turn_of_its_trace_belon
 
 def test_an_agent_that_starts_after_the_answer_does_not_make_it_missing() -> None:
     answered = call("1", None, 1, "hi", response="ho")
-    audit = observation("agent", "audit", "1", (1.5, 2), name="audit")
+    audit = reading("agent", "audit", "1", (1.5, 2), name="audit")
     again = call("2", None, 3, "hi", response="ho again")._replace(trace_id="t2")
     assert turns(answered, audit, again) == [("hi", "ho"), ("hi", "ho again")]
 
 
 def test_what_ran_in_another_trace_before_a_turns_last_call_does_not_end_it() -> None:
-    client = observation("llm", "1", None, (2, 3), user_input="hi", response="early", trace_id="t2")
+    client = reading("llm", "1", None, (2, 3), user_input="hi", response="early", trace_id="t2")
     assert turns(SHOP, ask("2", 10, response="late"), client) == [("hi", "late")]
 
 
 def test_runs_under_one_caller_that_is_not_recorded_are_one_turn() -> None:
-    first = observation("workflow", "first", "caller", (0, 1), user_input="hi", response="ha")
-    second = observation("workflow", "second", "caller", (2, 3), response="ho")
+    first = reading("workflow", "first", "caller", (0, 1), user_input="hi", response="ha")
+    second = reading("workflow", "second", "caller", (2, 3), response="ho")
     assert turns(first, second) == [("hi", "ho")]
 
 
@@ -229,10 +229,8 @@ def test_a_question_that_a_user_repeats_while_it_is_answered_is_a_turn_of_its_ow
 
 
 def test_two_runs_with_one_message_under_one_request_are_two_turns_if_the_second_has_it_twice() -> None:
-    request = observation("other", "POST", None, (0, 20))
-    runs = [
-        observation("agent", f"a{at}", "POST", (at, at + 2), name="shop", user_input="hi") for at in (1, 5)
-    ]
+    request = reading("other", "POST", None, (0, 20))
+    runs = [reading("agent", f"a{at}", "POST", (at, at + 2), name="shop", user_input="hi") for at in (1, 5)]
     calls = [
         call(f"m{at}", f"a{at}", at, "hi", response=reply, user_messages=number)
         for at, reply, number in ((1, None, 3), (5, "ho", 4))
@@ -243,12 +241,12 @@ def test_two_runs_with_one_message_under_one_request_are_two_turns_if_the_second
 
 def test_a_run_whose_own_input_is_its_final_history_does_not_continue_the_turn_before_it() -> None:
     """Its last message is a tool's result, but its first model call got the user's message."""
-    first = observation("agent", "a1", None, (0, 2), name="shop", user_input="one")
-    second = observation("agent", "a2", None, (5, 9), name="shop", user_input="two", continues=True)
+    first = reading("agent", "a1", None, (0, 2), name="shop", user_input="one")
+    second = reading("agent", "a2", None, (5, 9), name="shop", user_input="two", continues=True)
     second = second._replace(trace_id="t2")
     inside = [
         call("m2", "a2", 5, "two"),
-        observation("tool", "find", "a2", (6, 7), name="find"),
+        reading("tool", "find", "a2", (6, 7), name="find"),
         call("m3", "a2", 8, "two", continues=True, response="second"),
     ]
     made = session(
@@ -265,17 +263,17 @@ def test_a_run_whose_own_input_is_its_final_history_does_not_continue_the_turn_b
 
 
 def test_the_agent_to_which_a_turn_hands_over_in_another_trace_continues_it() -> None:
-    transfer = observation("tool", "go", "shop", (3, 4), name="transfer_to_returns_agent")
-    returns = observation("agent", "r", None, (30, 31), name="Returns Agent", trace_id="t2")
+    transfer = reading("tool", "go", "shop", (3, 4), name="transfer_to_returns_agent")
+    returns = reading("agent", "r", None, (30, 31), name="Returns Agent", trace_id="t2")
     assert len(turns(SHOP, transfer, returns)) == 1
     assert len(turns(SHOP, transfer, returns._replace(name="sales"))) == 2
     assert len(turns(SHOP, transfer, returns._replace(user_input="more"))) == 2
 
 
 def test_a_function_is_a_run_only_where_no_agents_work_is_around_it() -> None:
-    function = observation("workflow", "f", None, (0, 9), run_input="hi", run_output="ho", only_topmost=True)
-    call = observation("llm", "ask", "f", (1, 2), response="said")
-    web = observation("other", "web", None, (0, 10))
+    function = reading("workflow", "f", None, (0, 9), run_input="hi", run_output="ho", only_topmost=True)
+    call = reading("llm", "ask", "f", (1, 2), response="said")
+    web = reading("other", "web", None, (0, 10))
     assert turns(function, call) == [("hi", "said")]
     assert turns(web, function._replace(parent_span_id="web"), call) == [("hi", "said")]
     failed = {"failed": True, "error": "no"}
@@ -286,14 +284,14 @@ def test_a_function_is_a_run_only_where_no_agents_work_is_around_it() -> None:
 
 
 def test_tools_alone_are_not_a_turn() -> None:
-    before = observation("tool", "before", None, (0, 1), name="look", trace_id="t0")
-    after = observation("tool", "after", None, (30, 31), name="look", trace_id="t2")
+    before = reading("tool", "before", None, (0, 1), name="look", trace_id="t0")
+    after = reading("tool", "after", None, (30, 31), name="look", trace_id="t2")
     run = SHOP._replace(start_ns=2 * 10**9)
     made = session(before, run, after)
     assert [(turn.user_input, turn.trace_ids) for turn in made.turns] == [("hi", ("t0", "t1", "t2"))]
     assert [tool.turn for tool in made.tool_interactions] == [1, 1]
     assert len(session(before).turns) == 1
-    served = observation("workflow", "served", None, (40, 41), trace_id="t3", of_protocol=True)
+    served = reading("workflow", "served", None, (40, 41), trace_id="t3", of_protocol=True)
     assert len(session(run, served).turns) == 1
 
 
@@ -327,45 +325,45 @@ def test_a_trace_of_a_transport_alone_is_neither_a_session_nor_a_turn(tmp_path: 
 
 @pytest.mark.parametrize("parent", [None, "web", "not recorded"])
 def test_the_input_and_output_of_a_run_count_wherever_it_hangs(parent: str | None) -> None:
-    web = observation("other", "web", None, (0, 10))
-    run = observation("workflow", "run", parent, (0, 9), run_input="hi", run_output="ho")
-    call = observation("llm", "ask", "run", (1, 2), user_input="Answer this: hi")
+    web = reading("other", "web", None, (0, 10))
+    run = reading("workflow", "run", parent, (0, 9), run_input="hi", run_output="ho")
+    call = reading("llm", "ask", "run", (1, 2), user_input="Answer this: hi")
     assert turns(web, run, call) == [("hi", "ho")]
 
 
 def test_a_handoff_inside_a_trace_does_not_begin_a_turn() -> None:
-    web = observation("other", "web", None, (0, 20))
-    first = observation("agent", "first", "web", (0, 5), name="shop", user_input="hi")
-    over = observation("tool", "over", "first", (3, 4), name="transfer_to_returns")
-    second = observation("agent", "second", "web", (5, 9), name="returns")
-    call = observation("llm", "ask", "second", (6, 7), response="done")
+    web = reading("other", "web", None, (0, 20))
+    first = reading("agent", "first", "web", (0, 5), name="shop", user_input="hi")
+    over = reading("tool", "over", "first", (3, 4), name="transfer_to_returns")
+    second = reading("agent", "second", "web", (5, 9), name="returns")
+    call = reading("llm", "ask", "second", (6, 7), response="done")
     assert turns(web, first, over, second, call) == [("hi", "done")]
     alone = [one._replace(parent_span_id=None) for one in (first, second)]
     assert turns(*alone, over, call) == [("hi", "done")]
 
 
 def test_each_span_of_a_turn_is_one_also_under_a_caller_that_is_not_recorded() -> None:
-    talk = observation("other", "talk", "remote", (0, 9))
+    talk = reading("other", "talk", "remote", (0, 9))
     spans = [
         o
         for number in (1, 5)
         for o in (
-            observation("turn", f"t{number}", "talk", (number, number + 3)),
-            observation("llm", f"m{number}", f"t{number}", (number, number + 1), user_input=f"hi {number}"),
+            reading("turn", f"t{number}", "talk", (number, number + 3)),
+            reading("llm", f"m{number}", f"t{number}", (number, number + 1), user_input=f"hi {number}"),
         )
     ]
-    turns = build_session("s1", "conversation", [talk, *spans]).turns
+    turns = built_session("s1", "conversation", [talk, *spans]).turns
     assert [turn.user_input for turn in turns] == ["hi 1", "hi 5"]
 
 
-def talk_of_two_turns(kind: Kind, *others: Observation, begins: float = 0) -> Session:
-    talk = observation(kind, "talk", None, (begins, 20), name="talk")
+def talk_of_two_turns(kind: Kind, *others: Reading, begins: float = 0) -> Session:
+    talk = reading(kind, "talk", None, (begins, 20), name="talk")
     spans = [
         o
         for at in (1, 5)
         for o in (
-            observation("turn", f"t{at}", "talk", (at, at + 3)),
-            observation("llm", f"m{at}", f"t{at}", (at, at + 1), user_input=f"hi {at}"),
+            reading("turn", f"t{at}", "talk", (at, at + 3)),
+            reading("llm", f"m{at}", f"t{at}", (at, at + 1), user_input=f"hi {at}"),
         )
     ]
     return session(talk, *spans, *others)
@@ -380,23 +378,21 @@ def test_turns_inside_a_run_are_the_turns_and_last_as_long_as_they(kind: Kind, b
 
 
 def test_a_tool_between_the_turns_inside_an_agents_run_belongs_to_the_turn_before_it() -> None:
-    tools = [
-        observation("tool", name, "talk", (at, at + 0.5), name=name) for name, at in (("a", 0.2), ("b", 4))
-    ]
+    tools = [reading("tool", name, "talk", (at, at + 0.5), name=name) for name, at in (("a", 0.2), ("b", 4))]
     made = talk_of_two_turns("agent", *tools)
     assert [turn.user_input for turn in made.turns] == ["hi 1", "hi 5"]
     assert [(tool.tool_name, tool.turn) for tool in made.tool_interactions] == [("a", 1), ("b", 1)]
 
 
 def test_a_greeting_before_the_turns_inside_an_agents_run_is_a_turn() -> None:
-    made = talk_of_two_turns("agent", observation("llm", "greets", "talk", (0.25, 0.5), response="Hello!"))
+    made = talk_of_two_turns("agent", reading("llm", "greets", "talk", (0.25, 0.5), response="Hello!"))
     found = [(turn.user_input, turn.final_response, turn.latency_s) for turn in made.turns]
     assert found == [(None, "Hello!", 0.25), ("hi 1", None, 3.0), ("hi 5", None, 3.0)]
 
 
 def test_an_agent_that_prepares_before_the_turns_inside_an_agents_run_adds_no_turn() -> None:
-    planner = observation("agent", "planner", "talk", (0.25, 0.75), name="planner")
-    opened = observation("tool", "open", "planner", (0.5, 0.6), name="open")
+    planner = reading("agent", "planner", "talk", (0.25, 0.75), name="planner")
+    opened = reading("tool", "open", "planner", (0.5, 0.6), name="open")
     made = talk_of_two_turns("agent", planner, opened)
     assert [turn.user_input for turn in made.turns] == ["hi 1", "hi 5"]
     assert [tool.turn for tool in made.tool_interactions] == [1]
@@ -405,15 +401,15 @@ def test_an_agent_that_prepares_before_the_turns_inside_an_agents_run_adds_no_tu
 @pytest.mark.parametrize(
     "over",
     [
-        observation("tool", "over", "shop", (2, 3), name="transfer_to_desk"),
-        observation("tool", "over", "shop", (2, 3), name="ask", handoff_to="desk"),
-        observation("handoff", "over", "shop", (2, 3), handoff_to="desk"),
-        observation("handoff", "over", "shop", (2, 3), name="switch", arguments='{"agent_name":"desk"}'),
+        reading("tool", "over", "shop", (2, 3), name="transfer_to_desk"),
+        reading("tool", "over", "shop", (2, 3), name="ask", handoff_to="desk"),
+        reading("handoff", "over", "shop", (2, 3), handoff_to="desk"),
+        reading("handoff", "over", "shop", (2, 3), name="switch", arguments='{"agent_name":"desk"}'),
     ],
 )
-def test_an_agent_to_which_a_tool_handed_over_does_not_begin_a_turn(over: Observation) -> None:
-    shop = observation("agent", "shop", "lost 1", (0, 3), name="shop", user_input="hi")
-    desk = observation("agent", "desk", "lost 2", (4, 6), name="desk", user_input="hi", response="done")
+def test_an_agent_to_which_a_tool_handed_over_does_not_begin_a_turn(over: Reading) -> None:
+    shop = reading("agent", "shop", "lost 1", (0, 3), name="shop", user_input="hi")
+    desk = reading("agent", "desk", "lost 2", (4, 6), name="desk", user_input="hi", response="done")
     assert turns(shop, over, desk) == [("hi", "done")]
     assert len(turns(shop, over._replace(kind="tool", name="ask", handoff_to=None), desk)) == 2
 
@@ -421,25 +417,25 @@ def test_an_agent_to_which_a_tool_handed_over_does_not_begin_a_turn(over: Observ
 def test_an_agent_to_which_the_model_handed_over_does_not_begin_a_turn() -> None:
     """The span around both was lost, and the hand-off has no span of its own."""
     to_desk = MessageCall("transfer_to_desk", "c1", "{}")
-    shop = observation("agent", "shop", "lost 1", (0, 3), name="shop", user_input="hi")
-    asked = observation("llm", "m1", "shop", (1, 2), user_input="hi", continues=False, tool_calls=(to_desk,))
-    desk = observation("agent", "desk", "lost 2", (4, 6), name="desk", user_input="hi")
-    answer = observation("llm", "m2", "desk", (5, 6), user_input="hi", continues=False, response="done")
-    turns = build_session("s1", "conversation", [shop, asked, desk, answer]).turns
+    shop = reading("agent", "shop", "lost 1", (0, 3), name="shop", user_input="hi")
+    asked = reading("llm", "m1", "shop", (1, 2), user_input="hi", continues=False, tool_calls=(to_desk,))
+    desk = reading("agent", "desk", "lost 2", (4, 6), name="desk", user_input="hi")
+    answer = reading("llm", "m2", "desk", (5, 6), user_input="hi", continues=False, response="done")
+    turns = built_session("s1", "conversation", [shop, asked, desk, answer]).turns
     assert [(turn.user_input, turn.final_response) for turn in turns] == [("hi", "done")]
 
 
 def test_the_reply_that_a_turn_records_comes_before_the_models() -> None:
-    turn = observation("turn", "t", None, (0, 9), response="Ho!")
-    call = observation("llm", "m", "t", (1, 2), user_input="hi", response="ho")
+    turn = reading("turn", "t", None, (0, 9), response="Ho!")
+    call = reading("llm", "m", "t", (1, 2), user_input="hi", response="ho")
     assert turns(turn, call) == [("hi", "Ho!")]
     assert turns(turn._replace(response=None), call) == [("hi", "ho")]
 
 
 def test_one_agent_and_its_tools_hand_nothing_over() -> None:
-    shop = observation("agent", "shop", None, (0, 9), name="shop")
-    tool = observation("tool", "find", "shop", (1, 2), name="find")
-    desk = observation("agent", "desk", "shop", (3, 4), name="desk")
+    shop = reading("agent", "shop", None, (0, 9), name="shop")
+    tool = reading("tool", "find", "shop", (1, 2), name="find")
+    desk = reading("agent", "desk", "shop", (3, 4), name="desk")
     assert session(shop, tool).handoffs == ()
     assert session(shop, tool, desk).handoffs is None  # no model call, which would have requested it
 
@@ -448,7 +444,7 @@ def test_one_agent_and_its_tools_hand_nothing_over() -> None:
 def test_a_message_after_the_reply_begins_a_turn_and_one_during_the_call_does_not(
     at: float, seconds: list[float]
 ) -> None:
-    flow = observation("workflow", "flow", None, (0, 20))
+    flow = reading("workflow", "flow", None, (0, 20))
     first = call("1", "flow", 2, "one", response="first")
     second = call("2", "flow", at, "two", response="second", previous_reply="first")
     assert [turn.latency_s for turn in session(flow, first, second).turns] == seconds
