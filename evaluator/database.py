@@ -756,7 +756,8 @@ class Database:
         session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
         cannot be used, and if scipy is not installed.
         """
-        from spangrade.evaluator.statistics.comparison.by import condition, unrecorded
+        from spangrade.evaluator.grading.selection import unrecorded
+        from spangrade.evaluator.statistics.comparison.by import condition
         from spangrade.evaluator.statistics.comparison.compare import compare
         from spangrade.evaluator.statistics.comparison.gate import (
             Compared,

@@ -30,7 +30,12 @@ from spangrade.evaluator.grading.policy import MetricPlan, dropped_references
 from spangrade.evaluator.grading.revision import revision
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import GradedBy, RunDetails
-from spangrade.evaluator.grading.selection import check_present, select_sessions, sessions_of_questions
+from spangrade.evaluator.grading.selection import (
+    check_present,
+    select_sessions,
+    sessions_of_questions,
+    unrecorded,
+)
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import judge_of_run
@@ -293,6 +298,10 @@ def sessions_to_grade(
         if select.answers:
             check_present(store, "select.answers", select.answers, only)
         if not select.is_all:
+            for what in ("version", "prompt", "model"):
+                if getattr(select, what) is not None and (number := unrecorded(store, what, only)):
+                    text = f"{counted(number, 'session')} left out: no {what} is recorded"
+                    callbacks.on_problem(Problem(what, text, dropped=False))
             only = select_sessions(store, select, only)
         reader = SessionReader(db, store, only)
     if by_question:

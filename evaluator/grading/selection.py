@@ -90,6 +90,19 @@ def sessions_of_questions(
     return chosen.union(session_id for each in last for _, session_id in each)
 
 
+_UNRECORDED = {
+    "version": "agent_version IS NULL",
+    "prompt": "len(coalesce(prompts::JSON::VARCHAR[], [])) = 0",
+    "model": "len(coalesce(models::JSON::VARCHAR[], [])) = 0",
+}
+
+
+def unrecorded(store: Store, what: str, only: Collection[str] | None = None) -> int:
+    """Return how many of the sessions, all or `only` these, record no "version", "prompt" or "model"."""
+    found = store.query(f"SELECT session_id FROM derived.sessions WHERE {_UNRECORDED[what]}")  # noqa: S608 (ours)
+    return sum(only is None or session_id in only for (session_id,) in found)
+
+
 def _query(selection: Selection) -> str:
     conditions = [
         f"(started_at IS NULL OR started_at {sign} make_timestamp({time_ns // 1000}))"

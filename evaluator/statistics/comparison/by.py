@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from spangrade.tracer.fields import FieldError
-
-if TYPE_CHECKING:
-    from spangrade.tracer.store import Store
 
 
 class ComparedBy(StrEnum):
@@ -24,19 +20,6 @@ _CONDITIONS = {
     ComparedBy.PROMPT: "list_contains(prompts, {})",
     ComparedBy.MODEL: "list_contains(models, {})",
 }
-
-
-_UNRECORDED = {
-    ComparedBy.VERSION: "agent_version IS NULL",
-    ComparedBy.PROMPT: "len(coalesce(prompts::JSON::VARCHAR[], [])) = 0",
-    ComparedBy.MODEL: "len(coalesce(models::JSON::VARCHAR[], [])) = 0",
-}
-
-
-def unrecorded(store: Store, by: str) -> int:
-    """Return how many stored sessions record no version of the agent, no prompt, or no model."""
-    query = f"SELECT count(*) FROM derived.sessions WHERE {_UNRECORDED[ComparedBy(by)]}"  # noqa: S608 (ours)
-    return int(store.query(query)[0][0])
 
 
 def condition(by: str, value: str) -> str:
