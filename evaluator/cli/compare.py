@@ -84,7 +84,7 @@ def compare(
     if format is Format.JSON:
         print_json(comparison_json(*compared))
     else:
-        if flips := flips_of(compared.comparison):
-            show(flip_lines(flips, opened.session))
-        show(comparison_tables(*compared, every=all, all_metrics=all_metrics))
+        flips = flips_of(compared.comparison)
+        changed = flip_lines(flips, opened.session) if flips else None
+        show(comparison_tables(*compared, every=all, all_metrics=all_metrics, changed=changed))
     raise typer.Exit(compared.exit_code(inconclusive_ok=inconclusive_ok))

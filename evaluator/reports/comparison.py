@@ -67,14 +67,19 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
 
 
 def comparison_tables(
-    comparison: Comparison, gates: Sequence[GateResult] = (), *, every: bool, all_metrics: bool = False
+    comparison: Comparison,
+    gates: Sequence[GateResult] = (),
+    *,
+    every: bool,
+    all_metrics: bool = False,
+    changed: RenderableType | None = None,
 ) -> RenderableType:
     """Return a comparison as tables: how much of it can be compared, the gates, and what changed.
 
     Unless `every`, only the first questions of each kind are listed; with `all_metrics` also the metrics that
-    show no difference.
+    show no difference. `changed` is shown after how much can be compared.
     """
-    parts: list[RenderableType] = [cell(compared_text(comparison))]
+    parts: list[RenderableType] = [cell(compared_text(comparison)), *([] if changed is None else [changed])]
     shown, folded = _metrics(comparison, gates, all_metrics=all_metrics)
     metrics = Table(*_COLUMNS)
     for change in shown:

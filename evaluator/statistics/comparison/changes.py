@@ -89,10 +89,12 @@ def _gates(first: Sample, second: Sample) -> Iterator[str]:
     """Yield the gates that only one sample has, or that have another threshold."""
     if not first.metrics or not second.metrics:
         return
-    for name in sorted(_gates_of(first) | _gates_of(second)):
+    changed = frozenset(one.question for one in changed_questions(first, second))
+    gates = [_gates_of(sample, changed) for sample in (first, second)]
+    for name in sorted(gates[0] | gates[1]):
         before, after = (
-            _thresholds(sample.metrics[name]) if name in _gates_of(sample) else ()
-            for sample in (first, second)
+            _thresholds(sample.metrics[name]) if name in of_sample else ()
+            for sample, of_sample in zip((first, second), gates, strict=True)
         )
         if before == after and len(set(before)) <= 1:
             continue
@@ -104,13 +106,13 @@ def _gates(first: Sample, second: Sample) -> Iterator[str]:
             yield f"another threshold of {name}: {_listed(before)}, then {_listed(after)}"
 
 
-def _gates_of(sample: Sample) -> set[str]:
-    """Return the metrics that gate sessions of the sample."""
+def _gates_of(sample: Sample, changed: frozenset[str] = frozenset()) -> set[str]:
+    """Return the metrics that gate sessions of the sample, not only those of `changed` questions."""
     return {
         name
         for name, one in sample.metrics.items()
         if any(each is not None for each in one.thresholds)
-        and (sample.values.get(name) or sample.unknown.get(name))
+        and {*sample.values.get(name, ()), *sample.unknown.get(name, ())} - changed
     }
 
 

@@ -172,6 +172,9 @@ def compare(
 def _excluded(first: Sample, second: Sample, changed: Sequence[ChangedQuestion]) -> str:
     if changes_of_metric(PASSED, first, second):
         return "the gates are not the same"
+    of_first, of_second = first.keys_by_kind[0], second.keys_by_kind[0]
+    if of_first and of_second and not of_first & of_second:
+        return "no question is in both"
     return f"{len(changed)} changed" if changed else ""
 
 
@@ -183,7 +186,8 @@ def _pairs(
     name: str, first: Sample, second: Sample, changed: Sequence[ChangedQuestion], *, allow_changed: bool
 ) -> Pairs:
     is_measured_otherwise = not allow_changed and bool(changes_of_metric(name, first, second))
-    return pairs_of(name, first, second, incomparable_questions(name, changed), none=is_measured_otherwise)
+    incomparable = incomparable_questions(name, changed)
+    return pairs_of(name, first, second, incomparable, none=is_measured_otherwise, others=allow_changed)
 
 
 def difference_of(

@@ -122,6 +122,8 @@ def judge(gate: Gate | BrokenGate, comparison: Comparison) -> GateResult:
     if change.measured.higher_is_better is None:
         raise FieldError("fail_if", f"{gate.metric} has no better direction", repr(gate.text))
     if statistic is not Statistic.MEAN:
+        if math.isfinite(change.measured.bounds[1] - change.measured.bounds[0]):
+            raise FieldError("fail_if", f"{change.metric} has bounds: expected its mean", repr(gate.text))
         known = change.pairs.known()
         found = difference_of(*known, change.measured, is_paired=change.pairs.is_paired, statistic=statistic)
         change = change._replace(difference=found)
@@ -162,8 +164,8 @@ def compared_text(comparison: Comparison) -> str:
     """Return how many of the questions can be compared, and why others cannot."""
     pairs = comparison.passed
     share = pairs.comparable / pairs.total if pairs.total else 0.0
-    what = "question" if pairs.is_paired else "question or session"
-    text = f"{pairs.comparable} of {counted(pairs.total, what)} ({share:.0%}) can be compared"
+    total = counted(pairs.total, "question") if pairs.is_paired else f"{pairs.total} questions and sessions"
+    text = f"{pairs.comparable} of {total} ({share:.0%}) can be compared"
     reasons = []
     for side, names, undecided in (
         ("first", comparison.unanswered_in_first, comparison.undecided[0]),

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings
 
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, Values
 from spangrade.evaluator.statistics.intervals import (
@@ -102,7 +103,8 @@ def _p_value(before: Sequence[float], after: Sequence[float], *, is_paired: bool
     if not is_paired:
         if min(len(before), len(after)) < 2 or len({*before, *after}) == 1:
             return 1.0
-        return float(ttest_ind(after, before, equal_var=False).pvalue)
+        with catch_warnings(category=RuntimeWarning, action="ignore"):  # of values that are almost equal
+            return float(ttest_ind(after, before, equal_var=False).pvalue)
     differences = [b - a for a, b in zip(before, after, strict=True)]
     if len(differences) < MIN_QUESTIONS:
         return exchange_p_value(differences)

@@ -70,15 +70,24 @@ class Pairs(NamedTuple):
 
 
 def pairs_of(
-    metric: str, first: Sample, second: Sample, incomparable: Collection[str] = (), *, none: bool = False
+    metric: str,
+    first: Sample,
+    second: Sample,
+    incomparable: Collection[str] = (),
+    *,
+    none: bool = False,
+    others: bool = False,
 ) -> Pairs:
     """Return what two samples know of a metric.
 
     `incomparable` are the questions that expect something else in the second sample: its values are unknown.
-    With `none` all its values are.
+    With `none` all its values are. If both have questions and none in common, they are two samples only with
+    `others`; else the second has no value of any question of the first.
     """
     sides = [_sides(metric, sample) for sample in (first, second)]
     common = _common(first, second)
+    if not common and not others and first.keys_by_kind[0] and second.keys_by_kind[0]:
+        common = first.keys_by_kind[0]
     if not common:
         unknown = [(OneSide(unknown=1) if none else side) for side in sides[1].values()]
         return Pairs(tuple(sides[0].values()), tuple(unknown), is_paired=False)

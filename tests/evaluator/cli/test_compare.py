@@ -342,6 +342,35 @@ def test_runs_with_other_gates_are_not_compared_unless_that_is_allowed(
     assert spangrade("compare", "base", "lenient", *allowed).code == 0
 
 
+def test_runs_of_other_questions_are_not_compared_unless_that_is_allowed(
+    graded: Path, spangrade: Spangrade
+) -> None:
+    """The same questions by other ids: that the second run passes as many says nothing about the first's."""
+    golden = json.loads((graded / "golden.json").read_text())["golden_questions"]
+    renamed = [{**one, "id": f"other-{one['id']}"} for one in golden]
+    (graded / "golden.json").write_text(json.dumps({"golden_questions": renamed}))
+    spangrade("grade", "golden.json", "--spans", "base.jsonl", "--run", "renamed")
+    gate = ("--fail-if", "passed worse by 50%")
+    done = spangrade("compare", "base", "renamed", *gate)
+    assert (done.code, done.out[0]) == (
+        4, "0 of 12 questions (0%) can be compared: no question is in both"
+    )  # fmt: skip
+    allowed = spangrade("compare", "base", "renamed", *gate, "--allow-changed-questions")
+    assert (allowed.code, allowed.out[0]) == (0, "24 of 24 questions and sessions (100%) can be compared")
+    assert allowed.err == []
+
+
+def test_a_reference_that_is_new_in_one_question_leaves_the_others_comparable(
+    graded: Path, spangrade: Spangrade
+) -> None:
+    golden = json.loads((graded / "golden.json").read_text())["golden_questions"]
+    golden[0]["reference_data"]["max_cost_usd"] = 1
+    (graded / "golden.json").write_text(json.dumps({"golden_questions": golden}))
+    spangrade("grade", "golden.json", "--spans", "new.jsonl", "--run", "limited")
+    done = spangrade("compare", "base", "limited", "--fail-if", "broken > 3")
+    assert (done.code, done.out[0]) == (1, "11 of 12 questions (92%) can be compared: 1 changed")
+
+
 def test_unanswered_questions_count_against_a_gate_and_against_its_failure(
     graded: Path, spangrade: Spangrade
 ) -> None:
@@ -412,6 +441,10 @@ def test_metrics_without_a_difference_are_one_line_unless_they_are_asked_for(
         (("base", "agent_versoin = '9'"), "compare \"agent_versoin = '9'\": Binder Error: "),
         (("true = true", "agent_version = '1.4'"), "compare: 12 sessions meet both 'true = true' and"),
         (("base", "new", "--metric", "tone"), 'metric "tone" is not in both; there are passed,'),
+        (
+            ("base", "new", "--fail-if", "passed.median worse by 5%"),
+            "--fail-if 'passed.median worse by 5%': passed has bounds: expected its mean",
+        ),
         (("base", "new", "--fail-if", "passed"), "--fail-if 'passed': expected METRIC worse by MARGIN"),
         (
             ("base", "new", "--fail-if", "passed worse by 5"),

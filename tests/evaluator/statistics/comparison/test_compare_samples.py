@@ -86,7 +86,9 @@ def test_questions_are_paired_if_any_is_in_both_and_the_others_of_the_first_are_
     others = [[session(f"{side}{n}", f"{side}{n}", "passed") for n in range(3)] for side in "ab"]
     (change,) = compare(sample(*common, *others[0]), sample(*common, *others[1])).metrics
     assert (change.pairs.is_paired, change.questions, change.pairs.total) == (True, 9, 12)
-    (apart,) = compare(sample(*others[0]), sample(*others[1])).metrics
+    (unknown,) = compare(sample(*others[0]), sample(*others[1])).metrics
+    assert (unknown.pairs.comparable, unknown.pairs.total) == (0, 3)
+    (apart,) = compare(sample(*others[0]), sample(*others[1]), allow_changed=True).metrics
     assert (apart.pairs.is_paired, apart.questions, apart.change) == (False, 3, Change.NONE)
 
 
