@@ -305,3 +305,15 @@ def test_as_many_replies_are_expected_as_there_are_user_inputs(graded: Any) -> N
         [f'spangrade: golden.json: golden_questions[0] (id "q1"): {expected}'],
     )
     assert graded(Said("Hi"), Said("Bye"), reference_responses=[None, None]).code == 4
+
+
+@pytest.mark.parametrize("options", [(), ("--metric", "tool_recall>=1"), ("--metric", "tool_exact_match>=1")])
+def test_a_call_that_only_the_longer_alternative_names_is_held_against_that_one(
+    graded: Any, options: tuple[str, ...]
+) -> None:
+    sms = {"tool_name": "notify", "input_arguments": {"by": "sms"}}
+    alternatives = [[{"tool_name": "find"}], [{"tool_name": "find"}, sms]]
+    for calls, code in ((["sms"], 0), ([], 0), (["fax"], 1)):
+        made = [Call("find", {}), *(Call("notify", {"by": by}) for by in calls)]
+        done = graded(Said("Hi", calls=made), reference_tool_alternatives=alternatives, options=options)
+        assert (calls, done.code) == (calls, code)
