@@ -71,7 +71,7 @@ def decision(passed: bool, reason: str = "because", score: float | None = None) 
 
 @dataclass
 class GeminiStandIn:
-    """`answer` makes the model's text of a request; the rest is set by a test at any time.
+    """`answer` makes the model's text, or the call of a tool, of a request; a test sets the rest at any time.
 
     `failures` are status codes to answer first, one a request. `body`, where set, is sent as it is in place
     of a response. `usage` None leaves the token counts out. `models` are those that it has; None: all, and it
@@ -79,7 +79,7 @@ class GeminiStandIn:
     """
 
     url: str = ""
-    answer: Callable[[Request], str | None] = lambda request: decision(True)
+    answer: Callable[[Request], str | dict[str, Any] | None] = lambda request: decision(True)
     failures: list[int] = field(default_factory=list)
     body: bytes | None = None
     usage: dict[str, int] | None = field(default_factory=lambda: dict(USAGE))
@@ -167,7 +167,8 @@ class GeminiStandIn:
 
     def _response(self, request: Request) -> dict[str, Any]:
         text = self.answer(request)
-        parts = [] if text is None else [{"text": text}]
+        kind = "text" if isinstance(text, str) else "functionCall"
+        parts = [] if text is None else [{kind: text}]
         candidate = {
             "content": {"role": "model", "parts": parts},
             "finishReason": "STOP" if text else "MAX_TOKENS",
