@@ -335,10 +335,13 @@ def watch(
     select = spec.select
     if select != replace(_WATCHED, since=select.since, sample=select.sample):
         raise FieldError("select", "of the sessions to watch only since and sample can be chosen")
-    prepared = prepare(spec, DatabaseFile(db, callbacks), callbacks)
+    stored = DatabaseFile(db, callbacks)
+    prepared = prepare(spec, stored, callbacks)
     if not prepared.dataset and not prepared.gates:
         raise FieldError("gates", "nothing to grade by: expected a dataset, or a gate (NAME>=T)")
     prepared.judge()
+    if stored.exists():  # a query that cannot run is known now, not once a session is idle
+        try_queries(stored, prepared.metrics, derived=True)
     watching = Watch(
         db,
         prepared,

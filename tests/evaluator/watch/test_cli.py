@@ -43,6 +43,19 @@ def test_what_cannot_be_used_is_one_line_and_exit_code_2(
     assert message in done.err[0]
 
 
+def test_a_query_that_cannot_run_is_one_line_although_no_session_is_idle(
+    tmp_path: Path, spangrade: Spangrade
+) -> None:
+    db, query = tmp_path / "s.duckdb", tmp_path / "query.sql"
+    add(db, [("good", OK)])
+    query.write_text("-- name: slow\nSELECT session_id, totl_s AS value FROM sessions")
+    command = ["watch", "--db", db, "--idle", "1h", "--metrics-file", query, "--metric", "slow>=1"]
+    done = spangrade(*command)
+    assert (done.code, done.out, len(done.err)) == (2, [], 1)
+    assert 'query.sql: Binder Error: Referenced column "totl_s" not found' in done.err[0]
+    assert 'Candidate bindings: "total_s"' in done.err[0]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_a_summary_and_exit_code_0(tmp_path: Path, number: signal.Signals) -> None:
     db = tmp_path / "s.duckdb"
