@@ -328,7 +328,8 @@ def sessions_to_grade(
 def try_queries(db: Stored, metrics: Iterable[Metric], *, derived: bool = False) -> None:
     """Run the queries among metrics on a database; one that fails breaks its metric alone.
 
-    With `derived` its sessions are brought up to date first. Raises InputError for one that names what the database does not have: it would fail for any session.
+    With `derived` its sessions are brought up to date first. Raises InputError for one that names what the
+    database does not have: it would fail for any session.
     """
     if queries := [metric.function for metric in metrics if isinstance(metric.function, Query)]:
         with db.reading(derived=derived, confined=True, wait_s=RUN_WAIT_S) as store:

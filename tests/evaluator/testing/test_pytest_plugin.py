@@ -5,6 +5,7 @@ import importlib
 import json
 import re
 import shlex
+import sys
 import tomllib
 from fnmatch import fnmatch
 
@@ -53,8 +54,33 @@ def no_key(monkeypatch, tmp_path):
     monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(tmp_path / "cache" / "verdicts.sqlite"))
 
 
+class Loaded:
+    """A plugin that keeps our modules: pytester forgets those that a run inside this process imports first.
+
+    Loaded again, their classes would not be those that other tests of this process have.
+    """
+
+    def __init__(self):
+        self.modules = {}
+
+    def pytest_unconfigure(self):
+        self.modules |= {
+            name: module
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] == "spangrade" and not name.endswith(".pytest_plugin")
+        }
+
+
 @pytest.fixture
-def run(pytester, monkeypatch):
+def loaded():
+    """Keep the modules beyond the end of pytester, which is made after this."""
+    kept = Loaded()
+    yield kept
+    sys.modules.update(kept.modules)
+
+
+@pytest.fixture
+def run(loaded, pytester, monkeypatch):
     """Run pytest on a file of tests; the result has the lines of the evals' summary apart.
 
     In CI pytest prints more, and the plugin a hint: tests of that set CI themselves. Only where it matters
@@ -67,8 +93,12 @@ def run(pytester, monkeypatch):
     def run(text, *options, apart=False):
         pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
         pytester.makepyfile(test_it=text)
-        runpytest = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
-        result = runpytest("--strict-markers", "-p", "no:cacheprovider", *options)
+        options = ("--strict-markers", "-p", "no:cacheprovider", *options)
+        if apart:
+            result = pytester.runpytest_subprocess(*options)
+        else:
+            result = pytester.runpytest_inprocess(*options, plugins=[loaded])
+            sys.modules.update(loaded.modules)
         lines = result.outlines
         start = next((i for i, line in enumerate(lines) if re.fullmatch("=+ agent evals =+", line)), None)
         rest = [] if start is None else lines[start + 1 :]
