@@ -28,7 +28,7 @@ def gemini() -> Iterator[GeminiStandIn]:
 
 
 def answer_of_the_model(request: Request) -> str | dict[str, Any]:
-    """Call the tool at the user's text, and say what came of it at the tool's result."""
+    """Call the tool for the order in the user's text, then say the status in the tool's result."""
     last = request.body["contents"][-1]["parts"][-1]
     if "functionResponse" in last:
         return f"It is {last['functionResponse']['response']['status']}."
