@@ -143,7 +143,7 @@ def test_the_tutorial_runs_as_it_says(tmp_path: Path) -> None:
             printed = done.stdout
         else:
             assert [line for line in block.splitlines() if line not in printed] == [], printed
-    assert printed.endswith("exit code 0\n")
+    assert printed.endswith("exit code 1\n")
 
 
 def test_the_commands_of_the_page_on_pages_run(tmp_path: Path) -> None:
