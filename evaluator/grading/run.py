@@ -15,7 +15,7 @@ import nanoarrow as na
 
 from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.metadata import Groups
-from spangrade.evaluator.grading.policy import Verdict, exit_code
+from spangrade.evaluator.grading.policy import SIMULATION, Verdict, exit_code
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.latency import nearest_rank
@@ -325,6 +325,11 @@ class Run:
         return sum(totals.judge_failures for totals in self._metrics.values())
 
     @property
+    def broken_users(self) -> int:
+        """How many sessions are inconclusive because their simulated user broke, or may have."""
+        return sum(one.reason.startswith(f"{SIMULATION}: ") for one in self.sessions)
+
+    @property
     def passed(self) -> bool:
         """Whether every session passed, and nothing is unknown or unanswered: the exit code is 0."""
         return self.exit_code is ExitCode.PASSED
@@ -365,6 +370,7 @@ class Run:
             "verdicts": {verdict.value: number for verdict, number in self.verdicts.items()},
             "unanswered_questions": self._unanswered,
             **({"sessions_not_run": self.not_run} if self.not_run else {}),
+            **({"broken_users": broken} if (broken := self.broken_users) else {}),
             **({"unreviewed_questions": self.unreviewed} if self.unreviewed else {}),
             "unapplied_gates": list(self.unapplied_gates),
             "exit_code": int(self.exit_code),
@@ -400,6 +406,8 @@ class Run:
         text = f"{counted(self._counts.total(), 'session')}{': ' if counts else ''}{counts}"
         if self._unanswered:
             text += f"; {counted(len(self._unanswered), 'golden question')} unanswered"
+        if self.broken_users:
+            text += f"; {counted(self.broken_users, 'session')} inconclusive by the simulated user"
         if self.not_run:
             text += f"; {counted(self.not_run, 'session')} not run"
         if unapplied := self.unapplied_gates:

@@ -157,7 +157,10 @@ def run(agent="answer", *more):
 
 
 def graded(agent="answer", *more):
-    (one,) = run(agent, *more)[1]["grades"]
+    printed = run(agent, *more)[1]
+    (one,) = printed["grades"]
+    is_by_the_user = one["reason"].startswith("simulation_valid: ")
+    assert printed.get("broken_users", 0) == is_by_the_user
     return one["verdict"], one["reason"]
 
 
