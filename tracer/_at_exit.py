@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+# `signal.getsignal` takes 7 µs where a handler is a function, as it looks for it among constants first.
+import _signal  # type: ignore[import-not-found]
 import atexit
 import multiprocessing
 import os
@@ -81,7 +83,7 @@ class _Ending:
         if threading.get_ident() != threading.main_thread().ident:
             return
         for number in _SIGNALS:
-            there = signal.getsignal(number)
+            there = _signal.getsignal(number)
             is_default = there == signal.SIG_DFL and multiprocessing.parent_process() is None
             if is_default or (callable(there) and not isinstance(there, _Handler)):
                 signal.signal(number, _Handler(there))
