@@ -1,4 +1,4 @@
-"""The page of sessions over time: each day's, by version, agent, model or environment."""
+"""The page of sessions over time: each day's, by version, prompt, agent, model or environment."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _PARAMETERS = ("since", "until", "metric", "by", "series")
 # all of them together, so that sessions and costs are counted once.
 SERIES = {
     "version": "agent_version",
+    "prompt": "array_to_string(prompts::JSON::VARCHAR[], ', ')",
     "agent": "array_to_string(agents::JSON::VARCHAR[], ', ')",
     "model": "array_to_string(models::JSON::VARCHAR[], ', ')",
     "environment": "environment",

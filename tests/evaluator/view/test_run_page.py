@@ -203,7 +203,7 @@ def test_few_days_are_columns_side_by_side_and_more_are_lines() -> None:
     assert one_day.last is None
 
 
-@pytest.mark.parametrize("series", ["version", "agent", "model", "environment"])
+@pytest.mark.parametrize("series", ["version", "prompt", "agent", "model", "environment"])
 def test_series_count_each_session_once_and_lead_to_their_sessions(many: Store, series: str) -> None:
     values = trends_page(many, {"series": series, "since": "2025-01-01"})
     assert sum(row["sessions"] for row in values["rows"]) == 3_000
@@ -224,7 +224,7 @@ def test_series_count_each_session_once_and_lead_to_their_sessions(many: Store, 
 
 
 def test_a_series_that_there_is_not_is_an_error(many: Store) -> None:
-    with pytest.raises(InputError, match="series: 'size'; expected one of version, agent"):
+    with pytest.raises(InputError, match="series: 'size'; expected one of version, prompt, agent"):
         trends_page(many, {"series": "size"})
 
 

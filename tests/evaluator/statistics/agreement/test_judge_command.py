@@ -312,3 +312,19 @@ def test_a_judge_that_does_not_tell_good_sessions_from_bad_ones_settles_nothing(
     done = spangrade(*COMPARE)
     assert done.code == 4
     assert done.out[-1].endswith(": 40 labels do not show that the judge tells good sessions from bad ones")
+
+
+def test_what_two_judges_rated_is_not_compared_unless_that_is_allowed(
+    judged: GeminiStandIn, spangrade: Spangrade
+) -> None:
+    """The same sessions, of which the other judge passes as many."""
+    other = ("--judge-model", "gemini/gemini-2.5-pro", "--run", "second")
+    spangrade("grade", "--metrics-file", "m.json", "--metric", "kindness>=4", *other)
+    done = spangrade(*COMPARE, "--fail-if", "kindness worse by 1", *JSON)
+    value = json.loads("\n".join(done.out))
+    notes = {one["metric"]: one["note"].partition(":")[0] for one in value["metrics"] if one["note"]}
+    assert (done.code, notes) == (
+        4, {"passed": "another judge of kindness", "kindness": "another judge of kindness"}
+    )  # fmt: skip
+    assert [gate["outcome"] for gate in value["gates"]] == ["inconclusive", "inconclusive"]
+    assert spangrade(*COMPARE, "--allow-changed-questions").code == 0
