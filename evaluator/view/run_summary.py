@@ -29,6 +29,7 @@ class SessionRow(NamedTuple):
     tokens: int | None = None
     turns: int | None = None
     errors: int | None = None
+    first_input: str | None = None
 
 
 class RunSummary(NamedTuple):

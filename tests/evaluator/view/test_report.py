@@ -38,6 +38,12 @@ def test_a_grade_writes_a_report_that_needs_nothing_but_itself(sample: Path) -> 
         name(element) for element in elements(root) if element.get("src") or name(element) == "link"
     ] == []
     assert text(find(root, id="contents")).strip() == "This file has all 4 sessions whole."
+    assert [text(find_all(row, class_="row")[0]) for row in find_all(root, data_verdict="")] == [
+        "My order A-1002 came late.",
+        "Hi, where is my order A-1003?",
+        "Where is order A-9999?",
+        "I want to return order A-1002.",
+    ]
     assert [text(find_all(row, class_="verdict")[0]) for row in find_all(root, data_verdict="")] == [
         "failed",
         "passed",
