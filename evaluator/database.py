@@ -612,6 +612,7 @@ class Database:
             recordings=[Path(path) for path in several(spans)],
             write=write,
             callbacks=self._callbacks,
+            workers=self._workers,
         )
         if out is not None:
             write_audit(audit, Path(out))

@@ -60,7 +60,10 @@ class Audited(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A mutant of a session and its fate, with the gates that decided."""
+    """A mutant of a session and its fate, with the gates that decided.
+
+    Of one that is caught or right, what was changed is known, and its session is the one that it is made of.
+    """
 
     audited: Audited
     kind: str
@@ -123,11 +126,18 @@ def tried(
     """Return the mutants of a session and what becomes of them."""
     mutants = list(mutants_of(audited.session, kinds, number, seed))
     return [
-        Tried(audited, kind, mutant, *fate)
+        _without_session(Tried(audited, kind, mutant, *fate))
         for (kind, mutant), fate in zip(
             mutants, fates(audited, [mutant for _, mutant in mutants], plan), strict=True
         )
     ]
+
+
+def _without_session(one: Tried) -> Tried:
+    """Return a mutant that is settled without its session, of which there are thousands."""
+    if one.fate in (Fate.SURVIVED, Fate.UNDECIDED):
+        return one
+    return one._replace(mutant=one.mutant._replace(session=one.audited.session))
 
 
 def fates(

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from spangrade.converters.datasets.files import write_text
 from spangrade.converters.datasets.golden import golden_of
-from spangrade.evaluator.audit.audit import Audited, audited_sessions, tried
+from spangrade.evaluator.audit.audit import Audited, Tried, audited_sessions, tried
 from spangrade.evaluator.audit.drills import missing_drills
 from spangrade.evaluator.audit.golden_edits import Edit, edited, edited_text
 from spangrade.evaluator.audit.mutant import load_kinds
 from spangrade.evaluator.audit.options import Mutants
 from spangrade.evaluator.audit.proposals import Proposal, proposals
 from spangrade.evaluator.audit.report import Audit
+from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.workers import few_collections
-from spangrade.evaluator.grading.prepare import prepare, sessions_to_grade
+from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
+from spangrade.evaluator.grading.policy import MetricPlan
+from spangrade.evaluator.grading.prepare import Prepared, prepare, sessions_to_grade
 from spangrade.evaluator.grading.run import JudgeUsage
+from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.slices import read_shared, shared_file, workers_for
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
+from spangrade.evaluator.judge.run import JudgeRun
+from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.span import Problem
 from spangrade.tracer.store.stored import Stored
 
+_SLICE = 50  # sessions, which become a thousand mutants
+_AS_LONG = 10  # as it takes to grade a session, it takes to break one in 20 ways
 _NOT_ASKED = "the audit asks a judge only if its model is named"
 
 
@@ -40,32 +51,31 @@ def run_audit(
     recordings: Sequence[Path] = (),
     write: bool = False,
     callbacks: Callbacks = DEFAULT,
+    workers: int | None = 1,
 ) -> Audit:
-    """Return the audit of what a grade is asked for; see `Database.audit`."""
+    """Return the audit of what a grade is asked for; see `Database.audit`, and `workers_for`."""
     mutators = load_kinds(mutants.kinds)
     prepared = prepare(spec, db, callbacks, recordings)
-    dataset, golden = Path(prepared.dataset), prepared.golden
+    dataset = Path(prepared.dataset)
     text = None if prepared.spec.path is None else _golden_text(dataset)
     if write and text is None:
         raise FieldError("write", f"{dataset} is not a golden file: no other format is changed")
     judge = None if spec.judge.model is None else prepared.judge()
     reader, _ = sessions_to_grade(prepared, db, callbacks)
     plan = replace(prepared.plan, reported=())
-    left_out: Counter[str] = Counter()
     callbacks.on_progress("auditing")
-    with use_judge_of_run(judge or NoJudge(_NOT_ASKED)), few_collections():
-        read = prepared.with_columns(reader.read(callbacks), callbacks.on_problem)
-        chosen: list[Audited] = []
-        for one in audited_sessions(read, golden.questions, plan, prepared.answers, failed=mutants.failed):
-            if isinstance(one, str):
-                left_out[one] += 1
-            else:
-                chosen.append(one)
-        chosen.sort(key=lambda one: one.session.session_id)
-        made = []
-        for place, one in enumerate(chosen, 1):
-            made += tried(one, mutators, mutants.of_each, mutants.seed, plan)
-            callbacks.on_share(place / len(chosen))
+    asked = judge or NoJudge(_NOT_ASKED)
+    number = workers_for(prepared, asked, len(reader.ids) * _AS_LONG, workers)
+    with use_judge_of_run(asked), few_collections(), workers_in_order(number) as in_order:
+        if in_order is map:
+            read = prepared.with_columns(reader.read(callbacks), callbacks.on_problem)
+            chosen, left_out = _chosen(read, prepared, plan, mutants)
+            made = []
+            for place, one in enumerate(chosen, 1):
+                made += tried(one, mutators, mutants.of_each, mutants.seed, plan)
+                callbacks.on_share(place / len(chosen))
+        else:
+            chosen, made, left_out = _in_slices(in_order, reader, prepared, asked, mutants, callbacks)
         proposed = proposals(made, chosen, plan)
     changed = None if text is None else _with_edits(text, proposed.edits, str(dataset))
     if write and changed is not None and changed != text:
@@ -81,8 +91,69 @@ def run_audit(
         "" if text is None or changed is None else "".join(_diff(text, changed, str(dataset))),
         write,
         None if judge is None else JudgeUsage(judge.name, judge.spent),
-        missing_drills((one.session for one in chosen), golden.questions.golden_questions),
+        missing_drills((one.session for one in chosen), prepared.golden.questions.golden_questions),
     )
+
+
+class _Slice(NamedTuple):
+    """What became of the sessions of a slice: those that were broken, their mutants, and the others."""
+
+    chosen: list[Audited]
+    tried: list[list[Tried]]
+    left_out: Counter[str]
+    problems: list[Problem]
+
+
+def _chosen(
+    sessions: Iterable[Session], prepared: Prepared, plan: MetricPlan, mutants: Mutants
+) -> tuple[list[Audited], Counter[str]]:
+    """Return the sessions to break, by their ids, and why others are left out."""
+    chosen: list[Audited] = []
+    left_out: Counter[str] = Counter()
+    questions = prepared.golden.questions
+    for one in audited_sessions(sessions, questions, plan, prepared.answers, failed=mutants.failed):
+        if isinstance(one, str):
+            left_out[one] += 1
+        else:
+            chosen.append(one)
+    return sorted(chosen, key=lambda one: one.session.session_id), left_out
+
+
+def _audit_slice(shared: Path, mutants: Mutants, rows: SessionRows) -> _Slice:
+    """Break the sessions of a slice, in any process."""
+    by, prepared = read_shared(shared)
+    plan, mutators = replace(prepared.plan, reported=()), load_kinds(mutants.kinds)
+    problems: list[Problem] = []
+    with use_judge_of_run(NoJudge(by.no_judge)):
+        read = prepared.with_columns(rows.decoded(), problems.append)
+        chosen, left_out = _chosen(read, prepared, plan, mutants)
+        made = [tried(one, mutators, mutants.of_each, mutants.seed, plan) for one in chosen]
+    return _Slice(chosen, made, left_out, problems)
+
+
+def _in_slices(
+    in_order: InOrder,
+    reader: SessionReader,
+    prepared: Prepared,
+    judge: JudgeRun | NoJudge,
+    mutants: Mutants,
+    callbacks: Callbacks,
+) -> tuple[list[Audited], list[Tried], Counter[str]]:
+    """Return what `_chosen` does, and the mutants, of sessions that other processes break."""
+    pairs: list[tuple[Audited, list[Tried]]] = []
+    left_out: Counter[str] = Counter()
+    read = 0
+    with shared_file(prepared, judge) as shared:
+        slices = (part for rows in reader.read_rows(callbacks) for part in rows.slices(_SLICE))
+        for done in in_order(partial(_audit_slice, shared, mutants), slices):
+            pairs += zip(done.chosen, done.tried, strict=True)
+            left_out.update(done.left_out)
+            for problem in done.problems:
+                callbacks.on_problem(problem)
+            read += _SLICE
+            callbacks.on_share(min(read / len(reader.ids), 1))
+    pairs.sort(key=lambda pair: pair[0].session.session_id)
+    return [one for one, _ in pairs], [each for _, made in pairs for each in made], left_out
 
 
 def _golden_text(path: Path) -> str | None:

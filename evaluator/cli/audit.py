@@ -9,7 +9,7 @@ import typer
 
 from spangrade import Gates, JudgeOptions, Selection
 from spangrade.evaluator.audit.options import Mutants
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, GradeWorkers, LakeCatalog, OutputFormat
 from spangrade.evaluator.cli.output import database_or_lake, print_json, print_lines, show
 
 
@@ -34,6 +34,7 @@ def audit(
     out: Annotated[
         Path | None, typer.Option(help="A folder for audit.json, audit.md and golden.diff.")
     ] = None,
+    workers: GradeWorkers = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Break sessions that pass, and see which defects the golden dataset and its gates notice.
@@ -41,7 +42,7 @@ def audit(
     No agent is run, and nothing is saved. A judge is asked only if --judge-model names it. Exit codes: 0
     audited, 2 bad input, 4 no session could be audited.
     """
-    with database_or_lake(db, lake) as opened:
+    with database_or_lake(db, lake, workers) as opened:
         audited = opened.audit(
             dataset,
             spans=spans or (),

@@ -60,7 +60,7 @@ class SlicedOutput(Output, Protocol):
         ...
 
 
-class _Shared(NamedTuple):
+class Shared(NamedTuple):
     """What all slices of a grade are graded by."""
 
     spec: GradeSpec
@@ -114,7 +114,7 @@ def add_grades(
             _add(run, prepared.grades(read if output is None else output.sessions(read)), output)
         return
     coverage = Coverage.none()
-    with _shared(prepared, judge) as shared:
+    with shared_file(prepared, judge) as shared:
         slices = (part for rows in sessions.read_rows(callbacks) for part in rows.slices(SLICE))
         jobs = ((part, None if output is None else output.of_slice()) for part in slices)
         for graded in in_order(functools.partial(_grade_slice, shared), jobs):
@@ -137,11 +137,11 @@ def _add(run: Run, grades: Iterable[Grade], output: Output | None) -> None:
 
 
 @contextmanager
-def _shared(prepared: Prepared, judge: JudgeRun | NoJudge) -> Iterator[Path]:
+def shared_file(prepared: Prepared, judge: JudgeRun | NoJudge) -> Iterator[Path]:
     """Give a file of what all slices share: each process reads it once."""
     golden = prepared.golden._replace(spans=None, problems=[], rows=dict(prepared.golden.rows))
     answers = dict(prepared.answers)
-    shared = _Shared(prepared.spec, golden, answers, _why_not(judge) or "", time.time_ns())
+    shared = Shared(prepared.spec, golden, answers, _why_not(judge) or "", time.time_ns())
     with TemporaryDirectory(prefix="spangrade-") as folder:
         file = Path(folder) / "shared"
         file.write_bytes(pickle.dumps(shared, pickle.HIGHEST_PROTOCOL))
@@ -149,15 +149,16 @@ def _shared(prepared: Prepared, judge: JudgeRun | NoJudge) -> Iterator[Path]:
 
 
 @functools.lru_cache(1)
-def _read_shared(file: Path) -> tuple[_Shared, Prepared]:
-    shared: _Shared = pickle.loads(file.read_bytes())  # noqa: S301 (our own, of this grade)
+def read_shared(file: Path) -> tuple[Shared, Prepared]:
+    """Return what a file of `shared_file` has, and what a grade by it needs."""
+    shared: Shared = pickle.loads(file.read_bytes())  # noqa: S301 (our own, of this grade)
     return shared, replace(with_questions(shared.spec, shared.golden), answers=shared.answers)
 
 
 def _grade_slice(file: Path, job: tuple[SessionRows, Output | None]) -> _Graded:
     """Grade a slice, in any process."""
     rows, output = job
-    shared, prepared = _read_shared(file)
+    shared, prepared = read_shared(file)
     run, coverage = Run(), Coverage.none()
     problems: list[Problem] = []
     with use_judge_of_run(NoJudge(shared.no_judge)):

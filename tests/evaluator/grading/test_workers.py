@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,17 @@ def test_questions_that_expect_the_same_share_their_sessions_among_processes(tmp
     one, two = (graded(tmp_path, questions[:3], workers, tmp_path / str(workers)) for workers in (1, 2))
     assert two == one
     assert [one.question_id for one in two["verdicts"][:4]] == ["q0", "q1", "q2", "q0"]
+
+
+def test_processes_audit_as_one_does(recorded: Path, tmp_path: Path) -> None:
+    questions = asked("apart", 1_100).questions
+    (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": questions[:600]}), encoding="utf-8")
+    written = {}
+    for workers in (1, 2):
+        folder = tmp_path / str(workers)
+        spangrade.open(recorded / "s.duckdb", workers=workers).audit(
+            tmp_path / "golden.json", mutants=2, out=folder
+        )
+        written[workers] = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    assert written[2] == written[1]
+    assert '"left_out":' in written[1]["audit.json"]
