@@ -86,7 +86,7 @@ class SpanRef(NamedTuple):
     @property
     def node(self) -> tuple[str, str]:
         """The trace's and the span's id, which together are one span's alone."""
-        return self.trace_id, self.span_id
+        return self[:2]
 
 
 class SessionContext(NamedTuple):

@@ -34,7 +34,8 @@ from spangrade.converters.spans.observation import (
 
 
 class _Fields(NamedTuple):
-    # The fields of each group stand together and in its order: `observation_of` takes them as one slice.
+    # The fields of each group stand together and in its order: `observation_of` takes them as one slice. What
+    # most spans have comes first: Python looks for each argument from the beginning.
     kind: Kind
     trace_id: str
     span_id: str
@@ -44,6 +45,31 @@ class _Fields(NamedTuple):
     timed: bool = True
     span_name: str | None = None
     scope: str | None = None
+    name: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    requested_model: str | None = None
+    call_key: str | None = None
+    call_id: str | None = None
+    arguments: str | None = None
+    result: str | None = None
+    user_input: str | None = None
+    continues: bool | None = None
+    tool_results: tuple[ToolResult, ...] = ()
+    response: str | None = None
+    tool_calls: tuple[MessageCall, ...] = ()
+    repeated_calls: tuple[MessageCall, ...] = ()
+    previous_reply: str | None = None
+    user_messages: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    total_tokens: int | None = None
+    digests: Digests | None = None
+    code_executions: int | None = None
     conversation_id: str | None = None
     question_id: str | None = None
     user_id: str | None = None
@@ -64,20 +90,16 @@ class _Fields(NamedTuple):
     not_understood: str | None = None
     sums_up: str | None = None
     simulated_message: str | None = None
-    user_input: str | None = None
-    continues: bool | None = None
-    tool_results: tuple[ToolResult, ...] = ()
-    response: str | None = None
-    tool_calls: tuple[MessageCall, ...] = ()
-    repeated_calls: tuple[MessageCall, ...] = ()
-    previous_reply: str | None = None
-    user_messages: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_input_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    total_tokens: int | None = None
+    failed: bool = False
+    error: str | None = None
+    raised: bool = False
+    cut_off: bool = False
+    run_input: str | None = None
+    run_output: str | None = None
+    declares_agent: str | None = None
+    handoff_to: str | None = None
+    grounding_chunks: int | None = None
+    fault: str | None = None
     approved: bool = False
     by_shape: bool = False
     counts_its_calls: bool = False
@@ -87,27 +109,6 @@ class _Fields(NamedTuple):
     only_topmost: bool = False
     succeeded: bool = False
     text_only: bool = False
-    name: str | None = None
-    agent: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    call_key: str | None = None
-    grounding_chunks: int | None = None
-    code_executions: int | None = None
-    arguments: str | None = None
-    result: str | None = None
-    call_id: str | None = None
-    failed: bool = False
-    error: str | None = None
-    handoff_to: str | None = None
-    digests: Digests | None = None
-    run_input: str | None = None
-    run_output: str | None = None
-    raised: bool = False
-    requested_model: str | None = None
-    cut_off: bool = False
-    declares_agent: str | None = None
-    fault: str | None = None
 
 
 _POSITIONS = {name: position for position, name in enumerate(_Fields._fields)}

@@ -21,6 +21,7 @@ from spangrade.evaluator.derive.span_tree import Node, Tree
 
 _MAX_OPEN = 100  # earlier calls that one beside them is compared with
 _UNKNOWN = (None, ())
+_CALLS = (ModelCall, ToolUse)
 _GROUPS = frozenset({"session", "notes", "exchange", "tokens"})
 _Call = TypeVar("_Call", ModelCall, ToolUse)
 
@@ -36,7 +37,7 @@ def merge_duplicates(tree: Tree) -> Tree:
     above: dict[Node, Work | None] = {}  # the nearest ancestor that may record the same call
     repeated: dict[Node, ModelCall | ToolUse] = {}
     for inner in tree.ordered:
-        if not isinstance(inner, ModelCall | ToolUse):
+        if not isinstance(inner, _CALLS):
             continue
         outer = _around(inner, tree, changed, above)
         if outer is None:

@@ -16,6 +16,8 @@ from spangrade.evaluator.derive.same_calls import KeyedCall, Member, keyed_calls
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 
+_WITH_DIGESTS = (ModelCall, RunSpan)
+
 
 class Position(NamedTuple):
     """A trace's position in a conversation, as digests of messages.
@@ -46,7 +48,7 @@ def position_of(observations: Sequence[Observation], conversation_id: str | None
     placed = [
         o
         for o in ([] if conversation_id else observations)
-        if isinstance(o, ModelCall | RunSpan) and o.digests is not None
+        if isinstance(o, _WITH_DIGESTS) and o.digests is not None
     ]
     first = min(placed, key=lambda o: (o.span.start_ns, o.span.span_id), default=None)
     if first is None or first.digests is None:
