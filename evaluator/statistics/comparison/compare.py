@@ -24,7 +24,7 @@ from spangrade.evaluator.statistics.comparison.differences import (
 )
 from spangrade.evaluator.statistics.comparison.judge_error import MeasuredError, judge_error
 from spangrade.evaluator.statistics.comparison.means import mean_difference, median_difference
-from spangrade.evaluator.statistics.comparison.pairs import Pairs, Values, pairs_of
+from spangrade.evaluator.statistics.comparison.pairs import Pairs, Values, are_of_other_questions, pairs_of
 from spangrade.evaluator.statistics.comparison.parting import parting
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
@@ -172,8 +172,7 @@ def compare(
 def _excluded(first: Sample, second: Sample, changed: Sequence[ChangedQuestion]) -> str:
     if changes_of_metric(PASSED, first, second):
         return "the gates are not the same"
-    of_first, of_second = first.keys_by_kind[0], second.keys_by_kind[0]
-    if of_first and of_second and not of_first & of_second:
+    if are_of_other_questions(first, second):
         return "no question is in both"
     return f"{len(changed)} changed" if changed else ""
 

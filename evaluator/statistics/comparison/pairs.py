@@ -81,12 +81,12 @@ def pairs_of(
     """Return what two samples know of a metric.
 
     `incomparable` are the questions that expect something else in the second sample: its values are unknown.
-    With `none` all its values are. If both have questions and none in common, they are two samples only with
-    `others`; else the second has no value of any question of the first.
+    With `none` all its values are. Samples of other questions are two samples only with `others`; else the
+    second has no value of any question of the first.
     """
     sides = [_sides(metric, sample) for sample in (first, second)]
     common = _common(first, second)
-    if not common and not others and first.keys_by_kind[0] and second.keys_by_kind[0]:
+    if not others and are_of_other_questions(first, second):
         common = first.keys_by_kind[0]
     if not common:
         unknown = [(OneSide(unknown=1) if none else side) for side in sides[1].values()]
@@ -102,6 +102,12 @@ def pairs_of(
             after = OneSide(unknown=1)
         found.append((before, after))
     return Pairs(tuple(a for a, _ in found), tuple(b for _, b in found), is_paired=True)
+
+
+def are_of_other_questions(first: Sample, second: Sample) -> bool:
+    """Return whether both answer golden questions, none of them in both, and not both have other sessions."""
+    questions, sessions = zip(first.keys_by_kind, second.keys_by_kind, strict=True)
+    return all(questions) and not questions[0] & questions[1] and not all(sessions)
 
 
 def _common(first: Sample, second: Sample) -> frozenset[str]:
