@@ -139,7 +139,10 @@ class ConversationRunner:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(conversation)
+            try:
+                return asyncio.run(conversation)
+            except ConversationMismatch as mismatch:
+                raise mismatch.with_traceback(None) from None  # the lines of asyncio say nothing
         with ThreadPoolExecutor(1) as thread:
             running = thread.submit(contextvars.copy_context().run, asyncio.run, conversation)
             try:

@@ -15,6 +15,7 @@ _FAILING = (Verdict.FAILED, Verdict.BROKEN)
 _EXAMPLES = 3
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _BEYOND = re.compile(r"(missing: [^;]*); not expected: ([^;]*)")  # calls in place of others
+_OF_A_TURN = re.compile(r"\n +expected: (?:\[(['\w, ]*)\])?(?:.|\n)*")  # what a test of pytest expected
 _FAILED = re.compile(r"[^,;:]+ \(failed(?:: \w+)?\)")
 _VALUE = re.compile(r"\d+\.\d+|\d{3,}")  # not the number of a turn or a step
 
@@ -47,8 +48,14 @@ def what_went_wrong(reason: str) -> str:
 
     Of the calls beside missing ones only those that failed are left, each once, with its type of error.
     """
+    reason = _OF_A_TURN.sub(_with_expected, reason)
     names = _BEYOND.sub(_with_failed, "".join(_outside_of_json(reason)))
     return " ".join(_VALUE.sub("…", _QUOTED.sub("…", names)).split())
+
+
+def _with_expected(found: re.Match[str]) -> str:
+    """Return the names of the tools that a turn expected, if it is about them."""
+    return f": expected {found[1].replace(chr(39), '')}" if found[1] else ""
 
 
 def _with_failed(found: re.Match[str]) -> str:

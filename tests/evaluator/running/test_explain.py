@@ -96,6 +96,14 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
             'missing: pay{"id":1}; not expected: pay{"id":1} (failed: TimeoutError), look{"id":2}; cost: 3',
             "missing: pay; pay (failed: TimeoutError); cost: 3",
         ),
+        (
+            "test: turn 2.tool_calls: other tools\n  expected: ['look_up', 'pay']\n  actual:   []",
+            "test: turn 2.tool_calls: other tools: expected look_up, pay",
+        ),
+        (
+            "test: turn 2.text: not alike\n  expected: 'It is sent.'\n  actual: 'x'",
+            "test: turn 2.text: not alike",
+        ),
         ("missing: pay; not expected: pay (failed), pay (failed)", "missing: pay; pay (failed)"),
         ("conversation: turn 1 ended in an error", "conversation: turn 1 ended in an error"),
         ("reply: 'It is sent.' is not 'It is late.'", "reply: … is not …"),

@@ -724,6 +724,7 @@ def test_the_evals_are_stored_as_a_run_with_their_verdicts_and_reasons(run, pyte
         apart=True,
     )
     done.assert_outcomes(passed=1, failed=3)
+    assert "base_events.py" not in done.stdout.str()  # a traceback ends in the test
     stored, verdicts, failed = stored_run(pytester.path)
     assert stored.name == "candidate"
     assert [verdict[:2] for verdict in verdicts] == [
