@@ -23,7 +23,8 @@ class ColumnType(NamedTuple):
     """How the values of a Python type are stored in a table and shown in a view.
 
     `expression` is of the view, over the table's column. `encode` and `decode` convert a value, never None,
-    to the table's cell and back; None where the value is stored as it is.
+    to the table's cell and back; None where the value is stored as it is. `decode` raises ValueError for a
+    cell of another form, which someone else may have written.
     """
 
     sql: str
@@ -35,11 +36,24 @@ class ColumnType(NamedTuple):
 
 
 def _strings(text: str) -> tuple[str, ...]:
-    return tuple(orjson.loads(text))
+    values = orjson.loads(text)
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError("expected a list of texts")
+    return tuple(values)
 
 
 def _pairs(text: str) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(pair) for pair in orjson.loads(text))
+    pairs = orjson.loads(text)
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise ValueError("expected a list of pairs")
+    return tuple(tuple(pair) for pair in pairs)
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = orjson.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("expected an object")
+    return value
 
 
 def _json(shown: str, expression: str, decode: Callable[[str], Any]) -> ColumnType:
@@ -57,7 +71,7 @@ _TYPES: dict[Any, ColumnType] = {
     float: ColumnType("DOUBLE", na.float64(), "DOUBLE"),
     bool: ColumnType("BOOLEAN", na.bool_(), "BOOLEAN"),
     Any: _json("JSON", "{}::JSON", orjson.loads),
-    dict[str, Any]: _json("JSON", "{}::JSON", orjson.loads),
+    dict[str, Any]: _json("JSON", "{}::JSON", _object),
     tuple[str, ...]: _json("VARCHAR[]", "{}::JSON::VARCHAR[]", _strings),
     tuple[tuple[str | None, str], ...]: _json("VARCHAR[][]", "{}::JSON::VARCHAR[][]", _pairs),
 }

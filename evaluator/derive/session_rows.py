@@ -7,15 +7,19 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, TableColumn
+import orjson
+
+from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, DerivedTable, TableColumn
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
 
 Row = tuple[Any, ...]
 
 BATCHES_AT_ONCE = 2_000  # sessions
 LONGEST_FIRST_INPUT = 300  # characters
+_AGAIN = "`spangrade derive --all` derives it again"
 
 
 def _encoder(columns: Sequence[TableColumn]) -> Callable[[Sequence[Any]], Row]:
@@ -40,15 +44,24 @@ def _encoder(columns: Sequence[TableColumn]) -> Callable[[Sequence[Any]], Row]:
     return encode if steps else tuple
 
 
-def _decoder(columns: Sequence[TableColumn], make: Callable[[Sequence[Any]], Any]) -> Callable[[Row], Any]:
-    """Return the function from a record's cells to what `make` makes of its values."""
-    steps = [(i, column.type.decode) for i, column in enumerate(columns) if column.type.decode is not None]
+def _decoder(table: DerivedTable, make: Callable[[Sequence[Any]], Any]) -> Callable[[Row], Any]:
+    """Return the function from a record's cells to what `make` makes of its values.
+
+    It raises StoreError, which does not show the value, for a cell that no session is stored with.
+    """
+    columns = enumerate(table.columns)
+    steps = [(i, column.name, column.type.decode) for i, column in columns if column.type.decode is not None]
 
     def decode(row: Row) -> Any:
         values = list(row)
-        for i, convert in steps:
+        for i, name, convert in steps:
             if values[i] is not None:
-                values[i] = convert(values[i])
+                try:
+                    values[i] = convert(values[i])
+                except ValueError as error:
+                    expected = "expected JSON" if isinstance(error, orjson.JSONDecodeError) else str(error)
+                    place = f"a value in derived.{table.name}.{name}"
+                    raise StoreError(f"the database has {place}: {expected}: {_AGAIN}") from None
         return make(values)
 
     return decode if steps else make
@@ -57,7 +70,7 @@ def _decoder(columns: Sequence[TableColumn], make: Callable[[Sequence[Any]], Any
 def _session_decoder() -> Callable[[Row, dict[str, Any]], Session]:
     """Return the function from a session's cells, and its records by field, to the session."""
     paths = [column.path for column in SESSIONS.columns]
-    values_of = _decoder(SESSIONS.columns, list)
+    values_of = _decoder(SESSIONS, list)
     plain = [(path, i) for i, path in enumerate(paths) if "." not in path and path not in RECORDS]
     parts = [
         (name, part, [paths.index(f"{name}.{field.name}") for field in fields(part)])
@@ -75,7 +88,7 @@ def _session_decoder() -> Callable[[Row, dict[str, Any]], Session]:
 
 
 _ENCODERS = {name: _encoder(table.columns) for name, table in TABLES.items()}
-_DECODERS = {name: _decoder(TABLES[name].columns, record._make) for name, record in RECORDS.items()}
+_DECODERS = {name: _decoder(TABLES[name], record._make) for name, record in RECORDS.items()}
 _OWN_COLUMNS = {
     name: [column.name for column in table.columns if column.name != "session_id"]
     for name, table in TABLES.items()

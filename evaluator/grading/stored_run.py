@@ -16,6 +16,7 @@ from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Ou
 from spangrade.evaluator.metrics.stored_values import (
     only_run,
     stored_span_ids,
+    stored_texts,
     stored_thresholds,
     stored_word,
 )
@@ -79,7 +80,14 @@ def read_run(store: Store, text: str) -> StoredRun:
     files, without, where, require_match, threshold, votes = options
     graded_by = None
     if require_match is not None:
-        graded_by = GradedBy(tuple(files or ()), tuple(without or ()), where, require_match, threshold, votes)
+        graded_by = GradedBy(
+            stored_texts(files, "runs.metrics_files"),
+            stored_texts(without, "runs.without_references"),
+            where,
+            require_match,
+            threshold,
+            votes,
+        )
     versions = store.query("SELECT metric, version FROM run_metrics WHERE run_id = $run_id", run)
     verdicts = store.query(
         "SELECT session_id, question_id, verdict, coalesce(reason, '') FROM verdicts WHERE run_id = $run_id "
@@ -91,7 +99,7 @@ def read_run(store: Store, text: str) -> StoredRun:
         name or run_id[:8],
         dataset or "",
         digest,
-        tuple(metrics or ()),
+        stored_texts(metrics, "runs.metrics"),
         judge,
         graded_by,
         dict(versions),
@@ -112,7 +120,7 @@ def load_run(store: Store, run_id: str) -> Run:
         run_row,
     )
     name, dataset, thresholds, metrics, require_match, *judge = only_run(rows, run_id)
-    requested = {metric_name(text) for text in metrics or () if text is not None}
+    requested = {metric_name(text) for text in stored_texts(metrics, "runs.metrics")}
     by_name = stored_thresholds(thresholds)
     run = Run(
         run_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from math import isfinite
+from math import isfinite, isnan
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
@@ -44,8 +44,29 @@ def stored_span_ids(text: str | None) -> tuple[str, ...]:
 
 
 def stored_question_json(text: str | None) -> dict[str, Any]:
-    """Return `golden_questions.question` as JSON values. Raises StoreError."""
-    return _read(_QUESTION, text or "", "golden_questions.question", "an object")
+    """Return `golden_questions.question`. Raises StoreError, which does not show the question."""
+    try:
+        return _QUESTION.validate_json(text or "")
+    except ValidationError:
+        raise StoreError(
+            "the database has a value in golden_questions.question: expected an object"
+        ) from None
+
+
+def stored_texts(texts: Sequence[str | None] | None, column: str) -> tuple[str, ...]:
+    """Return a column that is a list of texts. Raises StoreError."""
+    found = tuple(text for text in texts or () if text is not None)
+    if len(found) != len(texts or ()):
+        raise _unexpected(column, None, "a list of texts")
+    return found
+
+
+def stored_bounds(lowest: float, highest: float) -> tuple[float, float]:
+    """Return `run_metrics.lowest` and `run_metrics.highest`. Raises StoreError."""
+    for column, value in (("lowest", lowest), ("highest", highest)):
+        if value is not None and isnan(value):
+            raise _unexpected(f"run_metrics.{column}", value, "a number")
+    return lowest, highest
 
 
 def stored_word(words: type[Word], text: str, column: str) -> Word:

@@ -29,6 +29,7 @@ from spangrade.tracer.otlp.common import (
     span_warnings,
 )
 from spangrade.tracer.span import Attributes, LogRecord, Problem, Span
+from spangrade.tracer.terminal import counted
 
 _KINDS: dict[Any, str] = {None: KINDS[0], "SPAN_KIND_UNSPECIFIED": KINDS[0]}
 _KINDS |= dict(enumerate(KINDS)) | {f"SPAN_KIND_{name}": name for name in KINDS}
@@ -284,7 +285,7 @@ def _value(value: Any, depth: int) -> Any:
                 return [_value(item, depth - 1) for item in values]
             case "kvlistValue":
                 return _attributes(_object(content, kind).get("values"), depth - 1)
-        raise MalformedError(f"expected an attribute's value, found {_shown(content)} as {_shown(kind)}")
+        raise MalformedError(f"expected an attribute's value, found {_shown(content)} as {kind[:40]!a}")
     return None
 
 
@@ -385,10 +386,12 @@ def _camel(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _shown(content: Any) -> str:
-    """Return a value as shown in a message: short, without the content of objects and lists."""
+    """Return a value as shown in a message: short, without the content of texts, objects and lists."""
     if isinstance(content, dict):
         return "a JSON object"
     if isinstance(content, list):
         return "a JSON list"
-    text = ascii(content[:40] if isinstance(content, str) else content)
+    if isinstance(content, str):
+        return f"a text of {counted(len(content), 'character')}"
+    text = ascii(content)
     return text if len(text) <= 42 else f"{text[:38]} …"

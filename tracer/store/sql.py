@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 
 import duckdb
 
 _PACKAGE = "spangrade.tracer.store"
+_VALUE = re.compile(r"\b(string|Input:) (['\"]).*\2")
 
 
 @cache
@@ -30,7 +32,11 @@ def text_literal(text: str) -> str:
 
 
 def error_line(error: Exception) -> str:
-    """Return an error of DuckDB in one line: what is wrong, and the names that it suggests instead."""
+    """Return an error of DuckDB in one line: what is wrong, and the names that it suggests instead.
+
+    A value that cannot be converted may have been recorded: it is not shown.
+    """
     if isinstance(error, duckdb.OutOfMemoryException):
         return "DuckDB needs more memory than its limit: raise SPANGRADE_MEMORY_LIMIT, to 4GB for example"
-    return " ".join(str(error).split("\n\n", 1)[0].split())
+    line = " ".join(str(error).split("\n\n", 1)[0].split())
+    return _VALUE.sub(r"\1 …", line) if isinstance(error, duckdb.ConversionException) else line

@@ -9,6 +9,7 @@ import math
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
+from spangrade.evaluator.metrics.stored_values import stored_bounds
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic
@@ -138,7 +139,7 @@ def _measured(store: Store, metric: str) -> Measured:
     )
     if recorded:
         ((better, low, high, unit),) = recorded
-        return Measured(better, (low, high), unit)
+        return Measured(better, stored_bounds(low, high), unit)
     measured = store.query("SELECT DISTINCT metric FROM scores WHERE value IS NOT NULL ORDER BY metric")
     names = [name for (name,) in measured]
     if metric not in names:

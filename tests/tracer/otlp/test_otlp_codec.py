@@ -188,14 +188,17 @@ def nested(levels: int) -> dict[str, Any]:
     [
         ({"traceId": ...}, "no traceId; expected 32 hexadecimal digits, not all zero"),
         ({"traceId": "0" * 32}, "no traceId; expected 32 hexadecimal digits, not all zero"),
-        ({"traceId": "g" * 32}, f"traceId is '{'g' * 32}'; expected 32 hexadecimal digits"),
+        ({"traceId": "g" * 32}, "traceId is a text of 32 characters; expected 32 hexadecimal digits"),
         ({"traceId": 5}, "traceId is 5; expected 32 hexadecimal digits"),
-        ({"spanId": "0af7"}, "spanId is '0af7'; expected 16 hexadecimal digits"),
-        ({"spanId": " " + SPAN[:14] + " "}, f"spanId is ' {SPAN[:14]} '; expected 16 hexadecimal digits"),
-        ({"parentSpanId": "x"}, "parentSpanId is 'x'; expected 16 hexadecimal digits"),
+        ({"spanId": "0af7"}, "spanId is a text of 4 characters; expected 16 hexadecimal digits"),
+        (
+            {"spanId": " " + SPAN[:14] + " "},
+            "spanId is a text of 16 characters; expected 16 hexadecimal digits",
+        ),
+        ({"parentSpanId": "x"}, "parentSpanId is a text of 1 character; expected 16 hexadecimal digits"),
         (
             {"startTimeUnixNano": "1_0"},
-            "startTimeUnixNano is '1_0'; expected an integer of nanoseconds since 1970",
+            "startTimeUnixNano is a text of 3 characters; expected an integer of nanoseconds since 1970",
         ),
         ({"endTimeUnixNano": 1.5}, "endTimeUnixNano is 1.5; expected an integer of nanoseconds since 1970"),
         ({"endTimeUnixNano": True}, "endTimeUnixNano is True; expected an integer of nanoseconds since 1970"),
@@ -207,19 +210,31 @@ def nested(levels: int) -> dict[str, Any]:
         ({"name": 5}, "name is 5; expected text"),
         ({"kind": 17}, "kind is 17; expected one of OTLP's numbers or names"),
         ({"kind": []}, "kind is a JSON list; expected one of OTLP's numbers or names"),
-        ({"status": "OK"}, "status: expected a JSON object, found 'OK'"),
-        ({"attributes": "a"}, "attributes: expected a list, found 'a'"),
-        ({"attributes": ["a"]}, """expected an attribute {"key": …, "value": …}, found 'a'"""),
+        ({"status": "OK"}, "status: expected a JSON object, found a text of 2 characters"),
+        ({"attributes": "a"}, "attributes: expected a list, found a text of 1 character"),
+        (
+            {"attributes": ["a"]},
+            """expected an attribute {"key": …, "value": …}, found a text of 1 character""",
+        ),
         ({"attributes": [{"key": ["a"]}]}, "expected an attribute's key, found a JSON list"),
-        ({"attributes": attributes_of("x")}, "a value: expected a JSON object, found 'x'"),
+        ({"attributes": attributes_of("x")}, "a value: expected a JSON object, found a text of 1 character"),
         (
             {"attributes": attributes_of({"intValue": str(2**63)})},
-            f"expected an integer of 64 bits, found '{2**63}'",
+            "expected an integer of 64 bits, found a text of 19 characters",
         ),
         ({"attributes": attributes_of({"intValue": 1e20})}, "expected an integer of 64 bits, found 1e+20"),
-        ({"attributes": attributes_of({"intValue": "²"})}, r"expected an integer of 64 bits, found '\xb2'"),
-        ({"attributes": attributes_of({"doubleValue": "x"})}, "expected a number, found 'x'"),
-        ({"attributes": attributes_of({"word": "x"})}, "expected an attribute's value, found 'x' as 'word'"),
+        (
+            {"attributes": attributes_of({"intValue": "²"})},
+            "expected an integer of 64 bits, found a text of 1 character",
+        ),
+        (
+            {"attributes": attributes_of({"doubleValue": "x"})},
+            "expected a number, found a text of 1 character",
+        ),
+        (
+            {"attributes": attributes_of({"word": "x"})},
+            "expected an attribute's value, found a text of 1 character as 'word'",
+        ),
         (
             {"attributes": attributes_of({"stringValue": 5})},
             "expected an attribute's value, found 5 as 'stringValue'",
@@ -354,7 +369,7 @@ def test_a_log_record_is_kept_without_a_time_and_dropped_with_a_bad_id() -> None
     assert list(otlp_json.decode(logs({}, {"traceId": "x"}, 5))) == [
         LogRecord(None, None, 0, None),
         Problem(f"{where}[0]", "the log record has no time; it is kept at 1970", dropped=False),
-        Problem(f"{where}[1]", "traceId is 'x'; expected 32 hexadecimal digits"),
+        Problem(f"{where}[1]", "traceId is a text of 1 character; expected 32 hexadecimal digits"),
         Problem(f"{where}[2]", "a log record: expected a JSON object, found 5"),
     ]
 
