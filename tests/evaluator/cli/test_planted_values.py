@@ -81,7 +81,7 @@ def test_a_planted_value_is_one_line_that_names_its_column(
     with duckdb.connect(str(planted)) as connection:
         connection.execute(f"UPDATE {table} SET {name} = {value}")
     refused = set()
-    for command in commands(ids(planted)[0]):
+    for command in commands("conversation-1"):
         with mock.patch("sys.stdin", io.StringIO("q\n")):
             done = run(*command, "--db", planted)
         assert done.code in {0, 1, 2, 4}, (command, done.err)
