@@ -32,7 +32,10 @@ from faults.soak import soak
 _TESTS = Path(__file__).parents[1]
 FUZZERS = {
     "random spans are derived": ("evaluator/derive/test_hostile.py", "converters/spans/test_delivery.py"),
-    "random arguments and files for every command": ("evaluator/cli/test_any_arguments.py",),
+    "random arguments, and Ctrl-C at 36 moments, for every command": (
+        "evaluator/cli/test_any_arguments.py",
+        "evaluator/cli/test_every_command.py",
+    ),
 }
 
 
