@@ -270,6 +270,8 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bo
         raise StoreError(
             f"{path}: written by a newer spangrade (schema {version}, this one knows {newest}): upgrade it"
         )
+    if version < 0:  # someone else's: the list of versions up to the newest would fill the memory
+        raise StoreError(f"{path}: the schema's version is {version}: not a spangrade database")
     if version < newest and read_only:
         raise OldSchemaError(
             f"{path}: schema {version} is older than {newest}: open it once for writing to upgrade it"

@@ -38,6 +38,10 @@ PLANTED = {
         "derived.sessions.state_variables",
         "'[]'",
     ): "a value in derived.sessions.state_variables: expected an object",
+    (
+        "schema_version.version",
+        str(-(2**31)),
+    ): "the schema's version is -2147483648: not a spangrade database",
     ("golden_questions.question", "'[]'"): "a value in golden_questions.question: expected an object",
 }
 
