@@ -7,13 +7,14 @@ import logging
 import signal
 import socket
 import ssl
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
 import grpc
 import uvicorn
@@ -75,7 +76,7 @@ class ReceiverSettings:
         if not self.db.absolute().parent.is_dir():
             raise InputError(f"{self.db.parent}: no such folder: the spool is made in it")
         for path in filter(None, (self.certificate, self.key)):
-            if not path.is_file():
+            if not path.exists():
                 raise InputError(f"{path}: no such file")
 
 
@@ -144,26 +145,27 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=_GRACE_S,
-            ssl_certfile=settings.certificate,
-            ssl_keyfile=settings.key,
         )
     )
-    over_grpc = grpc_server(ingest, access)
     certificate = _certificate(settings)
+    http.config.load()
+    http.config.ssl = certificate.for_http() if certificate else None
+    over_grpc = grpc_server(ingest, access)
     grpc_port = _bind(over_grpc, settings, certificate)
     await over_grpc.start()
 
     def reload() -> None:
         try:
             renewed = _certificate(settings)
-            if settings.reread is not None:
-                access.token, ingest.redact = settings.reread()
+            reread = settings.reread and settings.reread()
+            if certificate and renewed and http.config.ssl:
+                renewed.load_into(http.config.ssl)
+                certificate.pair = renewed.pair
         except (OSError, SpangradeError) as error:
             _log.error("SIGHUP: the token, the certificate and the settings stay as they were: %s", error)
             return
-        if certificate and renewed:
-            certificate.pair = renewed.pair
-            http.config.ssl.load_cert_chain(settings.certificate, settings.key)  # type: ignore[union-attr,arg-type]
+        if reread:
+            access.token, ingest.redact = reread
         _log.info("SIGHUP: read the token, the certificate and the settings again")
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
@@ -187,7 +189,7 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
 
 @dataclass(slots=True)
 class _Certificate:
-    """The private key and the certificate that new connections over gRPC are served with."""
+    """The private key and the certificate that new connections are served with, as they were read."""
 
     pair: tuple[bytes, bytes]
 
@@ -195,18 +197,42 @@ class _Certificate:
     def read(cls, certificate: Path, key: Path) -> Self:
         """Return them from their files. Raises InputError if they cannot be read, or are not a pair."""
         try:
+            read = cls((key.read_bytes(), certificate.read_bytes()))
             # In a context of its own: a key that does not fit would take away that of the one in use.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
-            return cls((key.read_bytes(), certificate.read_bytes()))
+            read.for_http()
         except ssl.SSLError as error:
             reason = (error.reason or "not PEM").lower().replace("_", " ")
             raise InputError(f"{certificate} and {key} are not a certificate and its key: {reason}") from None
         except OSError as error:
             raise InputError(f"{certificate}, {key}: cannot be read: {error.strerror}") from None
+        return read
+
+    def for_http(self) -> ssl.SSLContext:
+        """Return a context that serves them."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.load_into(context)
+        return context
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Let a context serve them, without reading their files again, which may have changed since."""
+        key, certificate = self.pair
+        # A context takes only paths: those of two files without a name.
+        with _file_of(certificate) as certificate_file, _file_of(key) as key_file:
+            context.load_cert_chain(
+                f"/dev/fd/{certificate_file.fileno()}", f"/dev/fd/{key_file.fileno()}", password=""
+            )
 
     def for_grpc(self) -> grpc.ServerCertificateConfiguration:
         """Return them as gRPC takes them for a new connection."""
         return grpc.ssl_server_certificate_configuration([self.pair])
+
+
+def _file_of(content: bytes) -> IO[bytes]:
+    """Return an open file of a content that is for this user alone and is gone when it is closed."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
+    file.write(content)
+    file.seek(0)  # also writes it: what reads the path has a buffer of its own
+    return file
 
 
 def _certificate(settings: ReceiverSettings) -> _Certificate | None:

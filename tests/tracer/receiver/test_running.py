@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import signal
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
+from threading import Thread
 
 import grpc
 import pytest
@@ -146,6 +149,33 @@ def test_sighup_reads_the_certificate_again_and_keeps_it_if_the_key_is_of_anothe
         assert "INFO SIGHUP: read " in after_sighup(started)
         assert served(started) == second.read_text()
         assert (grpc_answers(started, second), grpc_answers(started, first)) == (True, False)
+
+
+def readable_once(files: Mapping[Path, bytes]) -> None:
+    """Make files that have their contents for the first reader, and others after that."""
+
+    def write(file: Path, content: bytes) -> None:
+        file.write_bytes(content)
+        file.with_suffix(".other").write_bytes(b"other")
+        file.with_suffix(".other").replace(file)
+
+    for one in files.items():
+        one[0].unlink(missing_ok=True)
+        os.mkfifo(one[0])
+        Thread(target=write, args=one, daemon=True).start()
+
+
+def test_the_certificate_and_its_key_are_read_once_and_what_was_read_is_served(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    once = {tmp_path / "key.once": key.read_bytes(), tmp_path / "cert.once": certificate.read_bytes()}
+    options = ("--tls-cert", str(tmp_path / "cert.once"), "--tls-key", str(tmp_path / "key.once"))
+    readable_once(once)
+    with receiver(tmp_path / "s.duckdb", *options) as started:
+        assert (served(started), grpc_answers(started, certificate)) == (certificate.read_text(), True)
+        readable_once(once)
+        assert "INFO SIGHUP: read " in after_sighup(started)
+        assert (served(started), grpc_answers(started, certificate)) == (certificate.read_text(), True)
+        assert "ERROR SIGHUP: " in after_sighup(started)
 
 
 def test_sighup_reads_the_redaction_of_the_settings_again(tmp_path: Path) -> None:
