@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from unittest import mock
 
@@ -10,6 +12,8 @@ import duckdb
 import pytest
 from command_line import run
 from every_command import graded
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from made_once import copy_of, made_once
 from paths import SAMPLE
 
@@ -57,6 +61,12 @@ def commands(session: str) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
+OTHERS = (
+    ("audit", str(GOLDEN)), ("explain", "first"), ("judge", "agreement", "--metric", "token_usage"),
+    ("watch", "--once", "--metric", "token_usage<=1000000"), ("grade", str(GOLDEN)),
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
 def test_a_planted_score_that_is_not_finite_is_shown(
     value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -87,3 +97,38 @@ def test_a_planted_value_is_one_line_that_names_its_column(
             refused.update(done.err)
             assert len(done.err) == 1, (command, done.err)
     assert any(PLANTED[column, value] in line for line in refused)
+
+
+# Values that a column of a type can have and that no command writes.
+VALUES = {
+    "VARCHAR": ("'x'", "NULL", "''", "'[1]'", """'{"a": [1e999]}'""", "repeat('[', 2000)", "'\u202e\x01'"),
+    "JSON": ("NULL", "'null'", "'[]'", "'{}'", "'\"x\"'", """'[[{"a":null}]]'""", "'1e308'"),
+    "BIGINT": ("NULL", str(-(2**63)), str(2**63 - 1)),
+    "INTEGER": ("NULL", str(-(2**31)), str(2**31 - 1)),
+    "DOUBLE": ("NULL", "'nan'", "'inf'", "1e308"),
+    "BOOLEAN": ("NULL",),
+    "TIMESTAMP": ("NULL", "'infinity'", "'290309-12-22 (BC) 00:00:00'"),
+    "VARCHAR[]": ("NULL", "[]", "[NULL]", "['x', 'x']"),
+}
+EXAMPLES = 1_000 if settings.get_current_profile_name() == "long" else 20
+
+
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_no_value_of_any_column_is_a_defect_of_any_command(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        planted = copy_of(made_once("graded", graded), Path("s.duckdb"))
+        with duckdb.connect(str(planted)) as connection:
+            columns = connection.execute(
+                "SELECT schema_name, table_name, column_name, data_type FROM duckdb_columns() "
+                "WHERE NOT internal AND table_oid IN (SELECT table_oid FROM duckdb_tables()) ORDER BY ALL"
+            ).fetchall()
+            schema, table, column, kind = data.draw(st.sampled_from(columns))
+            value = data.draw(st.sampled_from(VALUES[kind]))
+            with suppress(duckdb.ConstraintException):
+                connection.execute(f'UPDATE "{schema}"."{table}" SET "{column}" = {value}')
+        command = data.draw(st.sampled_from([*commands("conversation-1"), *OTHERS]))
+        with mock.patch("sys.stdin", io.StringIO("q\n")):
+            done = run(*command, "--db", planted)
+        assert done.code in {0, 1, 2, 3, 4}, (command, table, column, value, done.err)
