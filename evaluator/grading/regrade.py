@@ -216,7 +216,7 @@ def _applicable(
         where = f" (no such file: {', '.join(lost)})" if lost else ""
         raise InputError(
             f"{stored.label}: the run's metric {missing[0]} is gone{where}: "
-            "give its metrics file, or leave it out by its name (without)"
+            f"give its metrics file, or leave it out on purpose (without {missing[0]})"
         )
     metrics = [one for one in spec.gates.requested if _name(one) not in gone]
     gates = replace(spec.gates, metrics=tuple(metrics), metrics_files=tuple(files))

@@ -17,7 +17,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _BEYOND = re.compile(r"(missing: [^;]*); not expected: ([^;]*)")  # calls in place of others
 _OF_A_TURN = re.compile(r"\n +expected: (?:\[(['\w, ]*)\])?(?:.|\n)*")  # what a test of pytest expected
 _FAILED = re.compile(r"[^,;:]+ \(failed(?:: \w+)?\)")
-_VALUE = re.compile(r"\d+\.\d+|\d{3,}")  # not the number of a turn or a step
+_VALUE = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+|\d{3,}")  # not the number of a turn or a step
 
 
 class Cluster(NamedTuple):

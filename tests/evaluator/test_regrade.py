@@ -192,7 +192,7 @@ def test_a_metric_that_is_gone_is_refused_unless_it_is_left_out_on_purpose(
     refused = [
         (
             "spangrade: main: the run's metric made_here is gone (no such file: size.py): "
-            "give its metrics file, or leave it out by its name (without)"
+            "give its metrics file, or leave it out on purpose (without made_here)"
         )
     ]
     done = spangrade("regrade", "main")

@@ -146,9 +146,8 @@ def judge(gate: Gate | BrokenGate, comparison: Comparison) -> GateResult:
         needed_questions = questions_needed(change.difference, gate.margin)
         if needed_questions is not None:
             fewest, most = needed_questions
-            reason += (
-                f"; if nothing changed, between {fewest:,} and {most:,} questions settle it with 80% power"
-            )
+            number = f"{most:,}" if fewest == most else f"between {fewest:,} and {most:,}"
+            reason += f"; if nothing changed, {number} questions settle it with 80% power"
     return GateResult(gate.text, outcome, reason, accepted, needed_questions)
 
 

@@ -92,6 +92,7 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
         ('missing: find{"id":"a}\\"{"}, find', "missing: find, find"),
         ('missing: find{"id":1}; not expected: look; cost: high', "missing: find; cost: high"),
         ("cost: 0.012 USD, expected at most 0.01", "cost: … USD, expected at most …"),
+        ("cost: 4.65e-05 USD, expected at most 1e-05", "cost: … USD, expected at most …"),
         (
             'missing: pay{"id":1}; not expected: pay{"id":1} (failed: TimeoutError), look{"id":2}; cost: 3',
             "missing: pay; pay (failed: TimeoutError); cost: 3",
