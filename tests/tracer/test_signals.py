@@ -12,6 +12,7 @@ import spangrade
 # The agent, with what it does before and after `configure`; it says when it is ready for the signal.
 AGENT = """
 import os, signal, sys, threading
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what it starts in the background
 {before}
 from spangrade import configure, session, turn
 provider = configure(db=sys.argv[1])

@@ -39,4 +39,5 @@ def error_line(error: Exception) -> str:
     if isinstance(error, duckdb.OutOfMemoryException):
         return "DuckDB needs more memory than its limit: raise SPANGRADE_MEMORY_LIMIT, to 4GB for example"
     line = " ".join(str(error).split("\n\n", 1)[0].split())
-    return _VALUE.sub(r"\1 …", line) if isinstance(error, duckdb.ConversionException) else line
+    # The type of an error is lost where rows are read as a stream.
+    return _VALUE.sub(r"\1 …", line) if line.startswith("Conversion Error:") else line

@@ -137,6 +137,8 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "recorded_scores",
         "identity_doubt",
         "prompts",
+        "simulated",
+        "simulated_messages",
         "assembly_error",
         "grade",
         "external_scores",

@@ -143,4 +143,5 @@ def test_the_views_have_a_row_per_record(store: Store) -> None:
         "unreadable_spans",
         "requested_calls",
         "recorded_scores",
+        "simulated_messages",
     }

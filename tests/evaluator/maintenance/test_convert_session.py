@@ -154,7 +154,7 @@ def listed(spangrade: Spangrade, db: Path) -> list[str]:
 
 def test_the_places_that_look_generated_are_said(spangrade: Spangrade, tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
-    (tmp_path / "spans.json").write_text(json.dumps([span_of({"id": UUID, "n": 1})]))
+    (tmp_path / "spans.json").write_text(json.dumps(spans_of({"id": UUID, "n": 1})))
     spangrade("import", tmp_path / "spans.json", "--db", db)
     command = ("convert", "session", "s1", "--db", db)
     plain = spangrade(*command, "--output", tmp_path / "plain.json")
@@ -164,20 +164,12 @@ def test_the_places_that_look_generated_are_said(spangrade: Spangrade, tmp_path:
     assert (freed.code, freed.err) == (0, [f"{where}; any value is accepted"])
 
 
-def span_of(arguments: Any) -> dict[str, Any]:
-    """A tool call of an agent as ADK's debug API has it."""
-    return {
-        "name": "execute_tool t",
-        "trace_id": 1,
-        "span_id": 1,
-        "parent_span_id": None,
-        "start_time": 1,
-        "end_time": 2,
-        "attributes": {
-            "gen_ai.conversation.id": "s1",
-            "gen_ai.agent.name": "shop",
-            "gen_ai.tool.name": "t",
-            "spangrade.turn.input": "hi",
-            "gen_ai.tool.call.arguments": json.dumps(arguments),
-        },
-    }
+def spans_of(arguments: Any) -> list[dict[str, Any]]:
+    """A turn in which an agent calls a tool as ADK's debug API has it."""
+    times = {"trace_id": 1, "start_time": 1, "end_time": 2}
+    turn = {"gen_ai.conversation.id": "s1", "gen_ai.agent.name": "shop", "spangrade.turn.input": "hi"}
+    call = {"gen_ai.tool.name": "t", "gen_ai.tool.call.arguments": json.dumps(arguments)}
+    return [
+        {"name": "invoke_agent shop", "span_id": 1, "parent_span_id": None, **times, "attributes": turn},
+        {"name": "execute_tool t", "span_id": 2, "parent_span_id": 1, **times, "attributes": call},
+    ]
