@@ -23,6 +23,8 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from faults.damage import cut_spool, flip_bits, jump_clock, truncate_database
 from faults.disk import fill_disk
+from faults.foreign_databases import open_foreign
+from faults.hostile_webhook import answer_anything
 from faults.kill import kill_repeatedly
 from faults.kill_commands import kill_commands, kill_deletes
 from faults.outcome import Outcome
@@ -36,6 +38,7 @@ FUZZERS = {
         "evaluator/cli/test_any_arguments.py",
         "evaluator/cli/test_every_command.py",
     ),
+    "values planted in any stored column": ("evaluator/cli/test_planted_values.py",),
 }
 
 
@@ -52,10 +55,12 @@ class Size(NamedTuple):
     soak_s: float
     day_sessions: int
     watch_kills: int
+    messages: int
+    databases: int
 
 
-FULL = Size(20, 30, 10, 100, 20, 64, "long", 600, 2_000, 10)
-SHORT = Size(2, 3, 1, 10, 3, 16, "spangrade", 15, 100, 2)
+FULL = Size(20, 30, 10, 100, 20, 64, "long", 600, 2_000, 10, 200, 400)
+SHORT = Size(2, 3, 1, 10, 3, 16, "spangrade", 15, 100, 2, 20, 30)
 
 
 def kill_receiver(folder: Path, kills: int) -> Outcome:
@@ -113,9 +118,12 @@ def steps(size: Size, fuzzed: Sequence[Callable[[], Outcome]]) -> dict[str, Call
         faults_by_name["disk"] = lambda folder: fill_disk(folder, size.disk_mb)
     else:
         print("Not run without root: a full disk")
+    faults_by_name["webhook"] = lambda folder: answer_anything(folder, size.messages, seed=0)
+    faults_by_name["databases"] = lambda folder: open_foreign(folder, size.databases, seed=0)
     faults_by_name["day"] = lambda folder: play(folder, size.day_sessions, size.watch_kills, seed=0)
     faults_by_name["soak"] = lambda folder: soak(folder, size.soak_s)
-    faults_by_name["fuzz"], faults_by_name["arguments"] = (lambda _, one=one: one() for one in fuzzed)
+    for name, one in zip(("fuzz", "arguments", "values"), fuzzed, strict=True):
+        faults_by_name[name] = lambda _, one=one: one()  # type: ignore[misc]
     return faults_by_name
 
 
