@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -83,6 +83,8 @@ class Agent(Operation):
 class Tool(Operation):
     """One execution of a tool."""
 
+    of_framework: ClassVar[bool] = False  # whether a framework makes the call, of any function
+
     def __init__(self, name: str, call_id: str | None = None) -> None:
         attributes = {
             semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
@@ -98,11 +100,18 @@ class Tool(Operation):
         """Return what the decorated function returns or, in a drill, what a fault makes of it."""
         session = current_session()
         faults = None if session is None else session.faults
-        fault = None if faults is None else faults.next(self._name)
+        if faults is None or self._repeats_frameworks_call:
+            return function(*args, **kwargs)
+        fault = faults.next(self._name)
         if fault is None:
             return function(*args, **kwargs)
         self.span.set_attribute(semconv.FAULT, fault.kind)
         return fault.run(function, args, kwargs)
+
+    @property
+    def _repeats_frameworks_call(self) -> bool:
+        outer = self.enclosing
+        return isinstance(outer, Tool) and outer.of_framework and outer._name == self._name
 
     @never_raising
     def arguments(self, arguments: object = None, /, **named: object) -> None:
@@ -117,8 +126,8 @@ class Tool(Operation):
 
     @never_raising
     def called(self, name_arguments: Callable[[], dict[str, Any]]) -> None:
-        """Record the arguments of the call."""
-        if self.records_content:
+        """Record the arguments of the call; one that a framework makes has them already, without defaults."""
+        if self.records_content and not self._repeats_frameworks_call:
             self.arguments(name_arguments())
 
     def yielded(self, item: Any) -> None:

@@ -138,7 +138,7 @@ def _missed_faults(session: Session, scenario: Scenario) -> Iterator[str]:
         if len(calls) < fault.call:
             yield f"the drill did not happen: call {fault.call} of {fault.tool} was not made"
         else:
-            yield f"the drill did not happen: decorate {fault.tool} with @spangrade.tool in this process"
+            yield f"the drill did not happen: faults reach {fault.tool} with @spangrade.tool"
 
 
 def _folded(text: str) -> str:

@@ -6,6 +6,7 @@ from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
 
 QUESTION, THEN = "What's the weather like in San Francisco?", "What about tomorrow?"
 NOW, TOMORROW = "It is 61 degrees and foggy right now.", "Tomorrow will be sunny."
+SORRY = "The weather is not known."
 OPENING = "Hello, I know the weather."
 
 
@@ -19,8 +20,8 @@ def script(asked: str, result: object) -> tuple[str, dict] | str:
     if result is None:
         more = {"units": "fahrenheit"} if asked == QUESTION else {"forecast": "tomorrow"}
         return "get_weather", {"location": "San Francisco", **more}
-    found = json.loads(result) if isinstance(result, str) else result
-    assert found["condition"] == "foggy"
+    if "foggy" not in json.dumps(result):
+        return SORRY
     return NOW if asked == QUESTION else TOMORROW
 
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
+from spangrade.evaluator.testing.agents.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.canonical_json import json_value
 
 _USER = "user"
+_PLUGIN = "spangrade_drill"
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:
@@ -26,6 +28,8 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:
     async def answer(text: str, history: Sequence[Turn]) -> Reply:
         from google.genai import types
 
+        if in_drill():
+            _drill(agent)
         key = {"app_name": agent.app_name, "user_id": _USER, "session_id": conversation_id}
         if await agent.session_service.get_session(**key) is None:
             await _open(agent, key, history)
@@ -34,6 +38,18 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:
         return _reply([event async for event in events if not event.partial])
 
     return answer
+
+
+def _drill(runner: Any) -> None:
+    """Let the tools of a runner's agents do what a drill asks for, just before each runs."""
+    from google.adk.plugins.base_plugin import BasePlugin
+
+    class Drill(BasePlugin):  # type: ignore[misc]
+        async def before_tool_callback(self, *, tool: Any, **_: Any) -> None:
+            tool.run_async = drilled(tool.name, tool.run_async, lambda named: named.get("args"))
+
+    if runner.plugin_manager.get_plugin(_PLUGIN) is None:
+        runner.plugin_manager.register_plugin(Drill(name=_PLUGIN))
 
 
 async def _open(runner: Any, key: dict[str, str], history: Sequence[Turn]) -> None:

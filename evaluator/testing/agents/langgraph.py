@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from spangrade.converters.spans.values import parse_json
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
+from spangrade.evaluator.testing.agents.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.errors import InputError
 
@@ -24,6 +26,8 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:
     config = {"configurable": {"thread_id": conversation_id}}
 
     async def answer(text: str, history: Sequence[Turn]) -> Reply:
+        if in_drill():
+            _drill(agent)
         earlier = messages or [{"role": "assistant", "content": str(turn.text)} for turn in history]
         is_in_thread = bool(messages) and bool(getattr(agent, "checkpointer", None))
         latest = {"role": "user", "content": text}
@@ -34,6 +38,40 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:
         return _reply(messages)
 
     return answer
+
+
+_given: ContextVar[Any] = ContextVar("spangrade-tool-input")  # what the model gave to a tool
+
+
+def _drill(graph: Any) -> None:
+    """Let the tools of each `ToolNode` of a graph, and of the graphs in it, do what a drill asks for."""
+    for one in (graph, *(subgraph for _, subgraph in graph.get_subgraphs(recurse=True))):
+        for node in one.nodes.values():
+            for tool in getattr(node.bound, "tools_by_name", {}).values():
+                if tool.response_format == "content" and not hasattr(tool._run, "is_drilled"):
+                    _drill_tool(tool)
+
+
+def _drill_tool(tool: Any) -> None:
+    """Drill what a tool of any kind runs inside its callbacks; there its arguments have defaults."""
+
+    def with_input(run: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(tool_input: Any, *args: Any, **kwargs: Any) -> Any:
+            _given.set(tool_input)
+            return run(tool_input, *args, **kwargs)
+
+        return noting
+
+    def arguments(_: object) -> object:
+        given = _given.get(None)
+        schema = tool.tool_call_schema
+        names = schema.get("properties", {}) if isinstance(schema, dict) else schema.model_fields
+        return {name: given[name] for name in given if name in names} if isinstance(given, dict) else given
+
+    changed = {name: with_input(getattr(tool, name)) for name in ("run", "arun")}
+    changed |= {name: drilled(tool.name, getattr(tool, name), arguments) for name in ("_run", "_arun")}
+    for name, function in changed.items():
+        object.__setattr__(tool, name, function)  # pydantic refuses names that are no fields
 
 
 def _reply(messages: Sequence[Any]) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from pydantic_core import to_json
@@ -10,6 +11,7 @@ from pydantic_core import to_json
 from spangrade.converters.spans.values import parse_json
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
 from spangrade.evaluator.testing.agents.callables import messages_of
+from spangrade.evaluator.testing.agents.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.canonical_json import json_value
 
@@ -26,7 +28,8 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
         from agents import Runner
 
         earlier = items or messages_of(history)
-        result = await Runner.run(current, [*earlier, {"role": "user", "content": text}])
+        said = [*earlier, {"role": "user", "content": text}]
+        result = await Runner.run(current, said, hooks=_drill() if in_drill() else None)
         items[:] = result.to_input_list()
         answered_by, current = current.name, result.last_agent
         output = result.final_output
@@ -34,6 +37,29 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
         return Reply(reply, _calls(result), agent=answered_by)
 
     return answer
+
+
+def _drill() -> Any:
+    """Return hooks with which function tools do what a drill asks for; a failure is handled as the tool's."""
+    from agents import RunHooks
+    from agents.tool import with_function_tool_failure_error_handler
+
+    class Drill(RunHooks[Any]):  # type: ignore[misc]
+        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:  # noqa: ARG002
+            if not hasattr(tool, "on_invoke_tool") or hasattr(tool, "is_drilled"):
+                return
+            invoke = tool.on_invoke_tool
+
+            async def run(context: Any, arguments: str) -> Any:
+                return await invoke(context, arguments)
+
+            through_drill = drilled(tool.name, run, lambda named: parse_json(named["arguments"] or "{}"))
+            bound = copy(tool)
+            bound.on_invoke_tool = with_function_tool_failure_error_handler(through_drill, lambda *_: None)
+            tool.on_invoke_tool = copy(bound).on_invoke_tool  # a copy binds it to the tool's own handler
+            tool.is_drilled = True
+
+    return Drill()
 
 
 def _calls(result: Any) -> list[ToolCall]:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
+from spangrade.evaluator.testing.agents.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.canonical_json import json_value
 
@@ -22,13 +23,39 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
     async def answer(text: str, history: Sequence[Turn]) -> Reply:
         if not messages:
             messages.extend(_opening(turn) for turn in history)
-        result = await agent.run(text, message_history=messages or None)
+        drill = {"capabilities": [_drill()]} if in_drill() else {}
+        result = await agent.run(text, message_history=messages or None, **drill)
         messages[:] = result.all_messages()
         output = result.output
         reply = output if isinstance(output, str) else to_json(output).decode()
         return Reply(reply, _calls(result), agent=name)
 
     return answer
+
+
+def _drill() -> Any:
+    """Return a capability with which the tools of a run do what a drill asks for."""
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.toolsets import WrapperToolset
+
+    given: dict[
+        str | None, Any
+    ] = {}  # the model's arguments by the id of the call: a tool also gets defaults
+
+    class Drilled(WrapperToolset[Any]):  # type: ignore[misc]
+        async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+            call = drilled(name, super().call_tool, lambda _: given.get(ctx.tool_call_id, tool_args))
+            return await call(name, tool_args, ctx, tool)
+
+    class Drill(AbstractCapability[Any]):  # type: ignore[misc]
+        async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:  # noqa: ARG002
+            given[call.tool_call_id] = call.args_as_dict()
+            return args
+
+        def get_wrapper_toolset(self, toolset: Any) -> Any:
+            return Drilled(toolset)
+
+    return Drill()
 
 
 def _opening(turn: Turn) -> Any:
