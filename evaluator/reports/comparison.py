@@ -14,7 +14,7 @@ from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult, compared_text
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, is_judged
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Replayed, is_judged
 from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them
@@ -42,6 +42,7 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
                 "run_id": sample.run_id,
                 "sessions": len(sample.graded),
                 "ungraded": sample.ungraded,
+                "replayed": _replayed_json(sample.replayed),
             }
             for side, sample in (("first", comparison.first), ("second", comparison.second))
         },
@@ -160,6 +161,13 @@ def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> It
     for row in rows:
         limits = (_LIMITS.get(column, MAX_NAME) for column in columns)
         yield f"| {' | '.join(map(code, row, limits))} |"
+
+
+def _replayed_json(replayed: Sequence[Replayed]) -> dict[str, Any] | None:
+    if not replayed:
+        return None
+    parted = [one._asdict() for one in replayed if one.parted_at is not None]
+    return {"sessions": len(replayed), "parted": parted}
 
 
 def _metric_json(change: MetricChange) -> dict[str, Any]:
@@ -288,8 +296,20 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     yield from _line("metric", "only in the first", comparison.metrics_only_in_first)
     yield from _line("metric", "only in the second", comparison.metrics_only_in_second)
     for side, sample in (("first", comparison.first), ("second", comparison.second)):
+        yield from _replay_line(sample.replayed, side)
         if sample.ungraded:
             yield f"{counted(sample.ungraded, 'session')} of the {side} never graded, left out"
+
+
+def _replay_line(replayed: Sequence[Replayed], side: str) -> Iterator[str]:
+    """Yield how many conversations were replayed to the end, and where the paths of the others parted."""
+    parted = [one for one in replayed if one.parted_at is not None]
+    if replayed:
+        text = f"{len(replayed) - len(parted)} of {counted(len(replayed), 'conversation')} of the {side}"
+        places = [f"{one.question_id or one.session_id} at turn {one.parted_at}" for one in parted]
+        more = f" and {len(places) - MAX_LISTED} more" if len(places) > MAX_LISTED else ""
+        shown = f"; parted: {', '.join(places[:MAX_LISTED])}{more}" if places else ""
+        yield f"{text} replayed to the end{shown}"
 
 
 def judge_lines(comparison: Comparison) -> Iterator[str]:

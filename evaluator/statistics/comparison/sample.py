@@ -42,6 +42,14 @@ class Measured(NamedTuple):
     versions: tuple[str | None, ...] = (None,)
 
 
+class Replayed(NamedTuple):
+    """A session whose user said the lines of another run, till the turn `parted_at`; None for all of them."""
+
+    session_id: str
+    question_id: str | None
+    parted_at: int | None
+
+
 class Sample(NamedTuple):
     """The graded sessions of a run, or those that meet a condition.
 
@@ -50,7 +58,7 @@ class Sample(NamedTuple):
     canonical JSON, empty where that is not recorded; no session answers those that are `unanswered`. `judges`
     are those that were asked; `labelled` counts their verdicts on what people labelled, by metric. `run_id`
     is None for sessions of several runs; `ungraded` is how many sessions meet the condition and were never
-    graded.
+    graded. `replayed` are all sessions with simulated users if a line of any of them was replayed.
     """
 
     label: str
@@ -64,6 +72,7 @@ class Sample(NamedTuple):
     unanswered: frozenset[str] = frozenset()
     judges: tuple[str, ...] = ()
     labelled: Mapping[str, Confusion] = MappingProxyType({})
+    replayed: tuple[Replayed, ...] = ()
 
     def by_key(self) -> dict[str, list[Graded]]:
         """Return the sessions by question, or by session without one."""

@@ -17,6 +17,7 @@ from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
     Graded,
     Measured,
+    Replayed,
     Sample,
     is_judged,
     passed,
@@ -105,4 +106,11 @@ def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -
         unanswered=unanswered,
         judges=judges,
         labelled=judged_as_people(store, judges, rated, PASSED) if judges and rated else {},
+        replayed=_replayed(rows("replayed")),
     )
+
+
+def _replayed(simulated: Sequence[tuple[Any, ...]]) -> tuple[Replayed, ...]:
+    """Return the sessions with simulated users, () if none of their lines was replayed."""
+    is_replay = any(replayed for *_, replayed in simulated)
+    return tuple(Replayed(*values) for *values, _ in simulated) if is_replay else ()

@@ -146,7 +146,13 @@ def test_sessions_that_meet_conditions_compare_like_the_runs_that_graded_them(
     by_name = as_json(spangrade("compare", "base", "new", "--format", "json"))
     for first, second in CONDITIONS:
         value = as_json(spangrade("compare", first, second, "--format", "json"))
-        assert value["first"] == {"run": first, "run_id": None, "sessions": QUESTIONS, "ungraded": 0}
+        assert value["first"] == {
+            "run": first,
+            "run_id": None,
+            "sessions": QUESTIONS,
+            "ungraded": 0,
+            "replayed": None,
+        }
         assert {**value, "first": 0, "second": 0} == {**by_name, "first": 0, "second": 0}
 
 

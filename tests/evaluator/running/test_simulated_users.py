@@ -343,6 +343,35 @@ def test_a_replay_says_the_same_lines_until_the_agents_paths_part(shop):
     assert "there is no run 'none' with simulated users" in done.err[0]
 
 
+def test_a_comparison_says_where_the_paths_of_a_replay_part(shop):
+    Path("shop_agent.py").write_text(textwrap.dedent(REPLAYED))
+    shop.answer = Models(sure)
+    shop.answer.is_sound = True
+    options = ["--user-model", "gemini/gemini-2.5-flash"]
+    run = ["run", "shop_agent.py:answer", "golden.json", *options]
+    spangrade(*run, "--name", "before")
+    spangrade(*run, "--name", "same", "--replay", "before")
+    Path("sure").touch()
+    spangrade(*run, "--name", "after", "--replay", "before")
+
+    def compared(second):
+        done = spangrade("compare", "before", second, "--out", second)
+        lines = [line for line in done.out if "replayed" in line]
+        sides = json.loads(Path(second, "comparison.json").read_text())
+        assert lines[0] in Path(second, "comparison.md").read_text()
+        return lines, [sides[side]["replayed"] for side in ("first", "second")]
+
+    assert compared("same") == (
+        ["1 of 1 conversation of the second replayed to the end"],
+        [None, {"sessions": 1, "parted": []}],
+    )
+    lines, (_, replayed) = compared("after")
+    assert lines == ["0 of 1 conversation of the second replayed to the end; parted: return at turn 3"]
+    [parted] = replayed["parted"]
+    assert (replayed["sessions"], parted["question_id"], parted["parted_at"]) == (1, "return", 3)
+    assert parted["session_id"].startswith("return-")
+
+
 DRILLED = """
     import asyncio
     import re
