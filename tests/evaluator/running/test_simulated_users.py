@@ -1,5 +1,6 @@
 """`spangrade run` with simulated users: stand-ins of models play them over HTTP, through the real client."""
 
+import io
 import json
 import re
 import sys
@@ -481,3 +482,73 @@ def test_a_page_and_a_text_show_what_is_simulated_beside_the_plan(shop):
     assert "User , simulated" in words or "User, simulated" in words
     assert "Plan of the simulated user Return order A-1001 because it is too small turn 2" in words
     assert "The simulated user ended the conversation: plan_done as planned" in words
+
+
+def test_a_review_labels_the_simulation_apart_from_the_agent(shop, monkeypatch):
+    shop.answer = Models(cooperative)
+    run()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("f"))
+    done = spangrade("review", "--by", "ann", "--metric", "simulation_valid")
+    assert done.code == 0
+    assert "the simulated user ended the conversation: plan_done; as planned" in done.out
+    assert done.out[-1] == "1 labelled: 1 fail"
+    assert spangrade("review", "--by", "ann", "--metric", "simulation_valid").out[-1] == "0 labelled"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("p"))
+    assert spangrade("review", "--by", "ann").out[-1] == "1 labelled: 1 pass"
+    with sg.open("spangrade.duckdb") as db:
+        rows = db.sql("SELECT metric, label, author FROM scores WHERE source = 'person' ORDER BY ALL")
+        labels = [tuple(row.values()) for row in rows]
+    assert labels == [("label", "pass", "ann"), ("simulation_valid", "fail", "ann")]
+
+
+FLAKY = """
+    import re
+    import spangrade
+    from pathlib import Path
+
+    @spangrade.tool
+    def return_order(order_id):
+        return {"status": "returned"}
+
+    def answer(text, history):
+        with spangrade.agent("shop"), spangrade.llm_call("gemini-2.5-flash", "gcp.gemini") as call:
+            call.usage(input_tokens=1000, output_tokens=200)
+            if not (order := re.search(r"A-\\d+", text)):
+                return "Which order is it?"
+            asked = Path(f"asked-{order[0]}")
+            asked.write_text(asked.read_text() + "." if asked.exists() else ".")
+            if order[0] != "A-1001" or len(asked.read_text()) != 2:  # it forgets one return
+                return_order(order[0])
+            return f"Order {order[0]} is returned."
+"""
+
+
+def test_repeats_of_a_scenario_give_its_pass_hat_k(shop):
+    Path("shop_agent.py").write_text(textwrap.dedent(FLAKY))
+    sure = {
+        **RETURN,
+        "id": "sure",
+        "scenario": {**SCENARIO, "facts": {"order": "A-2002"}},
+        "reference_data": {},
+    }
+    Path("golden.json").write_text(json.dumps({"golden_questions": [RETURN, sure]}))
+
+    def asks_for_its_order(prompt):
+        if "is returned" in prompt:
+            return message(ended="plan_done")
+        return message("It is order A-2002." if "A-2002" in prompt else "It is order A-1001.")
+
+    shop.answer = Models(asks_for_its_order)
+    shop.answer.is_sound = True
+    _, printed = run("answer", "--repeat", "3", "--concurrency", "1")
+    repeats = printed["repeats"]
+    assert [(one["question"], one["passed"], one["sessions"]) for one in repeats["flaky"]] == [
+        ("return", 2, 3)
+    ]
+    # Of one scenario 2 of 3 sessions pass, of the other all: C(2, k) / C(3, k) and 1, on average.
+    rates = [(one["k"], one["pass_at_k"]["mean"], one["pass_hat_k"]["mean"]) for one in repeats["rates"]]
+    assert rates == [
+        (1, pytest.approx(5 / 6), pytest.approx(5 / 6)),
+        (2, 1, pytest.approx(2 / 3)),
+        (3, 1, pytest.approx(1 / 2)),
+    ]
