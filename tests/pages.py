@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
@@ -15,7 +18,7 @@ _TAGS = frozenset(
     html head meta title link style script body a header nav span button p main h1 h2 h3 div dl dt dd section
     article aside ol ul li strong details summary pre code table caption thead tbody tr th td svg rect del ins
     label input select option output form time kbd small abbr datalist optgroup g path line text circle
-    polyline fieldset legend textarea progress dialog kbd em blockquote hr br s h4 img
+    polyline fieldset legend textarea progress dialog kbd em blockquote hr br s h4 img template
     """.split()  # noqa: SIM905
 )
 
@@ -63,6 +66,16 @@ def find_all(root: Element, **attributes: str) -> list[Element]:
         return all(_has(element, key, wanted) for key, wanted in attributes.items())
 
     return [element for element in elements(root) if matches(element)]
+
+
+def embedded(root: Element, kind: str) -> list[Element]:
+    """Return the parts of a kind, "session" or "rows", that report.html embeds compressed."""
+    container = {"session": "div", "rows": "tbody"}[kind]
+    return [
+        parsed_part(part, container)
+        for group in find_all(root, data_group=kind)
+        for part in json.loads(gzip.decompress(base64.b64decode(text(group))))
+    ]
 
 
 def _has(element: Element, key: str, wanted: str) -> bool:

@@ -66,8 +66,10 @@ class GridRow(NamedTuple):
     cells: tuple[GridCell | None, ...]
 
 
-def grid_page(store: Store, run_id: str, texts: Mapping[str, str]) -> dict[str, Any]:
+def grid_page(store: Store, run_id: str, texts: Mapping[str, str], limit: int = ROWS) -> dict[str, Any]:
     """Return the values of `grid.html`, of an existing run, against the one that `against` names.
+
+    It has at most `limit` rows.
 
     Raises InputError if there is no such baseline, and for a filter that cannot be used.
     """
@@ -100,7 +102,7 @@ def grid_page(store: Store, run_id: str, texts: Mapping[str, str]) -> dict[str, 
     }
     if values["too_large"]:
         return {**values, "rows": [], "columns": (), "total": 0, "skip": 0, "address": {}}
-    return {**values, **grid_rows(store, run_id, base, {**texts, "against": base or NONE})}
+    return {**values, **grid_rows(store, run_id, base, {**texts, "against": base or NONE}, limit)}
 
 
 def grid_part(store: Store, run_id: str, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -110,8 +112,10 @@ def grid_part(store: Store, run_id: str, texts: Mapping[str, str]) -> dict[str, 
     return grid_rows(store, run_id, base, texts)
 
 
-def grid_rows(store: Store, run_id: str, base: str | None, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return rows of a grid: those that the filters leave, from `skip` on, at most `ROWS`."""
+def grid_rows(
+    store: Store, run_id: str, base: str | None, texts: Mapping[str, str], limit: int = ROWS
+) -> dict[str, Any]:
+    """Return rows of a grid: those that the filters leave, from `skip` on, at most `limit`."""
     columns = tuple(
         GridColumn(row["metric"], row["higher_is_better"], row["unit"] or "", row["judged"])
         for row in rows_of(store, "grid_metrics", run=run_id, limit=MAX_METRICS)
@@ -124,7 +128,7 @@ def grid_rows(store: Store, run_id: str, base: str | None, texts: Mapping[str, s
             "run": run_id,
             "base": base,
             "gravest_first": [str(one) for one in GRAVEST_FIRST],
-            "limit": ROWS,
+            "limit": limit,
             "skip": skip,
             **_conditions(texts, has_base=base is not None),
         },
@@ -141,6 +145,7 @@ def grid_rows(store: Store, run_id: str, base: str | None, texts: Mapping[str, s
         "base_id": base,
         "total": total,
         "skip": skip,
+        "sessions_of": {},
         "address": {
             "against": base or NONE,
             **{one: texts[one] for one in _PARAMETERS if one != "against" and texts.get(one, "").strip()},

@@ -1,17 +1,27 @@
-"""report.html: a run in one file that opens from disk, with the sessions that matter whole."""
+"""report.html: the grid of a run and its sessions in one file that opens from disk.
+
+The first rows of the grid are HTML; the others, and the sessions, are embedded compressed, in groups that the
+page's script reads when they come into view: 1,000 sessions of a dozen spans are 4.5 MB.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import gzip
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+import orjson
 from markupsafe import Markup
 
 from spangrade.converters.datasets.files import create_text, writing
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.view.grid_page import ROWS, GridRow, grid_page
 from spangrade.evaluator.view.links import element_id
-from spangrade.evaluator.view.run_summary import RunSummary, SessionRow, run_summary
+from spangrade.evaluator.view.rendering import render
+from spangrade.evaluator.view.run_summary import RunSummary, run_summary
 from spangrade.evaluator.view.static_files import (
     Opened,
     ReadSession,
@@ -21,13 +31,18 @@ from spangrade.evaluator.view.static_files import (
 )
 from spangrade.evaluator.view.texts import TextLimits
 
-MAX_WHOLE = 100  # sessions that are in the file as a whole
-MAX_BYTES = 20_000_000  # of these sessions: a browser opens them in a second or two
-MAX_ROWS = 5_000  # sessions that are rows
+MAX_WHOLE = 1_000  # sessions that are in the file as a whole
+MAX_BYTES = 4_500_000  # of these sessions as they are in the file, compressed and in base64
+MAX_DETAILED = (
+    50  # of them that have their derived tables and the attributes of spans: these are two thirds of one
+)
+MAX_ROWS = 5_000  # rows of the grid
 
 _LIMITS = TextLimits(longest=20_000, items=200, bars=500, rows=100, on_demand=False)
-_SHORT = TextLimits(longest=1_000, items=50, bars=100, rows=20, on_demand=False)
-_MAX_SESSION_BYTES = 2_000_000  # of one session: a larger one is shortened
+_SHORT = TextLimits(longest=1_000, items=50, bars=100, rows=0, on_demand=False)
+_MAX_SESSION_BYTES = 2_000_000  # of the HTML of one session: a larger one is shortened
+_GROUP_BYTES = 500_000  # of HTML: a browser reads a group in a few milliseconds
+_LEVEL = 6  # of gzip: 9 takes three times as long for 2% less
 
 
 class ReportLinks:
@@ -41,8 +56,8 @@ class ReportLinks:
         return ""
 
     def sessions(self, **filters: str) -> str:
-        """Return the address of the list of sessions, which no address filters."""
-        return "" if filters else "#sessions"
+        """Return the address of the grid, which no address filters."""
+        return "" if filters else "#questions"
 
     def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:  # noqa: ARG002
         """Return the address of a session, or of one of its spans; "" if the file does not have it."""
@@ -63,6 +78,10 @@ class ReportLinks:
         """Return the address of the run."""
         return "#run"
 
+    def run_rows(self, run_id: str, **filters: str) -> str:  # noqa: ARG002
+        """Return what the file's script takes for the address of its rows."""
+        return "rows"
+
     def trends(self) -> str:
         """Return no address."""
         return ""
@@ -76,12 +95,21 @@ class ReportLinks:
         return ""
 
 
-class WholeSession(NamedTuple):
-    """A session that is in the file as a whole."""
+class EmbeddedGroup(NamedTuple):
+    """Parts of the file that are read together: HTML texts in a JSON list, compressed, in base64."""
 
-    row: SessionRow
-    anchor: str
-    body: Markup
+    kind: str
+    first: int
+    length: int
+    content: str
+
+
+class WholeSessions(NamedTuple):
+    """The sessions that are in the file as a whole; `detailed` of them have all their tables."""
+
+    groups: tuple[EmbeddedGroup, ...]
+    sessions: int
+    detailed: int
 
 
 def write_report(opened: Opened, run_id: str, file: Path) -> None:
@@ -97,52 +125,112 @@ def report_html(
     *,
     max_whole: int = MAX_WHOLE,
     max_bytes: int = MAX_BYTES,
+    max_detailed: int = MAX_DETAILED,
     max_rows: int = MAX_ROWS,
 ) -> str:
     """Return a run as one HTML file, of bounded size.
 
-    All sessions of a small run are whole. Of a larger one those are that did not pass, the gravest first, as
-    far as `max_whole` and `max_bytes` allow; the others are rows, up to `max_rows`.
+    Of a run with more sessions than `max_whole` and `max_bytes` allow those that did not pass are whole
+    first, the gravest before the others, then those whose question changed against the baseline.
     """
     with opened() as store:
-        run = run_summary(store, run_id, max_rows)
-    chosen = _chosen(run, max_whole)
-    anchors = {row.session_id or "": f"s{number}" for number, row in enumerate(chosen, 1)}
-    links = ReportLinks(anchors)
-    sessions = read_sessions(opened, (row.session_id or "" for row in chosen), run.run_id)
-    whole: list[WholeSession] = []
-    size = 0
-    for row in chosen:
-        session_id = row.session_id or ""
-        read = next(sessions) if size <= max_bytes else None
-        body = "" if read is None else _body(read, links)
-        if not body or (whole and size + len(body) > max_bytes):
-            size = max_bytes + 1
-            del anchors[session_id]
-            continue
-        size += len(body)
-        whole.append(WholeSession(row, anchors[session_id], Markup(body)))  # noqa: S704 (rendered)
-    values = {**run.page, "summary": run, "whole": whole, "not_passed": _not_passed(run)}
+        run = run_summary(store, run_id, max(max_whole, max_rows))
+        grid = grid_page(store, run.run_id, {}, max_rows)
+    chosen = _chosen(run, grid["rows"], max_whole)
+    links = ReportLinks({one: f"s{number}" for number, one in enumerate(chosen)})
+    whole = _whole(opened, chosen, links, run.run_id, max_bytes, max_detailed)
+    links = ReportLinks({one: f"s{number}" for number, one in enumerate(chosen[: whole.sessions])})
+    rows = grid["rows"]
+    grid |= {
+        "sessions_of": _repeats(run),
+        "whole": whole.sessions,
+        "detailed": whole.detailed,
+        "rows_in_file": len(rows),
+        "questions": grid["total"],
+    }
+    parts = [
+        (first, render("grid_rows.html", {**grid, "rows": rows[first : first + ROWS], "skip": first}, links))
+        for first in range(ROWS, len(rows), ROWS)
+    ]
+    shown = render("report_grid.html", {**grid, "rows": rows[:ROWS], "total": len(rows)}, links)
+    values = {
+        **run.page,
+        "summary": run,
+        "titled": True,
+        "too_large": grid["too_large"],
+        "grid": Markup(shown),  # noqa: S704 (rendered)
+        "groups": (*(_group("rows", first, ROWS, [part]) for first, part in parts), *whole.groups),
+    }
     return file_html("report.html", values, links)
 
 
-def _body(read: ReadSession, links: ReportLinks) -> str:
-    """Return the page of a session, a very large one shortened."""
-    prefix = f"{links.session(read.source.session.session_id)[1:]}-"
-    for limits in (_LIMITS, _SHORT):
-        body = session_html(read, links, limits, prefix)
-        if len(body) <= _MAX_SESSION_BYTES:
-            break
-    return body
-
-
-def _chosen(run: RunSummary, max_whole: int) -> Sequence[SessionRow]:
+def _chosen(run: RunSummary, rows: Sequence[GridRow], max_whole: int) -> list[str]:
+    """Return the sessions that are to be whole, those first that a reader looks for."""
+    changed = {
+        row.key for row in rows if row.before not in (None, row.verdict) or row.share_before != row.share
+    }
     recorded = [row for row in run.rows if row.session_id is not None and row.turns is not None]
-    if run.total <= max_whole:
-        return recorded
-    return [row for row in recorded if row.verdict not in (Verdict.PASSED, Verdict.UNMATCHED)][:max_whole]
+    recorded.sort(
+        key=lambda row: (
+            row.verdict in (Verdict.PASSED, Verdict.UNMATCHED),
+            (row.question_id or row.session_id) not in changed,
+        )
+    )
+    return [row.session_id or "" for row in recorded[:max_whole]]
 
 
-def _not_passed(run: RunSummary) -> int:
-    """Return how many sessions are broken, failed or inconclusive."""
-    return sum(n for verdict, n in run.verdicts.items() if verdict not in (Verdict.PASSED, Verdict.UNMATCHED))
+def _repeats(run: RunSummary) -> Mapping[str, Sequence[str]]:
+    """Return the sessions of each question that has several."""
+    sessions: dict[str, list[str]] = {}
+    for row in run.rows:
+        if row.session_id is not None and row.question_id is not None:
+            sessions.setdefault(row.question_id, []).append(row.session_id)
+    return {question: ids for question, ids in sessions.items() if len(ids) > 1}
+
+
+def _whole(
+    opened: Opened, chosen: Sequence[str], links: ReportLinks, run_id: str, max_bytes: int, max_detailed: int
+) -> WholeSessions:
+    """Return as many of the sessions as `max_bytes` allow, one at least."""
+    read = chain(
+        read_sessions(opened, chosen[:max_detailed], run_id),
+        read_sessions(opened, chosen[max_detailed:], run_id, with_details=False),
+    )
+    groups: list[EmbeddedGroup] = []
+    first = size = 0
+    for bodies in _in_groups(_bodies(read, links, max_detailed)):
+        group = _group("session", first, len(bodies), bodies)
+        size += len(group.content)
+        if groups and size > max_bytes:
+            break
+        groups.append(group)
+        first += len(bodies)
+    return WholeSessions(tuple(groups), first, min(first, max_detailed))
+
+
+def _bodies(read: Iterable[ReadSession | None], links: ReportLinks, max_detailed: int) -> Iterator[str]:
+    """Yield the pages of sessions, "" for one that was deleted in between, a very large one shortened."""
+    for number, one in enumerate(read):
+        body = ""
+        for limits in (_LIMITS if number < max_detailed else _LIMITS._replace(rows=0), _SHORT):
+            if one is not None:
+                body = session_html(one, links, limits, f"s{number}-", "report_session.html")
+            if len(body) <= _MAX_SESSION_BYTES:
+                break
+        yield body
+
+
+def _in_groups(bodies: Iterable[str]) -> Iterator[list[str]]:
+    group: list[str] = []
+    for body in bodies:
+        group.append(body)
+        if sum(map(len, group)) >= _GROUP_BYTES:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _group(kind: str, first: int, length: int, parts: Sequence[str]) -> EmbeddedGroup:
+    packed = gzip.compress(orjson.dumps(parts), _LEVEL, mtime=0)
+    return EmbeddedGroup(kind, first, length, base64.b64encode(packed).decode("ascii"))

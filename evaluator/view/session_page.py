@@ -114,7 +114,7 @@ def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> Session
     session, grade = source.session, source.grade
     later = source.state_changes is None
     evidence = frozenset(span for score in (grade.scores if grade else ()) for span in score.evidence)
-    tables = tuple(table_names(session))
+    tables = tuple(table_names(session)) if limits.with_tables else ()
     return SessionPage(
         session,
         grade,
@@ -129,7 +129,7 @@ def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> Session
         None if later else waterfall(session, source.spans, most_bars=limits.bars, always=evidence),
         source.span_count,
         None if source.question is None else alignment(session, source.question),
-        Golden(loaded=False) if later else golden(session),
+        Golden(loaded=False) if later or not limits.with_tables else golden(session),
         tables,
         () if limits.on_demand else tuple(_tables(session, tables, limits)),
         source.given,

@@ -26,7 +26,7 @@ from spangrade.evaluator.view.texts import TextLimits
 from spangrade.tracer.store import Store
 
 _STYLES = ("style.css",)
-_SCRIPTS = ("page.js", "session.js", "report.js")
+_SCRIPTS = ("page.js", "report.js", "session.js", "grid.js")
 _RAW_SPANS = 200  # of a session whose spans' attributes are part of its file
 _RAW_LONGEST = 2_000  # characters of an attribute
 # What is read in one window: to open the database, and each statement, takes as long as a session.
@@ -71,17 +71,21 @@ class ReadSession(NamedTuple):
     details: Mapping[str, tuple[SpanField, ...]]
 
 
-def read_sessions(opened: Opened, session_ids: Iterable[str], run_id: str) -> Iterator[ReadSession | None]:
+def read_sessions(
+    opened: Opened, session_ids: Iterable[str], run_id: str, *, with_details: bool = True
+) -> Iterator[ReadSession | None]:
     """Yield each session with the grade of a run; None for one that has been deleted."""
     left = list(session_ids)
     while left:
         with opened() as store:
-            read = _read_window(store, left[:_AT_ONCE], run_id)
+            read = _read_window(store, left[:_AT_ONCE], run_id, with_details=with_details)
         del left[: len(read)]
         yield from read
 
 
-def _read_window(store: Store, session_ids: Sequence[str], run_id: str) -> list[ReadSession | None]:
+def _read_window(
+    store: Store, session_ids: Sequence[str], run_id: str, *, with_details: bool
+) -> list[ReadSession | None]:
     """Read the first of some sessions in one window: as many as have few spans together, at least one."""
     counts = record_counts(store, session_ids)
     sums = accumulate(counts.get(one, 0) for one in session_ids)
@@ -89,7 +93,7 @@ def _read_window(store: Store, session_ids: Sequence[str], run_id: str) -> list[
     details: dict[str, dict[str, tuple[SpanField, ...]]] = {one: {} for one in window}
 
     def read_details(session_id: str, row: Row) -> None:
-        if len(details[session_id]) <= _RAW_SPANS:
+        if with_details and len(details[session_id]) <= _RAW_SPANS:
             record = json_record(row)
             details[session_id][record["span_id"]] = span_fields(record, _RAW_LONGEST)
 
@@ -102,7 +106,13 @@ def _read_window(store: Store, session_ids: Sequence[str], run_id: str) -> list[
     ]
 
 
-def session_html(read: ReadSession, links: Links, limits: TextLimits, prefix: str = "") -> str:
+def session_html(
+    read: ReadSession,
+    links: Links,
+    limits: TextLimits,
+    prefix: str = "",
+    template: str = "session_body.html",
+) -> str:
     """Return the body of a session's page as it is in a file."""
     values: Mapping[str, Any] = {
         "page": page_of(read.source, limits),
@@ -110,7 +120,7 @@ def session_html(read: ReadSession, links: Links, limits: TextLimits, prefix: st
         "prefix": prefix,
         "details": read.details,
     }
-    return render("session_body.html", values, links)
+    return render(template, values, links)
 
 
 def file_html(template: str, values: Mapping[str, Any], links: Links) -> str:

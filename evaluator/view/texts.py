@@ -13,7 +13,8 @@ CHUNK = 100_000  # characters that are loaded on demand: a browser lays them out
 class TextLimits(NamedTuple):
     """How much a page shows at once: characters of a text, items of a turn, bars, rows of a table.
 
-    With `on_demand` the server has the rest; else the page is a file and has all that it will ever show.
+    With `on_demand` the server has the rest; else the page is a file and has all that it will ever show:
+    without `rows`, neither derived tables nor the golden question.
     """
 
     longest: int = LONGEST
@@ -21,6 +22,11 @@ class TextLimits(NamedTuple):
     bars: int = 500
     rows: int = 200
     on_demand: bool = True
+
+    @property
+    def with_tables(self) -> bool:
+        """Whether the page has the derived tables and the golden question, or the server does."""
+        return self.on_demand or self.rows > 0
 
 
 class Place(NamedTuple):

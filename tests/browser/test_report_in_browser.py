@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("playwright", reason="needs the group `browser`")
 from axe import serious_findings
 from hard_sessions import golden, store_session
+from otlp_sessions import Said, write_sessions
+from overlaps import overlaps
 from paths import SAMPLE
 from playwright.sync_api import Page, expect
 
@@ -33,33 +35,67 @@ def offline(page: Page) -> Iterator[Page]:
 
 
 def rows(page: Page) -> list[str]:
-    return page.locator("table.sortable tbody tr:visible td:nth-child(2)").all_inner_texts()
+    return page.locator(".grid tr[data-place] .ids").all_inner_texts()
 
 
-def test_it_sorts_and_filters_its_sessions(offline: Page, report: str) -> None:
+def test_its_grid_is_filtered(offline: Page, report: str) -> None:
     offline.goto(report)
-    cost = offline.locator("th button", has_text="Cost")
-    cost.click()
-    assert rows(offline)[0] == "conversation-1"
-    cost.click()
-    assert rows(offline)[0] == "conversation-3"
-    expect(offline.locator("th[aria-sort=descending]")).to_have_text("Cost")
-    offline.locator("[data-filter-text]").fill("return_by")
-    assert rows(offline) == ["conversation-4"]
-    expect(offline.locator("[data-filter-count]")).to_have_text("1 rows")
+    assert len(rows(offline)) == 4
+    offline.locator("[data-filter=text]").fill("A-1003")
+    expect(offline.locator("[data-filter-total]")).to_have_text("1 question")
+    expect(offline.locator(".grid a.row")).to_have_text(["Hi, where is my order A-1003?"])
+    offline.locator("[data-filter=text]").fill("")
+    offline.locator("[data-filter=verdict]").select_option("failed")
+    expect(offline.locator("[data-filter-total]")).to_have_text("4 questions")
+    offline.locator("[data-filter=verdict]").select_option("passed")
+    expect(offline.locator("[data-filter-total]")).to_have_text("0 questions")
 
 
-def test_a_session_is_unfolded_and_its_evidence_followed(offline: Page, report: str) -> None:
+def test_a_session_is_opened_and_its_evidence_followed(offline: Page, report: str) -> None:
     offline.goto(report)
-    expect(offline.locator("details.whole[open]")).to_have_count(0)
-    offline.locator("#sessions").get_by_role("link", name="conversation-3").click()
-    whole = offline.locator("details.whole[open]")
-    expect(whole).to_have_count(1)
-    link = whole.locator("[data-metric='trajectory_single_tool_use:apply_discount'] a.evidence")
-    link.click()
+    expect(offline.locator("#opened")).to_be_hidden()
+    offline.locator(".grid a.row", has_text="came late").click()
+    opened = offline.locator("#opened")
+    expect(opened.locator("h1")).to_contain_text("My order A-1002 came late.")
+    expect(offline.locator("#overview")).to_be_hidden()
+    opened.locator("[data-metric='trajectory_single_tool_use:apply_discount'] a.evidence").click()
     target = offline.locator(offline.url.partition("#")[2].join(["#", ""]))
     expect(target).to_be_in_viewport()
     expect(target).to_have_class("span tool failed critical lit")
+    offline.keyboard.press("j")
+    expect(opened.locator(".chosen")).to_have_count(1)
+    opened.get_by_role("link", name="All questions").click()
+    expect(opened).to_be_hidden()
+    assert len(rows(offline)) == 4
+
+
+def test_the_address_of_a_session_opens_it(offline: Page, report: str) -> None:
+    offline.goto(f"{report}#s2")
+    expect(offline.locator("#opened .turn").first).to_be_visible()
+    offline.goto(f"{report}#s1")
+    expect(offline.locator("#s1")).to_be_visible()
+    expect(offline.locator("#s2")).to_have_count(0)
+    offline.get_by_role("link", name="Questions", exact=True).click()
+    expect(offline.locator(".grid tr[data-place]").first).to_be_visible()
+
+
+def test_rows_and_sessions_of_a_long_run_are_read_as_they_come_into_view(
+    offline: Page, tmp_path: Path
+) -> None:
+    sessions = [(f"s{number:03}", [Said(f"hello {number}", "yes")]) for number in range(350)]
+    opened = spangrade.open(tmp_path / "s.duckdb")
+    opened.import_files(write_sessions(tmp_path / "spans.jsonl", sessions))
+    opened.grade(gates="cost<=1", out=tmp_path / "out")
+    offline.goto((tmp_path / "out" / "report.html").as_uri())
+    assert offline.locator(".grid tbody tr").count() < 60
+    offline.evaluate("document.querySelector('.grid').scrollTop = 1e6")
+    last = offline.locator(".grid tr[data-place='349'] a.row")
+    expect(last).to_be_visible()
+    last.click()
+    expect(offline.locator("#opened h1")).to_contain_text("s349")
+    offline.go_back()
+    offline.locator("[data-filter=text]").fill("hello 27")
+    expect(offline.locator("[data-filter-total]")).to_have_text("11 questions")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -68,8 +104,12 @@ def test_it_is_readable_in_both_colours(offline: Page, report: str, scheme: str)
     offline.goto(report)
     back = offline.evaluate("getComputedStyle(document.body).backgroundColor")
     assert back == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)"}[scheme]
-    offline.locator("details.whole > summary").first.click()
     assert serious_findings(offline) == []
+    assert overlaps(offline) == []
+    offline.locator(".grid a.row").first.click()
+    expect(offline.locator("#opened .turn").first).to_be_visible()
+    assert serious_findings(offline) == []
+    assert overlaps(offline) == []
 
 
 def test_nothing_that_was_recorded_runs(offline: Page, tmp_path: Path) -> None:
@@ -77,6 +117,8 @@ def test_nothing_that_was_recorded_runs(offline: Page, tmp_path: Path) -> None:
     (tmp_path / "golden.json").write_text(json.dumps(golden()), encoding="utf-8")
     spangrade.open(tmp_path / "s.duckdb").grade(tmp_path / "golden.json", out=tmp_path / "out")
     offline.goto((tmp_path / "out" / "report.html").as_uri())
+    offline.locator(".grid a.row").first.click()
+    expect(offline.locator("#opened .turn").first).to_be_visible()
     for summary in offline.locator("details:not([open]) > summary").all():
         if summary.is_visible():
             summary.click()

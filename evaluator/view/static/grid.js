@@ -4,11 +4,12 @@
   "use strict";
   const grid = document.querySelector("[data-grid]");
   if (!grid) return;
-  const total = Number(grid.dataset.total), atOnce = Number(grid.dataset.atOnce);
+  let total = Number(grid.dataset.total);
+  const atOnce = Number(grid.dataset.atOnce);
   const body = grid.querySelector("tbody");
-  const rows = new Map([...body.rows].map((row) => [Number(row.dataset.place), row]));
+  let rows = new Map([...body.rows].map((row) => [Number(row.dataset.place), row]));
   document.querySelector("[data-pages]")?.setAttribute("hidden", "");
-  const height = body.rows[0].getBoundingClientRect().height;
+  let height = 0;
   const columns = grid.querySelector("thead tr").cells.length;
   const AROUND = 12;  // rows above and below what is in view
   const asked = new Set();
@@ -40,6 +41,8 @@
 
   let shown = "";
   const draw = () => {
+    height ||= body.querySelector("[data-place]")?.getBoundingClientRect().height ?? 0;
+    if (!height) return;  // the grid is not shown yet
     const head = grid.querySelector("thead").offsetHeight;
     const first = Math.max(0, Math.floor((grid.scrollTop - head) / height) - AROUND);
     const last = Math.min(total, Math.ceil((grid.scrollTop + grid.clientHeight) / height) + AROUND);
@@ -74,5 +77,12 @@
     requestAnimationFrame(() => { due = false; draw(); });
   }, { passive: true });
   addEventListener("resize", draw);
+  grid.addEventListener("rows", (event) => {  // the rows that the filters of a file leave
+    rows = new Map(event.detail.entries());
+    total = event.detail.length;
+    shown = "";
+    grid.scrollTop = 0;
+    draw();
+  });
   draw();
 })();

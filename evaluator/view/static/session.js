@@ -114,13 +114,12 @@
     "<": () => zoomAll("left"),
     ">": () => zoomAll("right"),
   };
-  if (document.body.classList.contains("workplace"))
-    document.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.target.closest("input, select, textarea, [contenteditable]") || !keys[event.key]) return;
-      keys[event.key]();
-      event.preventDefault();
-    });
+  document.addEventListener("keydown", (event) => {
+    if (!document.body.classList.contains("workplace") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, select, textarea, [contenteditable]") || !keys[event.key]) return;
+    keys[event.key]();
+    event.preventDefault();
+  });
 
   // Zoom: each bar's picture shows a part of the axis.
   const ranges = new WeakMap();

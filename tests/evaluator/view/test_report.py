@@ -1,4 +1,4 @@
-"""report.html: one file with a policy of its own, of bounded size, the sessions that matter whole."""
+"""report.html: one file with a policy of its own, of bounded size: a grid, and sessions whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from hard_sessions import ATTACK, SESSION_ID, golden, store_session
-from pages import dangers, elements, find, find_all, name, parsed, text
+from otlp_sessions import Said, write_sessions
+from pages import dangers, elements, embedded, find, find_all, name, parsed, text
 from paths import SAMPLE
 
 import spangrade
@@ -38,17 +39,20 @@ def test_a_grade_writes_a_report_that_needs_nothing_but_itself(sample: Path) -> 
         name(element) for element in elements(root) if element.get("src") or name(element) == "link"
     ] == []
     assert text(find(root, id="contents")).strip() == "This file has all 4 sessions whole."
-    assert [text(find_all(row, class_="row")[0]) for row in find_all(root, data_verdict="")] == [
-        "My order A-1002 came late.",
-        "Hi, where is my order A-1003?",
-        "Where is order A-9999?",
-        "I want to return order A-1002.",
+    rows = find_all(root, data_place="")
+    assert [(text(find_all(row, class_="row")[0]), row.get("data-verdict")) for row in rows] == [
+        ("My order A-1002 came late.", "failed"),
+        ("Hi, where is my order A-1003?", "passed"),
+        ("I want to return order A-1002.", "passed"),
+        ("Where is order A-9999?", "passed"),
     ]
-    assert [text(find_all(row, class_="verdict")[0]) for row in find_all(root, data_verdict="")] == [
-        "failed",
-        "passed",
-        "passed",
-        "passed",
+    sessions = embedded(root, "session")
+    assert [dangers(session) for session in sessions] == [[], [], [], []]
+    assert [text(find(session, class_="title")).partition("All questions")[0] for session in sessions] == [
+        "My order A-1002 came late. conversation-3",
+        "Hi, where is my order A-1003? conversation-1",
+        "Where is order A-9999? conversation-2",
+        "I want to return order A-1002. conversation-4",
     ]
 
 
@@ -80,33 +84,50 @@ def test_its_policy_has_the_hashes_of_its_own_style_and_script(sample: Path) -> 
 
 def test_every_id_is_there_once_and_every_link_leads_to_one(sample: Path) -> None:
     root = parsed((sample / "out" / "report.html").read_text(encoding="utf-8"))
-    ids = [element.get("id") for element in find_all(root, id="")]
+    parts = [root, *embedded(root, "session")]
+    ids = [element.get("id") for part in parts for element in find_all(part, id="")]
     assert len(ids) == len(set(ids))
-    links = {element.get("href") for element in find_all(root, href="")}
+    links = {element.get("href") for part in parts for element in find_all(part, href="")}
     assert {f"#{one}" for one in ids} >= links
-    evidence = find_all(root, class_="evidence")
-    assert evidence == [] or all((one.get("href") or "").startswith("#s") for one in evidence)
+    assert {"#s0", "#s1", "#s2", "#s3"} <= links
 
 
 def test_a_larger_run_has_what_did_not_pass_whole_and_the_rest_as_rows(sample: Path) -> None:
     run_id = run_of(sample / "sample.duckdb")
-    root = parsed(report_html(opened(sample / "sample.duckdb"), run_id, max_whole=3, max_rows=2))
-    (whole,) = find_all(root, class_="whole")
-    assert text(find_all(whole, class_="verdict")[0]) == "failed"
+    html = report_html(opened(sample / "sample.duckdb"), run_id, max_whole=2, max_rows=3, max_detailed=1)
+    root = parsed(html)
+    failed, passed = embedded(root, "session")
+    assert text(find_all(failed, class_="verdict")[0]) == "failed"
+    assert (len(find_all(failed, class_="records")) > 0, find_all(passed, class_="records")) == (True, [])
     assert " ".join(text(find(root, id="contents")).split()) == (
-        "This file has 1 of 4 sessions whole; the others are rows. spangrade view shows all of them."
+        "This file has 2 of 4 sessions whole, first those that did not pass or changed, 1 of them with their "
+        "derived tables and the attributes of spans, and 3 of 4 questions. spangrade view shows all of them."
     )
-    assert len(find_all(root, data_verdict="")) == 2
-    assert "2 more sessions are in the database" in text(find(root, id="sessions"))
+    assert len(find_all(root, data_place="")) == 3
 
 
-def test_a_report_is_no_larger_than_allowed(sample: Path) -> None:
-    run_id = run_of(sample / "sample.duckdb")
-    root = parsed(report_html(opened(sample / "sample.duckdb"), run_id, max_bytes=1))
-    assert len(find_all(root, class_="whole")) == 1
-    assert "This file has 1 of 4 sessions whole" in text(find(root, id="contents"))
-    linked = [element.get("href") for element in find_all(find(root, id="sessions"), href="")]
-    assert linked == ["#s1"]
+def test_a_long_run_has_each_row_and_each_session_once_as_far_as_the_size_allows(tmp_path: Path) -> None:
+    sessions = [(f"s{number:03}", [Said(f"hello {number}", "yes")]) for number in range(150)]
+    db = tmp_path / "s.duckdb"
+    spangrade.open(db).import_files(write_sessions(tmp_path / "spans.jsonl", sessions))
+    spangrade.open(db).grade(gates="cost<=1")
+    root = parsed(report_html(opened(db), run_of(db)))
+    rows = [row for part in (root, *embedded(root, "rows")) for row in find_all(part, data_place="")]
+    assert [row.get("data-place") for row in rows] == [str(number) for number in range(150)]
+    links = {find(row, class_="row").get("href") for row in rows}
+    assert links == {f"#s{number}" for number in range(150)}
+    parts = embedded(root, "session")
+    assert {f"#{find(part, class_='title').get('id')}" for part in parts} == links
+    smaller = parsed(report_html(opened(db), run_of(db), max_bytes=1))
+    (group,) = find_all(smaller, data_group="session")
+    assert 1 < int(group.get("data-count") or 0) < 150
+    assert f"This file has {group.get('data-count')} of 150 sessions whole" in text(
+        find(smaller, id="contents")
+    )
+    shown = [
+        one.get("href") for one in find_all(find(smaller, id="questions"), class_="row") if one.get("href")
+    ]
+    assert len(shown) == len({*shown}) <= int(group.get("data-count") or 0)
 
 
 def run_of(db: Path) -> str:
@@ -123,10 +144,11 @@ def test_what_was_recorded_is_text_and_nothing_else(tmp_path: Path) -> None:
     html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     root = parsed(html)
     assert dangers(root, scripts=1) == []
-    (whole,) = find_all(root, class_="whole")
+    (whole,) = embedded(root, "session")
+    assert dangers(whole) == []
     shown = text(whole)
     assert "<script>window.attacked=1</script>" in shown
     assert "{{ 7 * 7 }}" in shown
     assert "\x00" not in html
     assert "\u202e" not in html
-    assert ATTACK[:40] in text(find_all(root, data_metric="trajectory_accuracy")[0])
+    assert ATTACK[:40] in text(find_all(whole, data_metric="trajectory_accuracy")[0])
