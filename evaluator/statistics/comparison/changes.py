@@ -28,9 +28,9 @@ class ChangedQuestion(NamedTuple):
 def changed_questions(first: Sample, second: Sample) -> tuple[ChangedQuestion, ...]:
     """Return the questions of both samples that expect something else in the second, in their order."""
     return tuple(
-        _changed(question, *map(orjson.loads, texts))
+        _changed(question, orjson.loads(first.questions[question]), orjson.loads(second.questions[question]))
         for question in sorted(first.questions.keys() & second.questions.keys())
-        if len(set(texts := (first.questions[question], second.questions[question]))) > 1
+        if first.questions[question] != second.questions[question]
     )
 
 
@@ -112,7 +112,9 @@ def _gates_of(sample: Sample, changed: frozenset[str] = frozenset()) -> set[str]
         name
         for name, one in sample.metrics.items()
         if any(each is not None for each in one.thresholds)
-        and {*sample.values.get(name, ()), *sample.unknown.get(name, ())} - changed
+        and any(
+            not keys.keys() <= changed for keys in (sample.values.get(name, {}), sample.unknown.get(name, {}))
+        )
     }
 
 

@@ -8,6 +8,7 @@ from math import isinf
 from statistics import fmean
 from typing import NamedTuple
 
+from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.statistics.comparison.changes import (
     ChangedQuestion,
@@ -32,6 +33,7 @@ from spangrade.evaluator.statistics.comparison.sample import (
     Measured,
     Sample,
     is_judged,
+    mean,
     measured,
 )
 from spangrade.evaluator.statistics.intervals import CONFIDENCE
@@ -128,6 +130,7 @@ class Comparison(NamedTuple):
     unrecorded: int = 0
 
 
+@few_collections()
 def compare(
     first: Sample, second: Sample, only: Collection[str] = (), *, allow_changed: bool = False
 ) -> Comparison:
@@ -228,7 +231,7 @@ def _metric_change(name: str, first: Sample, second: Sample, pairs: Pairs) -> Me
     is_same = bool(known[0]) and first.session_ids == second.session_ids and known[0] == known[1]
     if is_same and pairs.is_paired:
         difference = Difference(0.0, 0.0, 0.0, 1.0, len(known[0]), "the same sessions and values")
-    means = [fmean(map(fmean, side)) if side else None for side in known]
+    means = [fmean(map(mean, side)) if side else None for side in known]
     note = "; ".join(changes_of_metric(name, first, second))
     return MetricChange(
         name,

@@ -35,6 +35,7 @@ from statistics import NormalDist, fmean, variance
 from typing import NamedTuple
 
 from spangrade.evaluator.statistics.comparison.exact import ALPHA, MAX_EXACT, at_least_p, at_most_p, interval
+from spangrade.evaluator.statistics.comparison.sample import mean
 from spangrade.evaluator.statistics.intervals import (
     QUANTILE,
     exchange_p_value,
@@ -140,7 +141,7 @@ class _Scale(NamedTuple):
 
     def mean(self, values: Values) -> float:
         """Return the mean of a question's values on the scale."""
-        return fmean([math.log(value) for value in values] if self.is_log else values) / self.span
+        return mean([math.log(value) for value in values] if self.is_log else values) / self.span
 
 
 def paired_difference(
@@ -155,7 +156,7 @@ def paired_difference(
     questions = len(pairs)
     if not questions:
         return TooLittle("no question can be compared")
-    different = sum(fmean(first) != fmean(second) for first, second in pairs)
+    different = sum(mean(first) != mean(second) for first, second in pairs)
     values = [value for pair in pairs for sample in pair for value in sample]
     if _is_bounded(bounds) and (questions < MIN_QUESTIONS or all(value in bounds for value in values)):
         return _exact(pairs, bounds)
@@ -229,7 +230,7 @@ def _is_bounded(bounds: tuple[float, float]) -> bool:
 def _exact(pairs: Sequence[tuple[Values, Values]], bounds: tuple[float, float]) -> Difference:
     """Return the difference of values with bounds by the exact test of flips."""
     span = bounds[1] - bounds[0]
-    differences = [(fmean(second) - fmean(first)) / span for first, second in pairs]
+    differences = [(mean(second) - mean(first)) / span for first, second in pairs]
     gained = math.fsum(each for each in differences if each > 0)
     lost = -math.fsum(each for each in differences if each < 0)
     low, high = (bound * span for bound in interval(gained, lost, len(pairs)))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings
 
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, Values
+from spangrade.evaluator.statistics.comparison.sample import mean
 from spangrade.evaluator.statistics.intervals import (
     CONFIDENCE,
     exchange_p_value,
@@ -52,7 +53,7 @@ def mean_difference(
     questions = min(len(first), len(second))
     if not questions:
         return TooLittle("no question can be compared")
-    before, after = ([fmean(values) for values in side] for side in (first, second))
+    before, after = (list(map(mean, side)) for side in (first, second))
     is_ratio = lowest >= 0 and fmean(before) > 0 and fmean(after) > 0
     estimate = fmean(after) / fmean(before) if is_ratio else fmean(after) - fmean(before)
     differing = sum(a != b for a, b in zip(before, after, strict=True)) if is_paired else questions
@@ -83,7 +84,7 @@ def median_difference(
 
     if not is_paired or not first:
         return TooLittle("a median needs questions that both have")
-    pairs = [(fmean(a), fmean(b)) for a, b in zip(first, second, strict=True)]
+    pairs = [(mean(a), mean(b)) for a, b in zip(first, second, strict=True)]
     is_ratio = lowest >= 0 and all(a > 0 and b > 0 for a, b in pairs)
     changes = [b / a if is_ratio else b - a for a, b in pairs]
     found = quantile_test(changes, q=float(is_ratio), p=0.5)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
@@ -50,7 +52,8 @@ class Replayed(NamedTuple):
     parted_at: int | None
 
 
-class Sample(NamedTuple):
+@dataclass(frozen=True)
+class Sample:
     """The graded sessions of a run, or those that meet a condition.
 
     `values` holds the values of each metric by question (by session without one), `unknown` how many of its
@@ -71,7 +74,7 @@ class Sample(NamedTuple):
     ungraded: int = 0
     unanswered: frozenset[str] = frozenset()
     judges: tuple[str, ...] = ()
-    labelled: Mapping[str, Confusion] = MappingProxyType({})
+    labelled: Mapping[str, Confusion] = field(default_factory=dict)
     replayed: tuple[Replayed, ...] = ()
 
     def by_key(self) -> dict[str, list[Graded]]:
@@ -81,21 +84,26 @@ class Sample(NamedTuple):
             found.setdefault(session.key, []).append(session)
         return found
 
-    @property
+    @cached_property
     def session_ids(self) -> frozenset[str]:
         """The ids of its sessions."""
         return frozenset(session.session_id for session in self.graded)
 
-    @property
+    @cached_property
     def keys_of_graded(self) -> frozenset[str]:
         """The questions that sessions answer, and the sessions without one."""
         return frozenset(session.key for session in self.graded)
 
-    @property
+    @cached_property
     def keys_by_kind(self) -> tuple[frozenset[str], frozenset[str]]:
         """The questions, also those that none answers, and the sessions without one."""
         answered = frozenset(one.key for one in self.graded if one.question_id is not None)
         return answered | self.unanswered, self.keys_of_graded - answered
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean of the values of a question, of which there is nearly always one."""
+    return values[0] if len(values) == 1 else fmean(values)
 
 
 def passed(graded: Iterable[Graded]) -> dict[str, tuple[float, ...]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.grading.run_list import find_run_id, newest_of_name
 from spangrade.evaluator.statistics.comparison.sample import Sample
 from spangrade.evaluator.statistics.comparison.sample_files import folder_of_run, sample_of_files
 from spangrade.evaluator.statistics.comparison.stored_sample import (
+    Expectations,
     is_condition,
     sample_of_condition,
     sample_of_run,
@@ -30,20 +32,22 @@ def samples_of(store: Store | None, first: str, second: str) -> tuple[Sample, Sa
     Raises InputError if there is no such run or session, and for two conditions that some, but not all,
     sessions meet both: a session cannot be compared with itself and with others at once.
     """
-    samples = _sample_of(store, first), _sample_of(store, second)
+    expected = Expectations()
+    with few_collections():
+        samples = _sample_of(store, first, expected), _sample_of(store, second, expected)
     if selects_sessions(first) and selects_sessions(second):
         _check_overlap(*samples)
     return samples
 
 
-def _sample_of(store: Store | None, name: str) -> Sample:
+def _sample_of(store: Store | None, name: str, expected: Expectations) -> Sample:
     folder = folder_of_run(name)
     if store is not None and folder is None:
         if is_condition(name):
-            return sample_of_condition(store, name)
-        return sample_of_run(store, find_run_id(store, name))
+            return sample_of_condition(store, name, expected)
+        return sample_of_run(store, find_run_id(store, name), expected)
     if store is not None and (run_id := newest_of_name(store, name)):
-        return sample_of_run(store, run_id)
+        return sample_of_run(store, run_id, expected)
     if folder is None:
         raise InputError(f"{name}: expected a folder of `grade --out`, or a run of a database")
     return sample_of_files(name, folder)

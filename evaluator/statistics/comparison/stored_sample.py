@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spangrade.evaluator.grading.run_list import BRANCH
@@ -36,15 +38,21 @@ def is_condition(text: str) -> bool:
     return not text.startswith(BRANCH) and _OF_CONDITIONS.search(text) is not None
 
 
-def sample_of_run(store: Store, run_id: str) -> Sample:
-    """Return the sessions of a run."""
+def sample_of_run(store: Store, run_id: str, expected: Expectations | None = None) -> Sample:
+    """Return the sessions of a run; `expected` is that of the samples that it is compared with."""
     names = store.query("SELECT name FROM runs WHERE run_id = $run_id", {"run_id": run_id})
     (name,) = only_run(names, run_id)
     chosen = statement("sessions_of_run", "spangrade.evaluator.statistics.comparison")
-    return _sample(store, name or run_id[:8], chosen, {"run_id": run_id})
+    return _sample(
+        store,
+        name or run_id[:8],
+        chosen,
+        {"run_id": run_id},
+        Expectations() if expected is None else expected,
+    )
 
 
-def sample_of_condition(store: Store, condition: str) -> Sample:
+def sample_of_condition(store: Store, condition: str, expected: Expectations) -> Sample:
     """Return the sessions that meet a condition in SQL, each with the grade of its latest run.
 
     The store must be open with `confined`. Raises InputError for a condition that is not one expression or
@@ -55,11 +63,11 @@ def sample_of_condition(store: Store, condition: str) -> Sample:
         f"SELECT * FROM ({LATEST_VERDICTS}) "  # noqa: S608 (our own text)
         "SEMI JOIN (SELECT unnest($session_ids) AS session_id) USING (session_id)"
     )
-    sample = _sample(store, condition, chosen, {"session_ids": sorted(selected)})
+    sample = _sample(store, condition, chosen, {"session_ids": sorted(selected)}, expected)
     if not sample.graded:
         kind = "graded session" if selected else "session"
         raise InputError(f"compare {condition!r}: no {kind} in {store.path} meets it")
-    return sample._replace(ungraded=len(selected) - len(sample.session_ids))
+    return replace(sample, ungraded=len(selected) - len(sample.session_ids))
 
 
 def graded_sessions(store: Store, chosen: str, parameters: dict[str, Any]) -> tuple[Graded, ...]:
@@ -71,7 +79,37 @@ def graded_sessions(store: Store, chosen: str, parameters: dict[str, Any]) -> tu
     )
 
 
-def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -> Sample:
+class Expectations(dict[str | None, str]):
+    """What golden questions expect, by their stored text: the samples of a comparison share most of them."""
+
+    def __missing__(self, text: str | None) -> str:
+        """Return what a question expects that was not asked for before."""
+        found = self[text] = expectation(stored_question_json(text))
+        return found
+
+
+def _values(rows: Iterable[tuple[str, str, str, float]]) -> dict[str, dict[str, tuple[float, ...]]]:
+    """Return values by metric and question, those of a question in the order of its sessions."""
+    by_metric: defaultdict[str, list[tuple[str, str, str, float]]] = defaultdict(list)
+    for row in rows:
+        by_metric[row[0]].append(row)
+    return {metric: _values_of_metric(found) for metric, found in by_metric.items()}
+
+
+def _values_of_metric(rows: Sequence[tuple[str, str, str, float]]) -> dict[str, tuple[float, ...]]:
+    _, keys, session_ids, values = zip(*rows, strict=True)
+    alone = dict(zip(keys, zip(values, strict=True), strict=True))
+    if len(alone) == len(keys):
+        return alone
+    found: dict[str, list[tuple[str, float]]] = {}
+    for key, session_id, value in zip(keys, session_ids, values, strict=True):
+        found.setdefault(key, []).append((session_id, value))
+    return {key: tuple(value for _, value in sorted(each)) for key, each in found.items()}
+
+
+def _sample(
+    store: Store, label: str, chosen: str, parameters: dict[str, Any], expected: Expectations
+) -> Sample:
     """Return the sessions that a query chooses with their grades."""
 
     def rows(name: str) -> Sequence[tuple[Any, ...]]:
@@ -79,9 +117,7 @@ def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -
         return store.query(text, parameters)
 
     graded = graded_sessions(store, chosen, parameters)
-    values: dict[str, dict[str, tuple[float, ...]]] = {}
-    for metric, key, numbers in rows("values"):
-        values.setdefault(metric, {})[key] = tuple(numbers)
+    values = _values(rows("values"))
     metrics: dict[str, Measured] = {}
     for metric, better, low, high, unit, threshold, version in rows("measured"):
         before = metrics.get(metric, Measured(better, (low, high), unit, (), ()))
@@ -102,7 +138,7 @@ def _sample(store: Store, label: str, chosen: str, parameters: dict[str, Any]) -
         {PASSED: passed(graded), **values},
         {PASSED: undecided(graded, unanswered), **unknown},
         metrics,
-        {question_id: expectation(stored_question_json(text)) for question_id, text in rows("questions")},
+        {question_id: expected[text] for question_id, text in rows("questions")},
         unanswered=unanswered,
         judges=judges,
         labelled=judged_as_people(store, judges, rated, PASSED) if judges and rated else {},

@@ -1,6 +1,6 @@
--- The values of each metric by question, or by session if it answers none, in the order in which they were stored.
-SELECT metric, coalesce(chosen.question_id, session_id), list(value ORDER BY session_id)
+-- The values of each metric with the question, or the session if it answers none, in the order in which they were stored.
+-- They are grouped outside: with 300,000 values that takes 1.1 s of CPU here, and this 0.2 s.
+SELECT metric, coalesce(chosen.question_id, session_id), session_id, value
 FROM scores JOIN ({chosen}) AS chosen USING (run_id, session_id)
 WHERE outcome = 'score' AND isfinite(value)
-GROUP BY ALL
-ORDER BY min(scores.rowid)
+ORDER BY scores.rowid

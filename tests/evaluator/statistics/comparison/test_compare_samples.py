@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from found_shifts import DEFECTS, METRICS, shares
 
@@ -99,7 +101,7 @@ def test_another_version_and_other_gates_are_noted() -> None:
         sample(session(f"s{n}", "q", "passed"), metrics={"tone": measured})
         for n, measured in enumerate((old, new))
     ]
-    sides = [side._replace(values={**side.values, "tone": {"q": (1.0,)}}) for side in sides]
+    sides = [replace(side, values={**side.values, "tone": {"q": (1.0,)}}) for side in sides]
     changes = {change.metric: change for change in compare(*sides).metrics}
     version = "another version of tone: 1, then 1 and 2"
     assert {name: change.note for name, change in changes.items()} == {
@@ -115,7 +117,7 @@ def test_another_version_and_other_gates_are_noted() -> None:
 
 def test_metrics_of_one_side_only_are_named() -> None:
     one = sample(session("a", "q", "passed"))
-    both = one._replace(values={**one.values, "tone": {"q": (1.0,)}})
+    both = replace(one, values={**one.values, "tone": {"q": (1.0,)}})
     found, other_way = compare(one, both), compare(both, one)
     assert (found.metrics_only_in_first, found.metrics_only_in_second) == ((), ("tone",))
     assert (other_way.metrics_only_in_first, other_way.metrics_only_in_second) == (("tone",), ())
@@ -124,14 +126,14 @@ def test_metrics_of_one_side_only_are_named() -> None:
 def test_another_judge_is_not_compared_and_one_judge_is_taken_at_its_word() -> None:
     rated = {"final_response_match": {"q": (1.0,)}}
     first, second = (
-        sample(session(name, "q", "passed"))._replace(values=rated, judges=("gemini/flash",)) for name in "ab"
+        replace(sample(session(name, "q", "passed")), values=rated, judges=("gemini/flash",)) for name in "ab"
     )
     (same,) = compare(first, second).metrics
     assert (same.note, same.questions) == ("", 1)
     assert "gemini/flash taken at its word in final_response_match" in comparison_markdown(
         compare(first, second)
     )
-    (other,) = compare(first, second._replace(judges=("openai/mini",))).metrics
+    (other,) = compare(first, replace(second, judges=("openai/mini",))).metrics
     assert (other.note, other.questions) == (
         "another judge of final_response_match: gemini/flash, then openai/mini", 0
     )  # fmt: skip
