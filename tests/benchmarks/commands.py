@@ -120,10 +120,10 @@ def measured(row: Row, checkout: Path, folder: Path) -> Iterator[float | None]:
     start = cpu_s(checkout, ["--version"]) or 0
     for size in row.sizes:
         spans, golden = recorded(row.shape, size, folder)
-        db, out = folder / "measured.duckdb", folder / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        for old in folder.glob("measured.duckdb*"):
-            old.unlink()
+        made = folder / "made"  # also the spool beside a database
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        db, out = made / "measured.duckdb", made / "out"
         agent = folder / "agent.py"
         agent.write_text(_AGENT, encoding="utf-8")
         paths: dict[str, Path | str] = {
