@@ -16,6 +16,7 @@ from spangrade.evaluator.statistics.comparison.sample import Graded
 from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
 from spangrade.evaluator.view.alignment import MOST, aligned
 from spangrade.evaluator.view.charts import Interval, interval
+from spangrade.evaluator.view.grid_page import ROWS, grid_rows
 from spangrade.evaluator.view.links import SideLinks
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.evaluator.view.session_page import page_of
@@ -96,6 +97,8 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     comparison = compare(first, second)
     return {
         **values,
+        **grid_rows(store, run_ids[1], run_ids[0], {}),
+        "rows_at_once": ROWS,
         "comparison": comparison,
         "compared": compared_text(comparison),
         "given": dict(zip(_SIDES, run_ids, strict=True)),

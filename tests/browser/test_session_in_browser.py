@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("playwright", reason="needs the group `browser`")
 from axe import serious_findings
 from hard_sessions import SESSION_ID, golden, large_spans, store_session
+from otlp_sessions import Call, Said, write_sessions
 from playwright.sync_api import Page, expect
 from serving import Served, serving
 
@@ -211,3 +212,34 @@ def test_a_session_of_20_000_spans_opens_and_stays_usable(page: Page, tmp_path: 
         page.goto(f"{served.url}/session/large#span-{15_000:016x}")
         page.reload()
         expect(page.locator("#span-detail")).to_contain_text("15000", timeout=30_000)
+
+
+def test_a_long_json_value_is_a_tree_and_is_copied_as_it_is_recorded(page: Page, tmp_path: Path) -> None:
+    value = {
+        "order": {"id": 12345678901234567890, "items": [{"sku": f"s{n}", "price": 1.0} for n in range(9)]},
+        "x": "{",
+    }
+    call = Call("look", {"a": 1}, json.dumps(value))
+    db = tmp_path / "tree.duckdb"
+    spangrade.open(db).import_files(
+        write_sessions(tmp_path / "s.jsonl", [("tree", [Said("hi", "yes", [call])])])
+    )
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    with serving(db) as served:
+        page.goto(f"{served.url}/session/tree")
+        page.locator("details.value > summary").click()
+        branches = page.locator(".tree details")
+        assert branches.locator(":scope > summary").all_text_contents()[:2] == [
+            '"order": { 2 },',
+            '"items": [ 9 ]',
+        ]
+        expect(page.locator(".tree > li").last).to_have_text('"x": "{"')
+        expect(page.locator("details.value > pre")).to_be_hidden()
+        page.locator(".tree details:not([open]) > summary").first.click()
+        expect(page.get_by_text('"id": 12345678901234567890').first).to_be_visible()
+        page.locator("li.item.tool .line").click(position={"x": 2, "y": 2})
+        page.keyboard.press("c")
+        expect(page.locator("#status")).to_have_text("Copied")
+        copied = page.evaluate("navigator.clipboard.readText()")
+    assert '"id": 12345678901234567890' in copied
+    assert json.loads(copied[copied.index('{\n  "order"') :]) == value

@@ -100,6 +100,50 @@
       () => { document.getElementById("status").textContent = "Copied"; },
       () => { document.getElementById("status").textContent = "The browser does not allow copying"; });
   };
+
+  // A long JSON value as a tree. It is made of the lines of its text, so that each value stands in it as it is recorded;
+  // that text stays in the page, to be copied.
+  const MOST_LINES = 5000;
+  const indent = (line) => line.search(/\S/);
+  const tree = (lines) => {
+    const list = document.createElement("ul");
+    list.className = "tree";
+    for (let at = 0; at < lines.length; at++) {
+      const item = list.appendChild(document.createElement("li"));
+      item.className = "recorded";
+      const line = lines[at].trim();
+      if (!/[[{]$/.test(line)) {
+        item.textContent = line;
+        continue;
+      }
+      let end = at + 1;
+      while (indent(lines[end]) > indent(lines[at])) end++;
+      const inside = lines.slice(at + 1, end);
+      const entries = inside.filter((one) => indent(one) === indent(inside[0]) && !/^[\]}],?$/.test(one.trim())).length;
+      const branch = item.appendChild(document.createElement("details"));
+      branch.open = inside.length <= 8;
+      const summary = branch.appendChild(document.createElement("summary"));
+      summary.append(`${line} `);
+      const number = summary.appendChild(document.createElement("span"));
+      number.className = "faint";
+      number.textContent = String(entries);
+      summary.append(` ${lines[end].trim()}`);
+      branch.append(tree(inside));
+      at = end;
+    }
+    return list;
+  };
+  document.addEventListener("toggle", (event) => {
+    const text = event.target.matches("details.value[open]") && event.target.querySelector(":scope > pre.recorded:only-of-type");
+    if (!text || text.hidden) return;
+    const lines = text.textContent.replace(/^\n/, "").split("\n");
+    if (lines.length < 4 || lines.length > MOST_LINES || !/^[[{]$/.test(lines[0])) return;
+    try { JSON.parse(text.textContent); } catch { return; }  // a text, or the beginning of a long value
+    if (lines.slice(1, -1).some((line) => indent(line) < 2)) return;  // not as JSON is written here
+    text.hidden = true;
+    text.after(tree(lines.slice(1, -1)));
+  }, true);
+
   const help = document.querySelector("[data-help]");
   const keys = {
     "j": () => go("[data-item]", 1),

@@ -70,7 +70,7 @@ def test_the_page_has_the_numbers_of_the_command(tmp_path: Path) -> None:
 def test_a_comparison_leads_to_both_sessions_of_a_flip(served: Served) -> None:
     page = served.get("/compare?a=before&b=after")
     assert page.status == 200
-    links = [html.unescape(one) for one in re.findall(r'href="(/compare/sessions\?[^"]+)"', page.text)]
+    links = [html.unescape(one) for one in re.findall(r'href="(/compare/sessions\?[^"#]+)"', page.text)]
     assert len(links) == 2
     for link in links:
         sides = served.get(link)
