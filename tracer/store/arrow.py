@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 import nanoarrow as na
 from nanoarrow.ipc import InputStream, StreamWriter
 
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.canonical_json import dumps, encodable
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.rank import rank
 
@@ -100,13 +100,17 @@ def arrow_column(name: str, texts: Iterable[str]) -> na.Array:
 def arrow_rows(rows: Sequence[tuple[Any, ...]], types: dict[str, Any]) -> na.Array:
     """Return rows as an Arrow table; `types` gives the columns' names and types in the rows' order.
 
-    Columns that hold JSON values are written as JSON text.
+    Columns that hold JSON values are written as JSON text. Half a surrogate pair becomes U+FFFD.
     """
     columns = []
     cells = zip(*rows, strict=True) if rows else ((),) * len(types)
     for (name, kind), values in zip(types.items(), cells, strict=True):
         texts = _json_texts(values) if name in _JSON_COLUMNS else values
-        columns.append(na.c_array(texts, kind))
+        try:
+            columns.append(na.c_array(texts, kind))
+        except ValueError:  # not looked for before: it is rare
+            whole = [encodable(cell) if isinstance(cell, str) else cell for cell in texts]
+            columns.append(na.c_array(whole, kind))
     schema = na.struct({name: _JSON if name in _JSON_COLUMNS else kind for name, kind in types.items()})
     return na.Array(na.c_array_from_buffers(schema, len(rows), [None], children=columns))
 

@@ -99,6 +99,24 @@ def test_a_planted_value_is_one_line_that_names_its_column(
     assert any(PLANTED[column, value] in line for line in refused)
 
 
+def test_any_text_of_an_argument_or_an_answer_is_taken_or_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    copy_of(made_once("graded", graded), tmp_path / "s.duckdb")
+    texts = ("\x1b[31mx\x07", "a\x00b", "a\u202eb", "\udc80", "", "../../../etc/passwd", "null")
+    for text in texts:
+        for command in (
+            ("review", "--by", text), ("label", text, "pass", "--by", "x"), ("judge", "check", text),
+            ("label", "conversation-1", "pass", "--by", text), ("judge", "agreement", "--metric", text),
+        ):  # fmt: skip
+            with mock.patch("sys.stdin", io.StringIO(f"{text}\nq\n")):
+                done = run(*command, "--db", "s.duckdb")
+            assert done.code in {0, 2, 4}, (command, done.err)
+            shown = "".join(done.out + done.err)
+            assert not any(character in shown for character in "\x1b\x07\x00\u202e"), command
+
+
 # Values that a column of a type can have and that no command writes.
 VALUES = {
     "VARCHAR": ("'x'", "NULL", "''", "'[1]'", """'{"a": [1e999]}'""", "repeat('[', 2000)", "'\u202e\x01'"),
@@ -110,7 +128,7 @@ VALUES = {
     "TIMESTAMP": ("NULL", "'infinity'", "'290309-12-22 (BC) 00:00:00'"),
     "VARCHAR[]": ("NULL", "[]", "[NULL]", "['x', 'x']"),
 }
-EXAMPLES = 1_000 if settings.get_current_profile_name() == "long" else 20
+EXAMPLES = 300 if settings.get_current_profile_name() == "long" else 20
 
 
 @settings(max_examples=EXAMPLES)

@@ -8,6 +8,7 @@ import shlex
 import sys
 import tomllib
 from fnmatch import fnmatch
+from xml.dom import minidom
 
 import command_line
 import pytest
@@ -180,6 +181,36 @@ def test_without_a_key_what_needs_the_judge_is_skipped(run, no_key):
     result.assert_outcomes(skipped=1)
     [reason] = [line for line in result.outlines if line.startswith("SKIPPED")]
     assert "GEMINI_API_KEY" in reason
+
+
+HOSTILE = """
+import pytest
+from spangrade.evaluator.turn import AgentTurn, UserTurn
+
+TEXTS = (
+    "\\x1b[2J\\x1b]0;owned\\x07", "a\\x00b", "\\ud800", "a\\u202eb", "x" * 200_000, "]]><script>",
+    "../../../etc/passwd",
+    "a\\nFAILED forged", "{0.__class__}%n", "[" * 5000,
+)
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+async def test_raises(conversation, text):
+    def agent(_):
+        raise RuntimeError(text)
+    await conversation(agent, [UserTurn(text), AgentTurn("hello")]).run()
+"""
+
+
+def test_whatever_an_agent_is_asked_and_raises_is_stored_and_the_junit_file_can_be_read(
+    run, no_key, pytester
+):
+    result = run(HOSTILE, "--spangrade-db", "runs.duckdb", "--junit-xml", "junit.xml")
+    result.assert_outcomes(failed=10)
+    written = minidom.parse(str(pytester.path / "junit.xml"))  # noqa: S318 (pytest wrote it)
+    assert len(written.getElementsByTagName("testcase")) == 10
+    listed = command_line.run("sessions", "--all", "--db", pytester.path / "runs.duckdb", "--format", "json")
+    assert (listed.code, len(json.loads("\n".join(listed.out)))) == (0, 10)
 
 
 def test_a_mismatch_is_shown_turn_by_turn_and_its_session_is_kept(run, gemini, pytester):
