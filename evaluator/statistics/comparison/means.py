@@ -80,14 +80,12 @@ def median_difference(
     The questions must be the same in both samples. Its interval needs no distribution. Raises InputError if
     scipy is not installed.
     """
-    from scipy.stats import quantile_test
-
     if not is_paired or not first:
         return TooLittle("a median needs questions that both have")
     pairs = [(mean(a), mean(b)) for a, b in zip(first, second, strict=True)]
     is_ratio = lowest >= 0 and all(a > 0 and b > 0 for a, b in pairs)
     changes = [b / a if is_ratio else b - a for a, b in pairs]
-    found = quantile_test(changes, q=float(is_ratio), p=0.5)
+    found = _scipy_stats().quantile_test(changes, q=float(is_ratio), p=0.5)
     estimate, p_value = median(changes), float(found.pvalue)
     if len(changes) < MIN_QUESTIONS_OF_MEDIAN:
         reason = f"{len(changes)} questions; at least {MIN_QUESTIONS_OF_MEDIAN} are needed"
@@ -99,18 +97,24 @@ def median_difference(
 
 def _p_value(before: Sequence[float], after: Sequence[float], *, is_paired: bool) -> float:
     """Return the p-value of the test that nothing changed: exact by exchanges where that is quick."""
-    from scipy.stats import ttest_ind
-
     if not is_paired:
         if min(len(before), len(after)) < 2 or len({*before, *after}) == 1:
             return 1.0
         with catch_warnings(category=RuntimeWarning, action="ignore"):  # of values that are almost equal
-            return float(ttest_ind(after, before, equal_var=False).pvalue)
+            return float(_scipy_stats().ttest_ind(after, before, equal_var=False).pvalue)
     differences = [b - a for a, b in zip(before, after, strict=True)]
     if len(differences) < MIN_QUESTIONS:
         return exchange_p_value(differences)
     error = _deviation(differences) / math.sqrt(len(differences))
     return student_p_value(abs(fmean(differences)) / error, len(differences) - 1) if error else 0.0
+
+
+def _scipy_stats() -> Any:
+    try:
+        from scipy import stats
+    except ImportError as missing:
+        raise InputError("this interval needs scipy: pip install 'spangrade[stats]'") from missing
+    return stats
 
 
 def _deviation(values: Sequence[float]) -> float:
