@@ -101,7 +101,7 @@ def _commit(lake: Lake, prepared: PreparedUpdate, derived: Sequence[Derived]) ->
             remove_moved(store, prepared.update)
             delete_scores(store)
             for name in (*TABLES, *OF_TRACES):
-                store.query(f"DROP TABLE derived.{name}")
+                store.query(f"DROP TABLE IF EXISTS derived.{name}")
                 store.query(f"CREATE TABLE derived.{name} AS FROM empty.derived.{name} LIMIT 0")
             create_views(store)
             for one in derived:

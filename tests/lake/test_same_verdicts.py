@@ -81,7 +81,8 @@ def test_what_people_say_of_a_session_of_a_lake_is_stored(
             (one.name, one.value, one.source, one.author) for one in opened.external_scores("conversation-4")
         ]
         reviewed = [one.session_id for one in opened.to_review(at_random=True)]
-        said.append((given, reviewed, [reading.span.span_id for reading in opened.why("conversation-4")]))
+        spans = [reading.observation.span.span_id for reading in opened.why("conversation-4")]
+        said.append((given, reviewed, spans))
     assert said[0] == said[1]
     assert said[0][0] == [("label", 1.0, "person", "ann"), ("stars", 3.0, "program", None)]
 
