@@ -66,8 +66,8 @@ def attached(
     """
     with storage_connection(threads) as connection:
         attach(connection, lake, NAME, read_only=read_only, snapshot=snapshot)
-        connection.execute(f"USE {NAME}")
         try:
+            connection.execute(f"USE {NAME}")
             yield Store(connection, Path(str(lake)))
         except duckdb.Error as error:
             raise StoreError(f"{lake}: {first_line(error)}") from error
@@ -133,6 +133,8 @@ def data_path(store: Store) -> str:
     rows = store.query(
         "SELECT value FROM ducklake_options($lake) WHERE option_name = 'data_path'", {"lake": NAME}
     )
+    if not rows:
+        raise StoreError(f"{store.path}: its catalog does not say where its files are")
     return str(rows[0][0]).rstrip("/")
 
 

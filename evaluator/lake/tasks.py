@@ -21,6 +21,7 @@ from spangrade.evaluator.derive.sync.observed import observations_of, traces_of
 from spangrade.evaluator.derive.sync.recorded import Row, logs_of, spans_of
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.lake.catalog import Lake, attach, new_scratch
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
@@ -147,9 +148,31 @@ def attempt_name(part: int) -> str:
     return f"{part:06d}-{uuid.uuid4().hex}"
 
 
+@contextmanager
+def _readable(job: ScanJob) -> Iterator[None]:
+    """Raise InputError for landing files that another program wrote, without the values that they hold."""
+    try:
+        yield
+    except (duckdb.BinderException, duckdb.ConversionException) as error:
+        files = [*job.spans, *job.logs]
+        if not files:
+            raise
+        among = f"{files[0]}, or one of {len(files) - 1} files after it" if files[1:] else files[0]
+        raise InputError(
+            f"{among}: its columns are not those that `spangrade collect --lake` writes"
+        ) from error
+
+
 def scan(job: ScanJob) -> Scanned:
-    """Look at the spans and logs of files; write what they show of each trace."""
-    with task_connection(job.update, with_lake=job.of_lake is not None) as connection, few_collections():
+    """Look at the spans and logs of files; write what they show of each trace.
+
+    Raises InputError for a file whose columns are not those of spans or logs.
+    """
+    with (
+        _readable(job),
+        task_connection(job.update, with_lake=job.of_lake is not None) as connection,
+        few_collections(),
+    ):
         logs = list(logs_of(_rows(connection, "logs", LogRecord._fields, job)))
         batches = _batches(_cursor(connection, "spans", Span._fields, job))
         by_trace, logs_by_trace = observations_of(spans_of(batches), logs, job.update.settings)

@@ -1,0 +1,95 @@
+"""Landing files that another program wrote or damaged: `lake update` takes or refuses them in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+from command_line import Spangrade
+from servers import Postgres
+from spans_of_many import deliveries, land
+
+LANDED = deliveries(6)
+
+
+def rewritten(replaced: str) -> Callable[[Path], object]:
+    """Return what writes a file of Parquet again with a clause after `SELECT *`."""
+
+    def write(file: Path) -> None:
+        other = file.with_suffix(".other")
+        duckdb.sql(f"COPY (SELECT * {replaced} FROM read_parquet('{file}')) TO '{other}' (FORMAT parquet)")
+        other.replace(file)
+
+    return write
+
+
+FILES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda file: file.write_bytes(b""),
+    "no Parquet": lambda file: file.write_bytes(b"\xff" * 5_000),
+    "JSON": lambda file: file.write_bytes(b'{"a": 1}'),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:500]),
+    "damaged": lambda file: file.write_bytes(
+        file.read_bytes()[:-100] + b"\xff" * 92 + file.read_bytes()[-8:]
+    ),
+    "a footer longer than the file": lambda file: file.write_bytes(b"PAR1" + b"\xff\xff\xff\x7fPAR1"),
+    "a link to another file": lambda file: (file.unlink(), file.symlink_to(__file__)),
+    "other columns": rewritten("EXCLUDE (trace_id)"),
+    "columns of other types": rewritten("REPLACE ('the secret' AS start_ns, [1] AS name)"),
+    "ids that are NULL": rewritten("REPLACE (NULL AS trace_id)"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_landing_file_of_another_is_one_line(
+    name: str, spangrade: Spangrade, catalogs: Postgres, tmp_path: Path
+) -> None:
+    landing = tmp_path / "landing"
+    land(str(landing), LANDED)
+    first = min(file for file in landing.rglob("*.spans.parquet"))
+    FILES[name](first)
+    done = spangrade(
+        *("lake", "update", "--lake", catalogs.new_database()),
+        *("--landing", str(landing), "--data", str(tmp_path / "lake")),
+    )
+    assert (done.code, done.out, len(done.err)) == (2, [], 1)
+    assert str(first) in done.err[0] or name == "damaged"
+    assert "the secret" not in done.err[0]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE ducklake_snapshot CASCADE",
+        "DELETE FROM ducklake_metadata",
+        "DELETE FROM ducklake_column",
+        "DELETE FROM ducklake_data_file",
+        "UPDATE ducklake_data_file SET path = '/etc/hostname', path_is_relative = false",
+        "UPDATE ducklake_data_file SET record_count = 999999999, file_size_bytes = 1",
+        "UPDATE ducklake_table SET table_name = table_name || 'x'",
+        "UPDATE ducklake_metadata SET value = '/' WHERE key = 'data_path'",
+        "UPDATE ducklake_snapshot SET schema_version = -1",
+    ],
+)
+def test_a_catalog_of_another_is_one_line(
+    statement: str, spangrade: Spangrade, catalogs: Postgres, tmp_path: Path
+) -> None:
+    landing, catalog = tmp_path / "landing", catalogs.new_database()
+    land(str(landing), LANDED)
+    update = (
+        "lake",
+        "update",
+        "--lake",
+        catalog,
+        "--landing",
+        str(landing),
+        "--data",
+        str(tmp_path / "lake"),
+    )
+    assert spangrade(*update).code == 0
+    catalogs.execute(catalog, statement)
+    for command in (("sessions",), ("lake", "status"), ("sql", "SELECT count(*) FROM spans")):
+        done = spangrade(*command, "--lake", catalog)
+        assert done.code in {0, 2}, (command, done.err)
+        assert len(done.err) <= 1, (command, done.err)
