@@ -78,8 +78,9 @@ def grid_page(store: Store, run_id: str, texts: Mapping[str, str], limit: int = 
     about = only_run(rows_of(store, "run", run=run_id), run_id)
     same = [one["run_id"] for one in runs if one["dataset"] == about["dataset"]]
     before = [one["run_id"] for one in runs if one["graded_at"] < about["graded_at"]]
-    chosen = given.get("against") or next((one for one in same if one in before), NONE)
-    base = None if chosen == NONE else find_run_id(store, chosen)
+    base = next((one for one in same if one in before), None)
+    if against := given.get("against"):
+        base = None if against == NONE else find_run_id(store, against)
     counts = {row["verdict"]: row["number"] for row in rows_of(store, "run_verdicts", run=run_id)}
     unanswered = counts.pop(None, 0)
     sessions = sum(counts.values())
