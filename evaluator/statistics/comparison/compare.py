@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
+from importlib.util import find_spec
 from math import isinf
 from statistics import fmean
 from typing import NamedTuple
@@ -140,6 +141,8 @@ def compare(
     version, gate or judge, are compared only with `allow_changed`. Raises InputError for a metric that
     neither has, and if scipy is not installed.
     """
+    if find_spec("scipy") is None:
+        raise InputError("a comparison needs scipy: pip install 'spangrade[stats]'")
     names = [name for name in first.values if name in second.values or name in second.unknown]
     if unknown := [name for name in only if name not in names]:
         raise InputError(f'metric "{unknown[0]}" is not in both; there are {", ".join(names)}')

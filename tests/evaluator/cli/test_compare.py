@@ -559,3 +559,12 @@ def test_the_folder_of_another_is_refused_in_one_line(
     done = spangrade("compare", tmp_path, tmp_path)
     assert (done.code, done.out, len(done.err)) == (2, [], 1)
     assert f"`grade --out` wrote: {place}: " in done.err[0]
+
+
+def test_without_scipy_it_says_what_to_install(
+    runs: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    said = "spangrade: a comparison needs scipy: pip install 'spangrade[stats]'"
+    assert spangrade("compare", "base", "new") == (2, [], [said])
