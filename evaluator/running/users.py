@@ -258,7 +258,7 @@ def _did_the_same(before: Session, turn: int, reply: Turn) -> bool:
 
 
 def role(scenario: Scenario) -> str:
-    """Return what a model is told of the user that it plays."""
+    """Return the instructions of a model that plays the user of a scenario."""
     plan = [f"{number}. {part}" for number, part in enumerate(scenario.filled_plan, 1)]
     facts = [f"- {name}: {text}" for name, text in scenario.facts.items()]
     ends = [f"- {name}: {text}" for name, text in _ENDS.items() if getattr(scenario.ends_when, name)]
@@ -275,8 +275,8 @@ def _persona(persona: str | Persona | None) -> str:
         return "a person like any other, who writes short messages."
     if isinstance(persona, str):
         return _PERSONAS.get(persona, persona)
-    told = [line for one in persona.behaviors for line in one.get("behavior_instructions", ())]
-    return "\n- ".join([persona.description, *map(str, told)])
+    instructions = [line for one in persona.behaviors for line in one.get("behavior_instructions", ())]
+    return "\n- ".join([persona.description, *map(str, instructions)])
 
 
 def _plain(text: Any) -> str:
