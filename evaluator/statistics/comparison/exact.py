@@ -9,6 +9,8 @@ questions). tests/false_passes.py measures both.
 Sources: T. Tango, "Equivalence test and confidence interval for the difference in proportions for the
 paired-sample design", Statistics in Medicine 17 (1998). J. P. Hsueh, J. J. Liu, J. J. Chen, "Unconditional
 exact tests for equivalence or noninferiority for paired binary endpoints", Biometrics 57 (2001).
+
+It needs scipy; `compare` says so if it is not installed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from spangrade.evaluator.statistics.intervals import CONFIDENCE, QUANTILE
-from spangrade.tracer.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +39,7 @@ def at_least_p(gained: float, lost: float, questions: int, difference: float) ->
     """Return the one-sided p-value of the hypothesis that the true difference is at most `difference`.
 
     `gained` and `lost` are sums over the questions, from 0 to `questions` together. They may be fractions if
-    questions have several sessions: then they are rounded against the claim that there is more. Raises
-    InputError if scipy is not installed.
+    questions have several sessions: then they are rounded against the claim that there is more.
     """
     more, less = math.floor(gained + _ROUNDING), math.ceil(lost - _ROUNDING)
     if not -1 < difference < 1:
@@ -64,7 +64,8 @@ def score(gained: Any, lost: Any, questions: int, difference: float) -> Any:
 
     It is 0 where there is neither a distance nor an error.
     """
-    np = _numpy()
+    import numpy as np
+
     linear = (2 * questions - gained + lost) * difference - gained - lost
     constant = -lost * difference * (1 - difference)
     root = np.sqrt(np.maximum(linear * linear - 8 * questions * constant, 0.0))
@@ -76,7 +77,8 @@ def score(gained: Any, lost: Any, questions: int, difference: float) -> Any:
 
 def _exact_p(gained: int, lost: int, questions: int, difference: float) -> float:
     """Return the highest chance of a score at least as high, over the shares of questions that may differ."""
-    np = _numpy()
+    import numpy as np
+
     gains = np.arange(questions + 1)[:, None]
     losses = np.arange(questions + 1)[None, :]
     observed = float(score(gained, lost, questions, difference))
@@ -98,7 +100,7 @@ def _chances(
     most_lost: NDArray[Any], questions: int, shares: NDArray[Any], difference: float
 ) -> NDArray[Any]:
     """Return for each share of lost questions the chance of at most `most_lost` losses beside each gain."""
-    np = _numpy()
+    import numpy as np
     from scipy.special import bdtr, gammaln, xlog1py, xlogy
 
     gained, lost = np.broadcast_arrays(np.clip(shares + difference, 0.0, 1.0), shares)
@@ -141,12 +143,3 @@ def _normal_p(distance: Any) -> float:
     from scipy.special import ndtr
 
     return float(ndtr(-distance))
-
-
-def _numpy() -> Any:
-    try:
-        import numpy as np
-        import scipy  # noqa: F401 (its parts are imported where they are used)
-    except ImportError as missing:
-        raise InputError("this test needs scipy: pip install 'spangrade[stats]'") from missing
-    return np

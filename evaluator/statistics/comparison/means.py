@@ -29,7 +29,6 @@ from spangrade.evaluator.statistics.intervals import (
     student_p_value,
     student_quantile,
 )
-from spangrade.tracer.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +47,7 @@ def mean_difference(
     """Return the difference of two means: as a factor, if both are positive and no value may be below 0.
 
     `first` and `second` have the values of each question, the same ones in both if they are paired; `lowest`
-    is the metric's lowest possible value. Raises InputError if scipy is not installed.
+    is the metric's lowest possible value.
     """
     questions = min(len(first), len(second))
     if not questions:
@@ -77,15 +76,16 @@ def median_difference(
 ) -> Difference | TooLittle:
     """Return the median of the questions' factors, or of their differences if a value is 0 or may be below.
 
-    The questions must be the same in both samples. Its interval needs no distribution. Raises InputError if
-    scipy is not installed.
+    The questions must be the same in both samples. Its interval needs no distribution.
     """
+    from scipy.stats import quantile_test
+
     if not is_paired or not first:
         return TooLittle("a median needs questions that both have")
     pairs = [(mean(a), mean(b)) for a, b in zip(first, second, strict=True)]
     is_ratio = lowest >= 0 and all(a > 0 and b > 0 for a, b in pairs)
     changes = [b / a if is_ratio else b - a for a, b in pairs]
-    found = _scipy_stats().quantile_test(changes, q=float(is_ratio), p=0.5)
+    found = quantile_test(changes, q=float(is_ratio), p=0.5)
     estimate, p_value = median(changes), float(found.pvalue)
     if len(changes) < MIN_QUESTIONS_OF_MEDIAN:
         reason = f"{len(changes)} questions; at least {MIN_QUESTIONS_OF_MEDIAN} are needed"
@@ -97,24 +97,18 @@ def median_difference(
 
 def _p_value(before: Sequence[float], after: Sequence[float], *, is_paired: bool) -> float:
     """Return the p-value of the test that nothing changed: exact by exchanges where that is quick."""
+    from scipy.stats import ttest_ind
+
     if not is_paired:
         if min(len(before), len(after)) < 2 or len({*before, *after}) == 1:
             return 1.0
         with catch_warnings(category=RuntimeWarning, action="ignore"):  # of values that are almost equal
-            return float(_scipy_stats().ttest_ind(after, before, equal_var=False).pvalue)
+            return float(ttest_ind(after, before, equal_var=False).pvalue)
     differences = [b - a for a, b in zip(before, after, strict=True)]
     if len(differences) < MIN_QUESTIONS:
         return exchange_p_value(differences)
     error = _deviation(differences) / math.sqrt(len(differences))
     return student_p_value(abs(fmean(differences)) / error, len(differences) - 1) if error else 0.0
-
-
-def _scipy_stats() -> Any:
-    try:
-        from scipy import stats
-    except ImportError as missing:
-        raise InputError("this interval needs scipy: pip install 'spangrade[stats]'") from missing
-    return stats
 
 
 def _deviation(values: Sequence[float]) -> float:
@@ -126,10 +120,8 @@ def _interval(
     before: Sequence[float], after: Sequence[float], *, is_paired: bool, is_ratio: bool
 ) -> tuple[float, float]:
     """Return the bounds of the 95% interval of a factor, or of a difference."""
-    try:
-        import numpy as np
-    except ImportError as missing:
-        raise InputError("this interval needs scipy: pip install 'spangrade[stats]'") from missing
+    import numpy as np
+
     sides = np.asarray(before), np.asarray(after)
     measure = _log_ratio if is_ratio else _distance
     estimate, error = (float(value) for value in measure(*sides, is_paired))
