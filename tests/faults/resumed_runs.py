@@ -21,6 +21,8 @@ import spangrade
 
 REPEATS = 3
 TURNS = 2
+RUN = [sys.executable, "-m", "spangrade", "run", "agent.py:answer", "golden.json", "--db", "db.duckdb"]
+RUN += ["--name", "long", "--repeat", str(REPEATS), "--concurrency", "8"]
 AGENT = """
 import asyncio
 
@@ -41,18 +43,7 @@ def main() -> int:
 def resumed(folder: Path, questions: int) -> int:
     """Kill a run at a third and at two thirds of its sessions, and complete it."""
     write(folder, questions, pause_s=0.01)
-    command = [
-        sys.executable,
-        "-m",
-        "spangrade",
-        "run",
-        "agent.py:answer",
-        "golden.json",
-        "--db",
-        "db.duckdb",
-    ]
-    command += ["--name", "long", "--repeat", str(REPEATS), "--concurrency", "8", "--no-references"]
-    command += ["--metric", "conversation>=1"]
+    command = [*RUN, "--no-references", "--metric", "conversation>=1"]
     for number, share in enumerate((1 / 3, 1 / 3)):
         run = subprocess.Popen([*command, *(["--resume"] if number else [])], cwd=folder)
         while run.poll() is None and stored(folder) < share * questions * REPEATS * TURNS:
@@ -61,20 +52,23 @@ def resumed(folder: Path, questions: int) -> int:
         print(f"killed with {run.wait()} at about {stored(folder)} stored turns")
     done = subprocess.run([*command, "--resume"], cwd=folder, capture_output=True, text=True)
     print(done.stdout.splitlines()[-1], done.stderr)
-    complete: Counter[str | None] = Counter()
-    interrupted, turns = 0, set()
-    with spangrade.open(folder / "db.duckdb") as db:
-        for session in db:
-            if "spangrade.complete" in (session.tags or ()):
-                complete[session.question_id] += 1
-                turns.add(len(session.turns))
-            else:
-                interrupted += 1
-        graded = len(db.runs()[-1].sessions)
-    print(f"{complete.total()} complete sessions, {interrupted} interrupted, {graded} graded")
+    sessions, verdicts = complete(folder)
     expected = {f"q{number}": REPEATS for number in range(questions)}
-    right = complete == expected and turns == {TURNS} and graded == questions * REPEATS
+    right = Counter(session.question_id for session in sessions) == expected
+    right = right and {len(session.turns) for session in sessions} == {TURNS}
+    right = right and verdicts.total() == questions * REPEATS
     return int(done.returncode != 0 or not right)
+
+
+def complete(folder: Path) -> tuple[list[spangrade.Session], Counter[str]]:
+    """Return the complete sessions that are stored, and the verdicts of the run; print their numbers."""
+    with spangrade.open(folder / "db.duckdb") as db:
+        stored = list(db)
+        verdicts = Counter(str(one.verdict) for one in db.runs()[-1].sessions)
+    sessions = [session for session in stored if "spangrade.complete" in (session.tags or ())]
+    interrupted = len(stored) - len(sessions)
+    print(f"{len(sessions)} complete sessions, {interrupted} interrupted, graded {dict(verdicts)}")
+    return sessions, verdicts
 
 
 def overhead(folder: Path, questions: int) -> int:

@@ -22,10 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gemini_standin import GeminiStandIn, Request, gemini_standin
+from resumed_runs import REPEATS, RUN, complete
 
-import spangrade
-
-REPEATS = 3
 TURNS = 3
 MOST_CPU_S = 0.005  # per turn, of the runner
 AGENT = """
@@ -93,18 +91,7 @@ def answered(request: Request) -> str:
 def resumed(folder: Path, scenarios: int, standin: GeminiStandIn) -> int:
     """Kill a run at a third and at two thirds of its user's calls, and complete it."""
     write(folder, scenarios)
-    command = [
-        sys.executable,
-        "-m",
-        "spangrade",
-        "run",
-        "agent.py:answer",
-        "golden.json",
-        "--db",
-        "db.duckdb",
-    ]
-    command += ["--agent", "agent", "--name", "long", "--repeat", str(REPEATS), "--concurrency", "8"]
-    command += ["--user-model", "gemini/gemini-2.5-flash"]
+    command = [*RUN, "--agent", "agent", "--user-model", "gemini/gemini-2.5-flash"]
     for number in range(2):
         run = subprocess.Popen([*command, *(["--resume"] if number else [])], cwd=folder)
         at = standin.calls + scenarios * REPEATS * TURNS // 3
@@ -114,20 +101,11 @@ def resumed(folder: Path, scenarios: int, standin: GeminiStandIn) -> int:
         print(f"killed with {run.wait()} at {standin.calls} calls of the user's model")
     done = subprocess.run([*command, "--resume"], cwd=folder, capture_output=True, text=True)
     print(done.stdout.splitlines()[-1], done.stderr)
-    complete: Counter[str | None] = Counter()
-    interrupted, shapes = 0, set()
-    with spangrade.open(folder / "db.duckdb") as db:
-        for session in db:
-            if "spangrade.complete" in (session.tags or ()):
-                complete[session.question_id] += 1
-                shapes.add((len(session.turns), len(session.simulated_messages)))
-            else:
-                interrupted += 1
-        verdicts = Counter(str(one.verdict) for one in db.runs()[-1].sessions)
-    print(f"{complete.total()} complete sessions, {interrupted} interrupted, graded {dict(verdicts)}")
+    sessions, verdicts = complete(folder)
     expected = {f"s{number}": REPEATS for number in range(scenarios)}
-    right = complete == expected and shapes == {(TURNS, TURNS + 1)}
-    right = right and verdicts == {"passed": scenarios * REPEATS}
+    right = Counter(session.question_id for session in sessions) == expected
+    shapes = {(len(session.turns), len(session.simulated_messages)) for session in sessions}
+    right = right and shapes == {(TURNS, TURNS + 1)} and verdicts == {"passed": scenarios * REPEATS}
     return int(done.returncode != 0 or not right)
 
 
