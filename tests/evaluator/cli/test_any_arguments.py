@@ -7,8 +7,7 @@ import io
 import json
 import re
 import shutil
-import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -88,15 +87,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     duckdb.connect(str(folder / "other.duckdb")).close()
     run("grade", folder / "sample", "--db", folder / "good.duckdb", "--run", "first", "--out", folder / "out")
     return folder
-
-
-@pytest.fixture(scope="module")
-def port() -> Iterator[str]:
-    """Return a port that is in use: the commands that serve end."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield str(listener.getsockname()[1])
 
 
 def value(draw: st.DrawFn, parameter: Any, files: Sequence[str]) -> str:

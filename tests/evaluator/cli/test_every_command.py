@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,15 +32,6 @@ READ = {
     ("schema",), ("metrics",), ("config",), ("judge", "agreement"),
 }  # fmt: skip
 every_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-
-
-@pytest.fixture(scope="module")
-def port() -> Iterator[str]:
-    """Return a port that is in use, so that no server goes on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield str(listener.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
