@@ -74,9 +74,11 @@ class Candidates:
 
 
 class QuestionIndex:
-    """The golden questions by id, by their user inputs, and by every beginning of their user inputs.
+    """The golden questions by id and by their user inputs.
 
-    `answers` maps the id of a session to the id of the question that it answers, whatever its spans record.
+    Each beginning of the user inputs of a question has a number, which a text leads on to the next: work grows
+    with the number of texts, however long a conversation is. `answers` maps the id of a session to the id of
+    the question that it answers, whatever its spans record.
     """
 
     def __init__(self, dataset: GoldenDataset, answers: Mapping[str, str] = NO_ANSWERS) -> None:
@@ -84,16 +86,19 @@ class QuestionIndex:
         self._expectations: dict[str, str] = {}  # by id, for the questions that compete for a session
         self._shared: dict[int, Candidates] = {}  # by the identity of one of the lists below
         self._by_id = {question.id: question for question in dataset.golden_questions}
-        self._by_inputs: dict[tuple[str, ...], list[GoldenQuestion]] = {}
-        self._by_beginning: dict[tuple[str, ...], list[GoldenQuestion]] = {}
+        self._next: dict[tuple[int, str], int] = {}  # from 0, that of no texts
+        self._whole: dict[int, list[GoldenQuestion]] = {}
+        self._longer: dict[int, list[GoldenQuestion]] = {}
         self._patterns = _by_rarest_word([one for one in dataset.golden_questions if one.user_values])
         for question in dataset.golden_questions:
             if question.user_values or question.scenario is not None:
                 continue  # a scenario has no fixed inputs: its sessions have its id
-            inputs = tuple(map(normal_text, question.user_inputs))
-            self._by_inputs.setdefault(inputs, []).append(question)
-            for length in range(1, len(inputs)):
-                self._by_beginning.setdefault(inputs[:length], []).append(question)
+            number = 0
+            for place, text in enumerate(question.user_inputs):
+                if place:
+                    self._longer.setdefault(number, []).append(question)
+                number = self._next.setdefault((number, normal_text(text)), len(self._next) + 1)
+            self._whole.setdefault(number, []).append(question)
 
     def _of(self, *questions: GoldenQuestion) -> Candidates:
         return Candidates(questions, self._expected)
@@ -122,18 +127,29 @@ class QuestionIndex:
         if len(recorded) < len(session.turns):
             return self._of()
         inputs = tuple(map(normal_text, recorded))
-        if inputs in self._by_inputs:
-            return self._of_list(self._by_inputs[inputs])
+        beginnings = self._beginnings(inputs)
+        last = beginnings.pop() if len(beginnings) == len(inputs) > 0 else 0
+        if last in self._whole:
+            return self._of_list(self._whole[last])
         matching = self._matching(inputs)
         if whole := [(pattern, question) for pattern, question in matching if _answers(question, inputs)]:
             longest = max(pattern.literal_length for pattern, _ in whole)
             return self._of(*(q for pattern, q in whole if pattern.literal_length == longest))
-        beginnings = (inputs[:length] for length in range(1, len(inputs)))
-        lists = [self._by_beginning.get(inputs, []), *(self._by_inputs.get(each, []) for each in beginnings)]
+        lists = [self._longer.get(last, []), *(self._whole.get(number, []) for number in beginnings)]
         found = [each for each in lists if each]
         if not matching and len(found) == 1:
             return self._of_list(found[0])
         return self._of(*(q for _, q in matching), *(q for each in found for q in each))
+
+    def _beginnings(self, texts: Iterable[str]) -> list[int]:
+        """Return the numbers of the beginnings of texts, the shortest first, as far as a question has them."""
+        numbers: list[int] = []
+        for text in texts:
+            number = self._next.get((numbers[-1] if numbers else 0, text))
+            if number is None:
+                break
+            numbers.append(number)
+        return numbers
 
     def _matching(self, inputs: Sequence[str]) -> list[tuple[InputPattern, GoldenQuestion]]:
         """Return the questions with `user_values` that texts match, as far as there are both."""

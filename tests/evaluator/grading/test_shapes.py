@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+import tracemalloc
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from paths import SAMPLE
 from work import lines_executed
 
 import spangrade
+from spangrade.converters.datasets.golden import golden_of
+from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.tracer.store import Store
 
 MAX_EXPONENT = 1.2
@@ -52,6 +55,40 @@ def test_an_import_takes_work_by_the_number_of_spans(shape: str, tmp_path: Path)
 
     work(4)  # imports modules
     assert math.log2(work(80) / work(40)) < MAX_EXPONENT
+
+
+def test_an_audit_takes_work_by_the_number_of_turns(tmp_path: Path) -> None:
+    def work(turns: int) -> int:
+        file = tmp_path / f"{turns}.jsonl"
+        file.write_text("\n".join(conversations(1, turns, 0)), encoding="utf-8")
+        database = spangrade.open(tmp_path / f"{turns}.duckdb")
+        database.import_files(file, workers=1)
+        return lines_executed(partial(database.audit, [long_question(turns)]))
+
+    work(2)  # imports modules
+    assert math.log2(work(80) / work(40)) < MAX_EXPONENT
+
+
+def test_questions_take_memory_by_the_number_of_their_turns() -> None:
+    def peak(turns: int) -> int:
+        dataset = golden_of({"golden_questions": [long_question(turns)]}, "golden.json")
+        tracemalloc.start()
+        QuestionIndex(dataset)
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    assert math.log2(peak(8_000) / peak(4_000)) < MAX_EXPONENT
+
+
+def long_question(turns: int) -> dict[str, Any]:
+    """Return a question that a conversation of `conversations` with as many turns answers."""
+    return {
+        "id": "q",
+        "user_inputs": [f"Question {turn}?" for turn in range(1, turns + 1)],
+        "agents_evaluated": ["a"],
+        "reference_data": {"reference_trajectory": ["a"]},
+    }
 
 
 def test_a_report_takes_as_many_statements_for_one_session_as_for_all(tmp_path: Path) -> None:
