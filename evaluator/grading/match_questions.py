@@ -76,9 +76,9 @@ class Candidates:
 class QuestionIndex:
     """The golden questions by id and by their user inputs.
 
-    Each beginning of the user inputs of a question has a number, which a text leads on to the next: work grows
-    with the number of texts, however long a conversation is. `answers` maps the id of a session to the id of
-    the question that it answers, whatever its spans record.
+    Each beginning of the user inputs of a question has a number, from which a text leads to the next: work
+    grows with the number of texts, however long a conversation is. `answers` maps the id of a session to the
+    id of the question that it answers, whatever its spans record.
     """
 
     def __init__(self, dataset: GoldenDataset, answers: Mapping[str, str] = NO_ANSWERS) -> None:
@@ -142,7 +142,7 @@ class QuestionIndex:
         return self._of(*(q for _, q in matching), *(q for each in found for q in each))
 
     def _beginnings(self, texts: Iterable[str]) -> list[int]:
-        """Return the numbers of the beginnings of texts, the shortest first, as far as a question has them."""
+        """Return the numbers of the beginnings of texts that questions have, the shortest first."""
         numbers: list[int] = []
         for text in texts:
             number = self._next.get((numbers[-1] if numbers else 0, text))
