@@ -152,7 +152,8 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     The number of turns of a scenario is free. A turn has none if it ended in an error without an answer, or
     if an empty reply is recorded, unless no user began it, one of its calls waits for a person's approval or
     was rejected, or it ends with a hand-off. A reply that is not recorded is taken for one. Inconclusive if
-    the turn of an empty reply has a call that was only requested: the conversation may go on elsewhere.
+    the turn of an empty reply has a call that was only requested: the conversation may go on elsewhere; and
+    if there are more turns than inputs, but not with a user's message: an event may have begun the others.
 
     Source: own definition.
     """
@@ -177,6 +178,10 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
         return Score(0.0, None, reason)
     if turns == expected:
         return Score(1.0, None, "as expected")
+    no_input = [turn for turn in session.turns if not (turn.user_input or "").strip()]
+    if 0 < turns - len(no_input) <= expected < turns:
+        numbers = ", ".join(str(turn.turn) for turn in no_input)
+        return Inconclusive(f"whether a user began turn {numbers} is not recorded", 1.0)
     went = "stopped after" if turns < expected else "went on for"
     return Score(0.0, None, f"{went} {turns} turns of {expected}")
 
@@ -251,11 +256,11 @@ def compared_steps(session: Session, question: GoldenQuestion) -> list[Step]:
     """Return the steps of the kinds that the reference names: agents, tools or both; hand-offs only if named.
 
     A name that is nobody's agent is a tool. A name that is an agent's too (an agent used as a tool) does not
-    count as a tool of the reference.
+    count as a tool of the reference. An empty reference expects that no tool is called.
     """
     named, agents = _named(question), _agents(session, question)
     tools = named - agents
-    if not tools:
+    if named and not tools:
         steps = (step for step in session.trajectory if step.kind == "agent")
         return _without_repeats(steps, agents)
     unnamed = {call.tool_name for call in session.tool_interactions if call.handoff} - named
@@ -272,7 +277,7 @@ def major_steps(session: Session, question: GoldenQuestion, *, at_best: bool = F
     """
     steps = compared_steps(session, question)
     named, agents = _named(question), _agents(session, question)
-    if not named - agents:
+    if named and named <= agents:
         return steps
     met = met_calls(session, question, at_best=at_best)
     calls: dict[str, deque[int]] = defaultdict(deque)

@@ -143,7 +143,9 @@ def compare(
     """
     if find_spec("scipy") is None:
         raise InputError("a comparison needs scipy: pip install 'spangrade[stats]'")
-    names = [name for name in first.values if name in second.values or name in second.unknown]
+    measured_in = [dict.fromkeys([*one.values, *one.unknown]) for one in (first, second)]
+    with_values = dict.fromkeys([*first.values, *second.values])
+    names = [name for name in with_values if all(name in each for each in measured_in)]
     if unknown := [name for name in only if name not in names]:
         raise InputError(f'metric "{unknown[0]}" is not in both; there are {", ".join(names)}')
     changed = changed_questions(first, second)
@@ -170,8 +172,8 @@ def compare(
         (_undecided(first), _undecided(second)),
         "" if allow_changed else _excluded(first, second, changed),
         changed,
-        tuple(name for name in first.values if name not in second.values),
-        tuple(name for name in second.values if name not in first.values),
+        tuple(name for name in first.values if name not in measured_in[1]),
+        tuple(name for name in second.values if name not in measured_in[0]),
     )
 
 

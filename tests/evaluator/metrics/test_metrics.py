@@ -36,7 +36,7 @@ def measured(name: str, *args: Any) -> Outcome:
     return parse_metric(name)(*args)
 
 
-# Both families, over agents a, b, c or calls of tools of these names.
+# Both families, over agents a, b, c or calls of tools of these names; an empty reference is one of tools.
 @pytest.mark.parametrize(
     ("happened", "expected", "exact", "in_order", "any_order", "precision", "recall", "accuracy"),
     [
@@ -62,7 +62,8 @@ def test_sequences_score_by_the_formulas_and_their_empty_cases(
     recall: float,
     accuracy: float,
 ) -> None:
-    by_agents = session(steps=list(happened), agents=list("abc")), question(trajectory=list(expected))
+    agents = list("abc") if expected else []
+    by_agents = session(steps=list(happened), agents=agents), question(trajectory=list(expected))
     scores = [value(measured(name, *by_agents)) for name in TRAJECTORY]
     assert scores == [exact, in_order, any_order, precision, recall, accuracy]
     by_calls = session([("hi", [tool(name, {}) for name in happened])]), question(tools=list(expected))
@@ -85,6 +86,18 @@ def test_a_trajectory_reference_without_tools_is_compared_with_the_agents_alone(
     assert measured("trajectory_exact_match", made, question(trajectory=["shop"])) == Score(
         1.0, None, "as expected"
     )
+
+
+@pytest.mark.parametrize("name", [*TRAJECTORY])
+def test_an_empty_trajectory_reference_expects_no_calls(name: str) -> None:
+    asked = question(trajectory=[])
+    handoff = tool("transfer_to_agent", handoff=True)
+    silent = session(
+        [("hi", [handoff])], steps=["shop", "transfer_to_agent", "cashier"], agents=["shop", "cashier"]
+    )
+    assert value(measured(name, silent, asked)) == 1
+    if name not in ("trajectory_in_order_match", "trajectory_any_order_match", "trajectory_recall"):
+        assert value(measured(name, session([("hi", [tool("pay")])]), asked)) == 0
 
 
 def test_of_agents_that_are_expected_more_than_once_those_that_are_missing_are_named() -> None:
@@ -641,3 +654,14 @@ def test_a_turn_that_ended_in_an_error_without_an_answer_fails_the_conversation(
     assert conversation(failed=True, final_response=" ") == failed
     assert value(conversation(failed=True, final_response="Sorry, try again later.")) == 1
     assert value(conversation(failed=False, final_response=None)) == 1  # a reply may not be recorded
+
+
+def test_a_turn_without_a_users_message_may_be_begun_by_an_event() -> None:
+    made = session([("hi", []), (None, []), ("bye", [])])
+    whether = Inconclusive("whether a user began turn 2 is not recorded", 1.0)
+    assert measured("conversation", made, question("hi", "bye")) == whether
+    assert value(measured("conversation", made, question("hi", "what?", "bye"))) == 1
+    too_many = Score(0.0, None, "went on for 3 turns of 1")
+    assert measured("conversation", made, question("hi")) == too_many
+    unrecorded = session([(None, []), (None, []), (None, [])])
+    assert measured("conversation", unrecorded, question("hi")) == too_many

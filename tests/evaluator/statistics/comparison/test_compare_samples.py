@@ -121,6 +121,11 @@ def test_metrics_of_one_side_only_are_named() -> None:
     found, other_way = compare(one, both), compare(both, one)
     assert (found.metrics_only_in_first, found.metrics_only_in_second) == ((), ("tone",))
     assert (other_way.metrics_only_in_first, other_way.metrics_only_in_second) == (("tone",), ())
+    unknown = replace(one, unknown={**one.unknown, "tone": {"q": 1}}, metrics={"tone": SHARE})
+    both = replace(both, metrics={"tone": SHARE})
+    for found in (compare(unknown, both), compare(both, unknown)):
+        assert (found.metrics_only_in_first, found.metrics_only_in_second) == ((), ())
+        assert [change.metric for change in found.metrics] == [PASSED, "tone"]
 
 
 def test_another_judge_is_not_compared_and_one_judge_is_taken_at_its_word() -> None:
