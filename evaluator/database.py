@@ -533,11 +533,15 @@ class Database:
         """Return the run that a function grades, with the wanted reports in the folder `out`, if any."""
         if out is None:
             return graded()
+        from spangrade.converters.datasets.files import replacing
         from spangrade.evaluator.reports.files import Reports  # JUnit's XML takes 10 ms to import
 
         # Its callbacks are of this process, and reading what is derived calls none.
         stored = DatabaseFile(self.path) if isinstance(self.stored, DatabaseFile) else self.stored
-        with Reports(Path(out), wanted, partial(_write_html, stored, Path(out) / "report.html")) as reports:
+        with (
+            replacing(Path(out)) as new,
+            Reports(new, wanted, partial(_write_html, stored, new / "report.html")) as reports,
+        ):
             return graded(output=reports)
 
     def regrade(

@@ -1,7 +1,8 @@
 """Files that a user names, and files in a folder that a user names.
 
-A file is read whole, and replaced at once, so that it is either the old or the new one. In a folder no link
-is followed: who puts one there does not decide what is overwritten.
+A file is read whole, and replaced at once, so that it is either the old or the new one; so are the files of
+a report in a folder, all together. In a folder no link is followed: who puts one there does not decide what
+is overwritten.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,8 @@ from typing import Any, BinaryIO
 
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import parse_exact
+
+_NEW = ".spangrade-new-"  # begins the name of a folder in which files wait for the last of them
 
 
 def load_json(path: Path) -> Any:
@@ -62,11 +66,35 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise an OSError of the block, such as a full disk's, as an InputError that names the path."""
+    """Raise an OSError of the block, such as a full disk's, as an InputError that names the path.
+
+    Of what waits in a folder of `replacing`, it names the folder that is written.
+    """
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        new = next((one for one in (path, *path.parents) if one.name.startswith(_NEW)), None)
+        named = path if new is None else new.parent
+        raise InputError(f"{named}: cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Give a new folder, whose files replace those of the same names in `folder` once the block is done.
+
+    If it raises, such as on a full disk, `folder` has the files that it had. Raises InputError if it cannot
+    be written.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+    try:
+        yield new
+        with writing(folder):
+            for file in sorted(new.iterdir()):
+                file.replace(folder / file.name)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def create(file: Path) -> BinaryIO:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spangrade.converters.datasets.files import create_text, writing
+from spangrade.converters.datasets.files import create_text, replacing, writing
 from spangrade.evaluator.audit.printed import audit_json, audit_markdown
 from spangrade.evaluator.audit.report import Audit
 from spangrade.tracer.canonical_json import dumps
@@ -12,9 +12,8 @@ from spangrade.tracer.canonical_json import dumps
 
 def write_audit(audit: Audit, folder: Path) -> None:
     """Write the files of an audit to a folder. Raises InputError if one cannot be written."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        create_text(folder / "audit.json", dumps(audit_json(audit), indent=True))
-        create_text(folder / "audit.md", audit_markdown(audit))
+    with replacing(folder) as new, writing(folder):
+        create_text(new / "audit.json", dumps(audit_json(audit), indent=True))
+        create_text(new / "audit.md", audit_markdown(audit))
         if audit.diff:
-            create_text(folder / "golden.diff", audit.diff)
+            create_text(new / "golden.diff", audit.diff)

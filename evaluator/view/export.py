@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from spangrade.converters.datasets.files import create_text, writing
+from spangrade.converters.datasets.files import create_text, replacing, writing
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.view.links import element_id, url_part
 from spangrade.evaluator.view.run_summary import SessionRow, run_summary
@@ -105,7 +105,8 @@ def export_run(
             raise InputError(f"{folder}: it is not empty: name a new folder")
         with exported.reading():
             on_progress("writing pages")
-        return _write(partial(exported.reading, derived=False, wait_s=RUN_WAIT_S), folder, run_id)
+        with replacing(folder) as new:
+            return _write(partial(exported.reading, derived=False, wait_s=RUN_WAIT_S), new, run_id)
 
 
 def _write(opened: Opened, folder: Path, run_id: str | None) -> int:

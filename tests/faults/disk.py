@@ -1,10 +1,12 @@
-"""Fill the disk of a receiver: it must reject requests, recover, and lose nothing that it acknowledged.
+"""Fill the disk of a receiver and of commands: nothing may be lost, and all go on once there is space.
 
 Run as root: `python tests/faults/disk.py [MiB]` mounts a tmpfs of that size.
 """
 
 from __future__ import annotations
 
+import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -13,7 +15,7 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from faults.outcome import Outcome, compare, random_text, run, stored
+from faults.outcome import GOLDEN, Outcome, compare, random_text, run, spans_file, stored
 from receiving import receiver, request
 
 
@@ -65,8 +67,53 @@ def fill_disk(folder: Path, size_mb: int) -> Outcome:
     return outcome._replace(problems=(*outcome.problems, *problems))
 
 
+def fill_under_commands(folder: Path, times: int, seed: int) -> Outcome:
+    """Import and grade with little space, then with enough: spans are stored once, reports stay whole."""
+    free_bytes = random.Random(seed)
+    beside = folder.with_name(f"{folder.name}-beside")
+    beside.mkdir()
+    (beside / "golden.json").write_text(GOLDEN)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", folder], check=True)
+    db, out, other = folder / "s.duckdb", folder / "out", folder / "other"
+    problems: list[str] = []
+    refused = 0
+    try:
+        for number in range(times):
+            file = spans_file(beside / "spans.json", number * 200, 200, f"s{number}", random_text(5000))
+            before = {one.name: one.read_bytes() for one in out.glob("*")}
+            free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+            with other.open("wb") as filler:
+                os.posix_fallocate(filler.fileno(), 0, free - free_bytes.randrange(2_000_000))
+            grade = ("grade", beside / "golden.json", "--out", out, "--db", db)
+            for command in (("import", file, "--db", db), grade):
+                done = run(*command)
+                refused += done.returncode == 2
+                if done.returncode not in (0, 1, 2, 4) or (
+                    done.returncode == 2 and done.stderr.count("\n") != 1
+                ):
+                    problems.append(f"{command[0]} ended with {done.returncode}: {done.stderr}")
+            after = {one.name: one.read_bytes() for one in out.glob("*")}
+            if done.returncode == 2 and after != before:
+                problems.append(f"grade changed {sorted(after)}")
+            other.unlink()
+            for command in (("import", file, "--db", db), grade):
+                done = run(*command)
+                if done.returncode not in (0, 1, 4):
+                    problems.append(f"{command[0]} with room ended with {done.returncode}: {done.stderr}")
+        note = f"{refused} of {times * 2} commands refused in one line"
+        outcome = compare("commands on a full disk", times, range(times * 200), stored(db), note=note)
+    finally:
+        subprocess.run(["umount", folder], check=True)
+    if not refused:
+        problems.append("the disk was not full")
+    return outcome._replace(problems=tuple(problems))
+
+
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        outcome = fill_disk(Path(folder), int(sys.argv[1]) if len(sys.argv) > 1 else 16)
-    print(outcome)
-    sys.exit(not outcome.passed)
+    size_mb = int(sys.argv[1]) if len(sys.argv) > 1 else 16
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+        (Path(two) / "disk").mkdir()
+        outcomes = [fill_disk(Path(one), size_mb), fill_under_commands(Path(two) / "disk", 3, seed=0)]
+    for outcome in outcomes:
+        print(outcome)
+    sys.exit(not all(outcome.passed for outcome in outcomes))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from faults.damage import cut_spool, flip_bits, jump_clock, truncate_database
-from faults.disk import fill_disk
+from faults.disk import fill_disk, fill_under_commands
 from faults.foreign_databases import open_foreign
 from faults.hostile_webhook import answer_anything
 from faults.kill import kill_repeatedly
@@ -51,6 +51,7 @@ class Size(NamedTuple):
     flips: int
     cuts: int
     disk_mb: int
+    full_disks: int
     profile: str
     soak_s: float
     day_sessions: int
@@ -59,8 +60,8 @@ class Size(NamedTuple):
     databases: int
 
 
-FULL = Size(20, 30, 10, 100, 20, 64, "long", 600, 2_000, 10, 200, 400)
-SHORT = Size(2, 3, 1, 10, 3, 16, "spangrade", 15, 100, 2, 20, 30)
+FULL = Size(20, 30, 10, 100, 20, 64, 20, "long", 600, 2_000, 10, 200, 400)
+SHORT = Size(2, 3, 1, 10, 3, 16, 2, "spangrade", 15, 100, 2, 20, 30)
 
 
 def kill_receiver(folder: Path, kills: int) -> Outcome:
@@ -69,6 +70,13 @@ def kill_receiver(folder: Path, kills: int) -> Outcome:
     doubled = outcome.stored if outcome.max_rows > 1 else 0
     counted = (outcome.acknowledged, outcome.stored, outcome.missing, doubled)
     return Outcome("kill -9 of the receiver", kills, *counted)
+
+
+def fill_commands(folder: Path, times: int) -> Outcome:
+    """Fill the disk of commands, in a folder of its own beside their files."""
+    disk = folder / "disk"
+    disk.mkdir()
+    return fill_under_commands(disk, times, seed=0)
 
 
 @contextmanager
@@ -116,8 +124,9 @@ def steps(size: Size, fuzzed: Sequence[Callable[[], Outcome]]) -> dict[str, Call
     }
     if os.geteuid() == 0:
         faults_by_name["disk"] = lambda folder: fill_disk(folder, size.disk_mb)
+        faults_by_name["commands on a disk"] = lambda folder: fill_commands(folder, size.full_disks)
     else:
-        print("Not run without root: a full disk")
+        print("Not run without root: full disks")
     faults_by_name["webhook"] = lambda folder: answer_anything(folder, size.messages, seed=0)
     faults_by_name["databases"] = lambda folder: open_foreign(folder, size.databases, seed=0)
     faults_by_name["day"] = lambda folder: play(folder, size.day_sessions, size.watch_kills, seed=0)
