@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -14,42 +16,45 @@ from spangrade.evaluator.derive import update
 from spangrade.evaluator.maintenance.delete import delete
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.span import Span
-from spangrade.tracer.store import Store
+from spangrade.tracer.store import Store, compact
 
-# Deletes a session in a forked process that kills itself at the n-th new line of the functions that free the
-# space, for n = 1, 2, … on a fresh copy of the database, until a deletion runs to its end. The first ones
-# lie before the commit.
-KILL_AT_EVERY_LINE = """
-import os, shutil, signal, sys
-from pathlib import Path
-from spangrade.evaluator.maintenance.delete import delete
-from spangrade.tracer.store import compact
+# The functions that free the space. A process that is killed leaves the files as they are: at each new line of
+# these functions the folder is copied, as a SIGKILL there would leave it.
 FUNCTIONS = {"mark_pending", "shrink", "_copy_access"}
 
-def kill_before(n):
+
+def left_at_each_line(folder: Path, states: Path) -> list[Path]:
+    """Delete a session, and return the folders that a kill would leave, each of them once; the first one is before."""
+    left: list[Path] = []
+    digests = set()
     lines = set()
-    def trace(frame, event, _):
+
+    def keep() -> None:
+        digest = sha256()
+        for path in sorted(folder.rglob("*")):
+            digest.update(f"{path} {path.lstat().st_mode}".encode())
+            digest.update(path.read_bytes() if path.is_file() else b"")
+        if digest.digest() not in digests:
+            digests.add(digest.digest())
+            left.append(states / f"{len(left)}")
+            shutil.copytree(folder, left[-1], symlinks=True)
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
         if frame.f_code.co_filename != compact.__file__ or frame.f_code.co_name not in FUNCTIONS:
             return None
-        if event == "line":
+        if event == "line" and frame.f_lineno not in lines:
             lines.add(frame.f_lineno)
-            if len(lines) == n:
-                os.kill(os.getpid(), signal.SIGKILL)
+            keep()
         return trace
-    sys.settrace(trace)
 
-folder, n, code = Path(sys.argv[1]), 0, None
-while code != 0:
-    n += 1
-    shutil.copytree(folder / "before", folder / f"killed-{n}", symlinks=True)
-    child = os.fork()
-    if child == 0:
-        kill_before(n)
-        delete(folder / f"killed-{n}" / "s.duckdb", sessions=["gone"])
-        os._exit(0)
-    code = os.waitpid(child, 0)[1]
-    assert code in (0, signal.SIGKILL), code
-"""
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        delete(folder / "s.duckdb", sessions=["gone"])
+    finally:
+        sys.settrace(before)
+    assert len(lines) > 20
+    return left
 
 
 def turn(session: str, number: int, text: str) -> Span:
@@ -102,11 +107,9 @@ def assert_deleted(db: Path, size: int) -> None:
 
 def test_a_deletion_killed_at_any_step_is_finished_by_the_next_opening(db: Path, tmp_path: Path) -> None:
     size = db.stat().st_size
-    subprocess.run([sys.executable, "-c", KILL_AT_EVERY_LINE, str(tmp_path)], check=True)
-    steps = len(list(tmp_path.glob("killed-*")))
     states = []
-    for step in range(1, steps):  # the last one was not killed
-        killed = tmp_path / f"killed-{step}" / "s.duckdb"
+    for step, folder in enumerate(left_at_each_line(db.parent, tmp_path / "killed")):
+        killed = folder / "s.duckdb"
         copy = killed.with_name("file.duckdb.shrinking")
         if not copy.exists():
             states.append("deleted" if sessions(killed) == ["kept"] else "whole")
@@ -119,7 +122,7 @@ def test_a_deletion_killed_at_any_step_is_finished_by_the_next_opening(db: Path,
             Store.open(killed).close()
         assert_deleted(killed, size)
     assert list(dict.fromkeys(states)) == ["whole", "deleted", "copying", "replaced"]
-    assert_deleted(tmp_path / f"killed-{steps}" / "s.duckdb", size)
+    assert_deleted(db, size)
 
 
 def test_without_space_for_the_copy_the_database_works_and_the_file_shrinks_later(
