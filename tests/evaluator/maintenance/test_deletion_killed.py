@@ -18,13 +18,12 @@ from spangrade.tracer.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, compact
 
-# The functions that free the space. A process that is killed leaves the files as they are: at each new line of
-# these functions the folder is copied, as a SIGKILL there would leave it.
+# The functions that free the space. At each new line of theirs the folder is copied: a SIGKILL would leave it so.
 FUNCTIONS = {"mark_pending", "shrink", "_copy_access"}
 
 
 def left_at_each_line(folder: Path, states: Path) -> list[Path]:
-    """Delete a session, and return the folders that a kill would leave, each of them once; the first one is before."""
+    """Delete a session; return what a kill at each line would leave, each folder that differs once."""
     left: list[Path] = []
     digests = set()
     lines = set()
