@@ -58,7 +58,7 @@ ARRANGEMENTS = (
     Arrangement(6, is_sorted=False, imports=5, workers=1),
 )
 
-# The test suite runs these two: imports of several steps, and what a receiver spools. `.ci/long` runs all above.
+# The test suite runs these: imports of several steps, and what a receiver spools. `.ci/long` runs all above.
 SHUFFLED = Arrangement(7, is_sorted=False, imports=2, workers=1)
 SPOOLED = Arrangement(8, is_sorted=True, imports=3, workers=1)
 

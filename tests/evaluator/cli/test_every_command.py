@@ -105,13 +105,20 @@ def test_when_nobody_reads_what_it_prints_it_ends_quietly_with_its_own_code(
     assert re.fullmatch(r"(spangrade: .*\n)*", done.err)
 
 
-@every_command
-@pytest.mark.parametrize("at", ["make_context", "connect"])
-def test_ctrl_c_before_it_starts_and_while_a_database_opens_is_one_line_and_130(
-    words: tuple[str, ...], at: str, port: str, tmp_path: Path, forked: Forked
+@pytest.mark.parametrize("words", [("metrics",), ("watch",), ("lake", "status")], ids=" ".join)
+def test_ctrl_c_before_a_command_starts_is_one_line_and_130(
+    words: tuple[str, ...], port: str, tmp_path: Path, forked: Forked
 ) -> None:
-    done = forked.run(arguments(words, LEAVES[words], port), fill(tmp_path), at=at)
-    if done.pressed and (words, at) != (("watch",), "connect"):
+    done = forked.run(arguments(words, LEAVES[words], port), fill(tmp_path), at="make_context")
+    assert (done.code, done.err) == (130, "spangrade: interrupted\n")
+
+
+@every_command
+def test_ctrl_c_while_a_database_opens_is_one_line_and_130(
+    words: tuple[str, ...], port: str, tmp_path: Path, forked: Forked
+) -> None:
+    done = forked.run(arguments(words, LEAVES[words], port), fill(tmp_path), at="connect")
+    if done.pressed and words != ("watch",):
         assert (done.code, done.err) == (130, "spangrade: interrupted\n")
     else:  # it opens no database, or Ctrl-C ends it after the work in progress
         assert done.code == CODES.get(words, 0)

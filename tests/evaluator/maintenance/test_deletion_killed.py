@@ -18,7 +18,7 @@ from spangrade.tracer.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, compact
 
-# The functions that free the space. At each new line of theirs the folder is copied: a SIGKILL would leave it so.
+# They free the space. At each new line of theirs the folder is copied: a SIGKILL would leave it so.
 FUNCTIONS = {"mark_pending", "shrink", "_copy_access"}
 
 
