@@ -1,7 +1,12 @@
 -- The scores of some rows of a grid, in a run and in its baseline: the mean of the sessions of a question, how many of
 -- them met the gate, and the gravest outcome of those that have no value.
+WITH wanted AS (
+    SELECT run_id, session_id, coalesce(question_id, session_id) AS key
+    FROM verdicts
+    WHERE run_id IN ($run, $base) AND coalesce(question_id, session_id) IN (SELECT unnest($keys::VARCHAR[]))
+)
 SELECT
-    coalesce(scores.question_id, verdicts.question_id, session_id) AS key,
+    key,
     run_id = $run AS is_run,
     metric,
     avg(value) FILTER (outcome = 'score' AND isfinite(value)) AS value,
@@ -10,7 +15,6 @@ SELECT
     count(*) FILTER (outcome IN ('failure', 'judge_failure')) AS broken,
     count(*) FILTER (outcome = 'inconclusive') AS inconclusive,
     first(scores.reason ORDER BY passed NULLS LAST) AS reason
-FROM scores JOIN verdicts USING (run_id, session_id)
+FROM scores JOIN wanted USING (run_id, session_id)
 WHERE run_id IN ($run, $base)
-  AND coalesce(scores.question_id, verdicts.question_id, session_id) IN (SELECT unnest($keys::VARCHAR[]))
 GROUP BY ALL

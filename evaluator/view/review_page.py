@@ -16,7 +16,6 @@ QUEUES = {
     "unlabelled": "the newest first",
 }
 SHOWN = 100
-_MOST = 100_000  # that are looked through for the one after another
 
 
 def review_page(store: Store, reviewer: str, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -25,23 +24,13 @@ def review_page(store: Store, reviewer: str, texts: Mapping[str, str]) -> dict[s
     Its parameters are `queue`, `seed`, and `among`, the names of those who share it. Raises InputError for a
     queue that there is not, and if the reviewer is not among those.
     """
-    queue = _queue(store, reviewer, texts, SHOWN)
-    return {
-        **queue,
-        "queues": QUEUES,
-        "waiting": [row for row in queue["rows"] if not row["is_done"]],
-        "done_rows": [row for row in queue["rows"] if row["is_done"]],
-    }
+    return {**_queue(store, reviewer, texts, SHOWN), "queues": QUEUES}
 
 
 def next_to_review(store: Store, reviewer: str, texts: Mapping[str, str]) -> str | None:
     """Return the session that follows `after` in a queue and is not done; None at its end."""
-    rows = _queue(store, reviewer, texts, _MOST)["rows"]
-    waiting = [row["session_id"] for row in rows if not row["is_done"]]
-    after = texts.get("after", "")
-    if after in waiting:  # it is skipped
-        waiting = waiting[waiting.index(after) + 1 :]
-    return waiting[0] if waiting else None
+    waiting = _queue(store, reviewer, texts, 1, texts.get("after") or None)["waiting"]
+    return waiting[0]["session_id"] if waiting else None
 
 
 def names_of_scores(store: Store) -> list[str]:
@@ -49,7 +38,9 @@ def names_of_scores(store: Store) -> list[str]:
     return [row["metric"] for row in rows_of(store, "rubrics", limit=SHOWN)]
 
 
-def _queue(store: Store, reviewer: str, texts: Mapping[str, str], limit: int) -> dict[str, Any]:
+def _queue(
+    store: Store, reviewer: str, texts: Mapping[str, str], limit: int, after: str | None = None
+) -> dict[str, Any]:
     kind = texts.get("queue") or "failed"
     if kind not in QUEUES:
         raise InputError(f"queue: {kind[:80]!r}; expected one of {', '.join(QUEUES)}")
@@ -64,15 +55,16 @@ def _queue(store: Store, reviewer: str, texts: Mapping[str, str], limit: int) ->
         author=reviewer,
         seed=seed,
         people=max(1, len(among)),
-        place=among.index(reviewer) if among else 0,
+        share=among.index(reviewer) if among else 0,
+        after=after,
         limit=limit,
     )
     asked = {"queue": kind, "seed": texts.get("seed", ""), "among": ",".join(among)}
     return {
-        "rows": rows,
+        "waiting": [row for row in rows if row["session_id"] is not None],
         "queue": kind,
         "among": among,
         "address": {name: value for name, value in asked.items() if value},
-        "total": rows[0]["of_all"] if rows else 0,
-        "done": rows[0]["done"] if rows else 0,
+        "total": rows[0]["total"],
+        "done": rows[0]["done"],
     }

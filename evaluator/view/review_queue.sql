@@ -1,53 +1,81 @@
--- Sessions to review, in the order of their queue: the kinds are `failed` (the latest verdict failed or broke),
--- `disputed` (a person's label and the verdict of the metric differ), `sampled` (in an order that $seed shuffles) and
--- `unlabelled` (the newest first). A session that $author labelled is done. Of $people reviewers each has the
--- sessions whose share, by the hash of their id, is hers.
-WITH latest AS (
-    SELECT session_id, arg_max(verdict, (graded_at, run_id)) AS verdict, arg_max(reason, (graded_at, run_id)) AS reason
-    FROM verdicts JOIN runs USING (run_id)
-    WHERE session_id IS NOT NULL AND $kind = 'failed'
-    GROUP BY session_id
+-- The sessions that wait in a queue, in its order, and how many are in it. Its kind is `failed` (the latest verdict failed
+-- or broke), `disputed` (a person's label and the verdict of the metric differ), `sampled` (in an order that $seed
+-- shuffles) or `unlabelled` (the newest first). A session that $author labelled is done. Of $people reviewers each has the
+-- sessions whose share, by the hash of their id, is hers. With $after only those that follow this session are listed.
+-- What is counted and ordered has only ids and times: words and reasons are read for the sessions that are listed.
+WITH ranked AS (SELECT run_id, row_number() OVER (ORDER BY graded_at DESC, run_id) AS age FROM runs),
+failed AS (  -- as `sessions_of_verdict.sql`
+    SELECT wanted.session_id
+    FROM verdicts AS wanted JOIN ranked USING (run_id)
+    WHERE $kind = 'failed'
+      AND wanted.verdict IN ('failed', 'broken')
+      AND wanted.session_id IS NOT NULL
+      AND NOT EXISTS (
+          SELECT 1
+          FROM verdicts AS later JOIN ranked AS later_run USING (run_id)
+          WHERE later_run.age < (SELECT max(age) FROM ranked)
+            AND later.session_id = wanted.session_id
+            AND later_run.age < ranked.age
+      )
 ),
-labels AS (
+labels AS MATERIALIZED (
     SELECT session_id, metric, passed, author FROM scores WHERE run_id IS NULL AND source = 'person' AND label IN ('pass', 'fail')
+),
+judged AS (
+    SELECT session_id, metric, arg_max(passed, (graded_at, run_id)) AS passed
+    FROM (
+        SELECT session_id, run_id, metric, passed FROM scores WHERE run_id IS NOT NULL AND passed IS NOT NULL
+        UNION ALL
+        SELECT session_id, run_id, 'label', verdict = 'passed' FROM verdicts WHERE verdict IN ('passed', 'failed')
+    ) JOIN runs USING (run_id)
+    WHERE $kind = 'disputed' AND session_id IN (SELECT session_id FROM labels)
+    GROUP BY session_id, metric
 ),
 disputes AS (
     SELECT session_id, string_agg(DISTINCT labels.author || ' labelled ' || metric || ' ' || CASE WHEN labels.passed THEN 'pass' ELSE 'fail' END, '; ') AS reason
-    FROM labels
-    JOIN (
-        SELECT session_id, metric, arg_max(passed, (graded_at, run_id)) AS passed
-        FROM (
-            SELECT session_id, run_id, metric, passed FROM scores WHERE run_id IS NOT NULL AND passed IS NOT NULL
-            UNION ALL
-            SELECT session_id, run_id, 'label', verdict = 'passed' FROM verdicts WHERE verdict IN ('passed', 'failed')
-        ) JOIN runs USING (run_id)
-        WHERE $kind = 'disputed'
-        GROUP BY session_id, metric
-    ) AS judged USING (session_id, metric)
+    FROM labels JOIN judged USING (session_id, metric)
     WHERE judged.passed <> labels.passed
     GROUP BY session_id
 ),
-chosen AS (
-    SELECT sessions.session_id, first_input, start_ns, latest.verdict, coalesce(latest.reason, disputes.reason) AS reason
+placed AS (
+    SELECT
+        session_id,
+        CASE $kind WHEN 'sampled' THEN (hash(session_id || $seed) >> 1)::BIGINT ELSE coalesce(-start_ns, 9223372036854775807) END AS place
     FROM derived.sessions
-    LEFT JOIN latest USING (session_id)
-    LEFT JOIN disputes USING (session_id)
-    WHERE hash(sessions.session_id) % $people = $place
+),
+queue AS (
+    SELECT session_id, place, session_id IN (SELECT session_id FROM labels WHERE author = $author) AS is_done
+    FROM placed
+    WHERE ($people = 1 OR hash(session_id) % $people = $share)
       AND CASE $kind
-          WHEN 'failed' THEN latest.verdict IN ('failed', 'broken')
-          WHEN 'disputed' THEN disputes.session_id IS NOT NULL
+          WHEN 'failed' THEN session_id IN (FROM failed)
+          WHEN 'disputed' THEN session_id IN (SELECT session_id FROM disputes)
           ELSE true
       END
+),
+waiting AS (
+    SELECT session_id, place
+    FROM queue
+    WHERE NOT is_done
+      AND coalesce((place, session_id) > (SELECT (place, session_id) FROM placed WHERE session_id = $after), true)
+    ORDER BY place, session_id
+    LIMIT $limit
+),
+latest AS (
+    SELECT session_id, arg_max(reason, (graded_at, run_id)) AS reason
+    FROM verdicts SEMI JOIN waiting USING (session_id) JOIN runs USING (run_id)
+    WHERE $kind = 'failed'
+    GROUP BY session_id
 )
 SELECT
-    chosen.*,
-    session_id IN (SELECT session_id FROM labels WHERE author = $author) AS is_done,
-    count(*) OVER () AS of_all,
-    count(*) FILTER (session_id IN (SELECT session_id FROM labels WHERE author = $author)) OVER () AS done
-FROM chosen
-ORDER BY
-    is_done,
-    CASE WHEN $kind = 'sampled' THEN hash(session_id || $seed) END,
-    start_ns DESC NULLS LAST,
-    session_id
-LIMIT $limit
+    session_id,
+    first_input,
+    start_ns,
+    coalesce(latest.reason, disputes.reason) AS reason,
+    counted.total,
+    counted.done
+FROM (SELECT count(*) AS total, count(*) FILTER (is_done) AS done FROM queue) AS counted
+LEFT JOIN (waiting JOIN derived.sessions USING (session_id)) ON true
+LEFT JOIN latest USING (session_id)
+LEFT JOIN disputes USING (session_id)
+ORDER BY place, session_id

@@ -198,6 +198,21 @@ def test_a_skipped_session_stays_in_the_queue(served: Served) -> None:
     assert served.get("/review/next?queue=unlabelled").headers["location"].partition("?")[0] == first
 
 
+def test_the_queue_goes_on_behind_a_skipped_session_and_ends_where_it_is_listed(served: Served) -> None:
+    def following(after: str = "") -> str:
+        address = served.get(f"/review/next?queue=unlabelled&after={after}").headers["location"]
+        return address.partition("?")[0].rpartition("/")[2]
+
+    order = [following()]
+    while (at := following(order[-1])) != "review":
+        order.append(at)
+    assert len(order) == 4
+    send(served, f"/session/{order[1]}/labels", verdict="pass")  # the first one was skipped
+    assert following(order[1]) == order[2]
+    assert following() == order[0]
+    assert following("deleted") == order[0]
+
+
 def test_failed_and_disputed_sessions_have_queues(served: Served, db: Path) -> None:
     open_database(db).grade(gates=["tool_success_rate>=0.9"])
     listed = re.findall(r'<tr data-session="([^"]+)"', served.get("/review").text)
