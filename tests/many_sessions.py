@@ -135,6 +135,42 @@ SELECT verdicts.run_id, session_id, verdicts.question_id, metric,
 FROM verdicts JOIN derived.sessions USING (session_id),
     (VALUES ('tool_recall'), ('cost'), ('latency_metrics')) AS metrics(metric)
 """
+# Two runs of one dataset for the grid: a question for each session, 20 metrics. A tenth of the sessions
+# fails, another tenth in each run.
+_LARGE_RUNS = (
+    """
+    INSERT INTO runs (run_id, graded_at, dataset, metrics, thresholds)
+    SELECT 'large-' || run, TIMESTAMP '2026-02-01' + to_days(run::INTEGER), 'large.json', ['metric-0>=0.9'],
+        '{"metric-0":">= 0.9"}'
+    FROM range(1, 3) AS runs(run)
+    """,
+    """
+    INSERT INTO verdicts BY NAME
+    SELECT 'large-' || run AS run_id, session_id, 'question ' || session_id AS question_id, verdict,
+        CASE verdict WHEN 'failed' THEN 'metric-0: 0.5, expected >= 0.9' ELSE '' END AS reason
+    FROM (
+        SELECT run, session_id,
+            CASE hash(session_id, run) % 10 WHEN 0 THEN 'failed' ELSE 'passed' END AS verdict
+        FROM (SELECT session_id FROM derived.sessions ORDER BY session_id LIMIT $sessions),
+            range(1, 3) AS runs(run)
+    )
+    """,
+    """
+    INSERT INTO scores BY NAME
+    SELECT run_id, session_id, 'metric-' || number AS metric, question_id,
+        CASE WHEN number > 0 THEN hash(session_id, run_id, number) % 100 / 100
+            WHEN verdict = 'failed' THEN 0.5 ELSE 1 END AS value,
+        CASE WHEN number = 0 THEN verdict = 'passed' END AS passed,
+        'score' AS outcome, '' AS reason, '[]' AS evidence
+    FROM verdicts, range(20) AS metrics(number)
+    WHERE run_id IN ('large-1', 'large-2')
+    """,
+    """
+    INSERT INTO run_metrics BY NAME
+    SELECT DISTINCT run_id, metric, true AS higher_is_better, '' AS unit, 0 AS lowest, 1 AS highest
+    FROM scores WHERE run_id IN ('large-1', 'large-2')
+    """,
+)
 
 
 def _sessions() -> str:
@@ -156,3 +192,10 @@ def write_sessions(db: Path, number: int) -> None:
                 store.query(statement, {"n": number})
             for statement in (_ERRORS, _RUNS, _VERDICTS, _SCORES):
                 store.query(statement)
+
+
+def write_large_runs(db: Path, sessions: int) -> None:
+    """Add the runs `large-1` and `large-2` to a database, each of a number of its sessions."""
+    with Store.open(db) as store, store.transaction():
+        for statement in _LARGE_RUNS:
+            store.query(statement, {"sessions": sessions} if "$sessions" in statement else None)

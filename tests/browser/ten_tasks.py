@@ -76,7 +76,9 @@ def find_what_got_worst(person: Person) -> None:
 
 
 def see_why_a_session_failed(person: Person) -> None:
-    expect(person.failed_session().locator(".why")).to_be_in_viewport()
+    reason = person.failed_session().locator(".why")
+    reason.scroll_into_view_if_needed()
+    expect(reason).to_be_in_viewport()
 
 
 def see_the_call_that_took_longest(person: Person) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,57 @@ def test_a_reviewer_labels_with_keys_and_undoes(page: Page, tmp_path: Path) -> N
         expect(page.locator("form .faint").last).to_contain_text("label: pass")
         given = [(one.author, one.label, one.note) for one in spangrade.open(db).external_scores()]
         assert given == [("ann", "pass", "pf is only a note")]
+
+
+def test_every_key_that_the_help_lists_does_what_it_says(page: Page, tmp_path: Path) -> None:
+    from made_once import copy_of_sample
+
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    with serving(copy_of_sample(tmp_path / "s.duckdb"), Reviewer("ann")) as served:
+        page.goto(f"{served.url}/review/next?queue=unlabelled")
+        page.wait_for_load_state("networkidle")
+        chosen, box = page.locator(".chosen"), page.locator("svg.time").first
+        status, note = page.locator("#status"), page.get_by_label("Note")
+        users = page.locator(".message.user")
+        dialog, form = page.get_by_role("dialog", name="Keys"), page.locator("form[data-labelling]")
+        sessions = [form.get_attribute("action") or ""]
+
+        def leads_on() -> None:
+            expect(page.locator(f"form[data-labelling][action='{sessions[-1]}']")).to_have_count(0)
+            page.wait_for_load_state("networkidle")
+            sessions.append(form.get_attribute("action") or "")
+
+        def is_zoomed(part: str) -> Callable[[], None]:
+            return lambda: expect(box).to_have_attribute("viewBox", part)
+
+        steps: list[tuple[str, Callable[[], None]]] = [
+            ("?", lambda: expect(dialog).to_be_visible()),
+            ("Esc", lambda: expect(dialog).to_be_hidden()),
+            ("]", lambda: expect(users.nth(0)).to_have_class(re.compile("chosen"))),
+            ("]", lambda: expect(users.nth(1)).to_have_class(re.compile("chosen"))),
+            ("[", lambda: expect(users.nth(0)).to_have_class(re.compile("chosen"))),
+            ("j", lambda: expect(chosen).not_to_have_class(re.compile("user"))),
+            ("k", lambda: expect(users.nth(0)).to_have_class(re.compile("chosen"))),
+            ("c", lambda: expect(status).to_have_text("Copied")),
+            ("+", is_zoomed("250 0 500 10")),
+            ("<", is_zoomed("0 0 500 10")),
+            (">", is_zoomed("250 0 500 10")),
+            ("-", is_zoomed("0 0 1000 10")),
+            ("+", is_zoomed("250 0 500 10")),
+            ("0", is_zoomed("0 0 1000 10")),
+            ("n", lambda: expect(note).to_be_focused()),
+            ("Esc", lambda: expect(note).not_to_be_focused()),
+            ("p", leads_on),
+            ("s", leads_on),
+            ("f", leads_on),
+            ("u", lambda: expect(page.locator("form:has([data-key=u])")).to_contain_text("label: pass")),
+        ]
+        listed = page.locator("dialog[data-help] kbd").all_text_contents()
+        for key, happens in steps:
+            page.keyboard.press({"Esc": "Escape"}.get(key, key))
+            happens()
+    assert {key for key, _ in steps} == {*listed, "?"}
+    assert len(set(sessions)) == 4
 
 
 def test_the_golden_question_is_copied(page: Page, served: Served) -> None:
