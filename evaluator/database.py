@@ -677,25 +677,14 @@ class Database:
         `gates` would find inconclusive. Nothing is saved, and no judge is asked.
         """
         from spangrade.evaluator.grading.prepare import prepare
-        from spangrade.evaluator.maintenance.lint import lint
-        from spangrade.evaluator.maintenance.lint_grade import lint_grade
+        from spangrade.evaluator.maintenance.lint_grade import lint_stored
 
         prepared = None
         if dataset is not None:
             prepared = prepare(self._spec(dataset, gates, None, None), self.stored, self._callbacks)
         with self.stored.reading() as store:
             chosen = None if session_id is None else find_session_id(store, session_id)
-            findings = list(lint(store, chosen))
-            if prepared is not None:
-                sessions = load(store, chosen)
-                findings += lint_grade(
-                    sessions,
-                    prepared,
-                    list(findings),
-                    whole=chosen is None,
-                    on_problem=self._callbacks.on_problem,
-                )
-        return findings
+            return lint_stored(store, chosen, prepared, self._callbacks.on_problem, self._workers)
 
     # What was graded
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spangrade import Gates
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, GradeWorkers, LakeCatalog, OutputFormat
 from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import print_line
@@ -29,6 +29,7 @@ def lint(
         Path | None,
         typer.Option(help="Golden questions: list what a grade by them would find inconclusive, too."),
     ] = None,
+    workers: GradeWorkers = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """List what recordings lack, which metrics are inconclusive because of it, and how to fix it.
@@ -36,7 +37,7 @@ def lint(
     Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive, or would be for a reference that
     needs it, for a reason that can be fixed.
     """
-    with database_or_lake(db, lake) as opened:
+    with database_or_lake(db, lake, workers) as opened:
         findings = opened.lint(session, dataset=dataset, gates=gates)
     if format is Format.JSON:
         print_json(findings)

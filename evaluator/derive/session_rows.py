@@ -159,8 +159,14 @@ def load_sessions(store: Store, session_ids: Sequence[str]) -> SessionRows:
 
 def load(store: Store, session_id: str | None = None) -> Iterator[Session]:
     """Yield the derived sessions (or the one of an id) in the order in which they were derived."""
+    for rows in load_rows(store, session_id):
+        yield from rows.decoded()
+
+
+def load_rows(store: Store, session_id: str | None = None) -> Iterator[SessionRows]:
+    """Yield the rows of the sessions that `load` yields, many at a time."""
     if session_id is not None:
-        yield from _load(store, "session_id = $low AND session_id = $high", session_id, session_id).decoded()
+        yield _load(store, "session_id = $low AND session_id = $high", session_id, session_id)
         return
     sizes = store.query("SELECT batch, count(*) FROM derived.sessions GROUP BY batch ORDER BY batch")
     low, size = None, 0
@@ -168,10 +174,10 @@ def load(store: Store, session_id: str | None = None) -> Iterator[Session]:
         low = batch if low is None else low
         size += count
         if size >= BATCHES_AT_ONCE:
-            yield from load_batches(store, low, batch).decoded()
+            yield load_batches(store, low, batch)
             low, size = None, 0
     if low is not None:
-        yield from load_batches(store, low, sizes[-1][0]).decoded()
+        yield load_batches(store, low, sizes[-1][0])
 
 
 def _load(store: Store, where: str, low: Any, high: Any) -> SessionRows:

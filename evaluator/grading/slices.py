@@ -85,10 +85,14 @@ def workers_for(prepared: Prepared, judge: JudgeRun | NoJudge, sessions: int, wo
     It is one where an order or an object of this process decides: a judge with its budget, questions that
     share their sessions, a metric that is not of a file or installed.
     """
-    workers = workers or default_workers(sessions * _SPANS_OF_SESSION)
-    if workers > 1 and prepared.in_slices and (not prepared.asks_judge or _why_not(judge) is not None):
-        return min(workers, -(-sessions // SLICE))
+    if prepared.in_slices and (not prepared.asks_judge or _why_not(judge) is not None):
+        return workers_of_slices(sessions, workers)
     return 1
+
+
+def workers_of_slices(sessions: int, workers: int | None) -> int:
+    """Return how many processes work on slices of sessions, of the `workers` that are asked for."""
+    return min(workers or default_workers(sessions * _SPANS_OF_SESSION), -(-sessions // SLICE))
 
 
 def _why_not(judge: JudgeRun | NoJudge) -> str | None:

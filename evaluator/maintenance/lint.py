@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import NamedTuple
+from operator import add
+from typing import Any, NamedTuple
 
 import nanoarrow as na
 import orjson
 
-from spangrade.evaluator.derive import load, not_understood
+from spangrade.evaluator.derive import not_understood
 from spangrade.evaluator.derive.not_understood import ScopeSpans
-from spangrade.evaluator.maintenance.advice import advice
+from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
+from spangrade.evaluator.derive.sync.workers import InOrder
+from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.advice import not_understood as not_understood_advice
 from spangrade.evaluator.maintenance.gaps import OF_CALLS, Gap, session_gaps
 from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
@@ -26,8 +28,10 @@ from spangrade.tracer.store.sql import statement
 
 # Clocks of one network are kept that close; within a process there is no skew.
 CLOCK_TOLERANCE_NS = 10_000_000
-_BATCH = 2_000  # sessions
+_SLICE = 500  # sessions
+_SPANS_AT_ONCE = 50_000
 _MOST_NAMES = 12  # attributes of spans that were not understood
+_SQL = "spangrade.evaluator.maintenance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,23 @@ class _SpanCounts(NamedTuple):
     with_losses: int = 0
 
 
-def lint(store: Store, session_id: str | None = None) -> Iterator[Finding]:
-    """Yield what the recordings of all derived sessions, or of one, lack, session by session."""
+class _SessionGap(NamedTuple):
+    """What a session lacks."""
+
+    session_id: str
+    gap: Gap
+
+
+def lint(store: Store, session_id: str | None = None, in_order: InOrder = map) -> Iterator[Finding]:
+    """Yield what the recordings of all derived sessions, or of one, lack, session by session.
+
+    `in_order` may have processes that look at slices of the sessions.
+    """
     only = None if session_id is None else [session_id]
-    sessions, span_counts = load(store, session_id), _span_counts(store, only)
-    while batch := list(islice(sessions, _BATCH)):
-        yield from _session_findings(store, batch, span_counts)
+    span_counts = _span_counts(store, only)
+    slices = (part for rows in load_rows(store, session_id) for part in rows.slices(_SLICE))
+    for gaps in in_order(_slice_gaps, ((part, _of(part, span_counts)) for part in slices)):
+        yield from _advised(store, gaps)
     metrics = load_metrics()
     unread = not_understood.by_session(store, only)
     yield from (_unread("not_understood", "that no dialect understood", one, metrics) for one in unread)
@@ -82,7 +97,7 @@ def findings_of(store: Store, sessions: Sequence[Session]) -> Mapping[str, Seque
     """Return what the recordings of some sessions lack, by session."""
     metrics, ids = load_metrics(), [session.session_id for session in sessions]
     found: dict[str, list[Finding]] = {session_id: [] for session_id in ids}
-    for finding in _session_findings(store, sessions, _span_counts(store, ids)):
+    for finding in _advised(store, _gaps(sessions, _span_counts(store, ids))):
         found[finding.session_id or ""].append(finding)
     for one in not_understood.by_session(store, ids):
         unread = _unread("not_understood", "that no dialect understood", one, metrics)
@@ -90,25 +105,43 @@ def findings_of(store: Store, sessions: Sequence[Session]) -> Mapping[str, Seque
     return found
 
 
-def _session_findings(
-    store: Store, sessions: Sequence[Session], span_counts: Mapping[str, _SpanCounts]
-) -> Iterator[Finding]:
+def _of(rows: SessionRows, span_counts: Mapping[str, _SpanCounts]) -> dict[str, _SpanCounts]:
+    ids = (row[0] for row in rows.sessions)
+    return {session_id: span_counts[session_id] for session_id in ids if session_id in span_counts}
+
+
+def _slice_gaps(job: tuple[SessionRows, Mapping[str, _SpanCounts]]) -> list[_SessionGap]:
+    """Return what the sessions of a slice lack, in any process."""
+    rows, span_counts = job
+    return _gaps(rows.decoded(), span_counts)
+
+
+def _gaps(sessions: Iterable[Session], span_counts: Mapping[str, _SpanCounts]) -> list[_SessionGap]:
+    """Return what sessions lack, with those metrics of each gap that may be inconclusive for the session."""
     metrics = load_metrics()
-    gaps = {
-        s.session_id: [
+    found: list[_SessionGap] = []
+    equal: dict[Any, Any] = {}  # many sessions lack the same: one text and one tuple are enough for them
+    for s in sessions:
+        gaps = [
             *_reading_gaps(s, metrics),
             *(() if s.assembly_error else session_gaps(s)),
             *_span_gaps(span_counts.get(s.session_id, _SpanCounts()), metrics, s),
         ]
-        for s in sessions
-    }
-    spans = _spans(store, {gap.at for of_session in gaps.values() for gap in of_session if gap.at})
-    for session in sessions:
-        unmeasured = _unmeasured(session, metrics)
-        for gap in gaps[session.session_id]:
+        unmeasured = _unmeasured(s, metrics) if gaps else ()
+        for gap in gaps:
             names = tuple(name for name in gap.metrics if name in unmeasured)
-            help_ = advice(gap.code, spans.get(gap.at) if gap.at else None)
-            yield Finding(gap.code, session.session_id, gap.what, gap.number, names, help_)
+            what, names = equal.setdefault(gap.what, gap.what), equal.setdefault(names, names)
+            found.append(_SessionGap(s.session_id, gap._replace(what=what, metrics=names)))
+    return found
+
+
+def _advised(store: Store, gaps: Sequence[_SessionGap]) -> Iterator[Finding]:
+    """Yield gaps as findings, each with the advice of the stack that recorded the session."""
+    spans = _spans(store, {gap.at for _, gap in gaps if gap.at and gap.code in LACKS})
+    equal: dict[str | None, str | None] = {}
+    for session_id, gap in gaps:
+        help_ = advice(gap.code, spans.get(gap.at) if gap.at else None)
+        yield Finding(gap.code, session_id, gap.what, gap.number, gap.metrics, equal.setdefault(help_, help_))
 
 
 def _unread(code: str, fate: str, spans: ScopeSpans, metrics: Iterable[str]) -> Finding:
@@ -180,17 +213,20 @@ _REPORTED = frozenset({*OF_CALLS, "agent_handoffs", "tool_success_rate", "latenc
 
 
 def _span_counts(store: Store, session_ids: Sequence[str] | None) -> Mapping[str, _SpanCounts]:
-    """Return the faults among the spans of all sessions, or of some, by session."""
-    ((first, last),) = store.query(
-        "SELECT min(first_seq), max(last_seq) FROM derived.traces "
-        "WHERE $sessions IS NULL OR session_id IN (SELECT unnest($sessions::VARCHAR[]))",
-        {"sessions": session_ids},
-    )
-    rows = store.query(
-        statement("lint_spans", "spangrade.evaluator.maintenance"),
-        {"sessions": session_ids, "tolerance_ns": CLOCK_TOLERANCE_NS, "first": first, "last": last},
-    )
-    return {session_id: _SpanCounts(*counts) for session_id, *counts in rows}
+    """Return the faults among the spans of all sessions, or of some, by session.
+
+    The traces are looked at in the order of arrival, some spans at a time: DuckDB takes half a kilobyte for
+    each.
+    """
+    counts: dict[str, _SpanCounts] = {}
+    parameters = {"sessions": session_ids, "tolerance_ns": CLOCK_TOLERANCE_NS}
+    windows = store.query(statement("lint_windows", _SQL), {"sessions": session_ids, "most": _SPANS_AT_ONCE})
+    for first_trace, last_trace, last in windows:
+        bounds = {"first_trace": first_trace, "last_trace": last_trace, "last": last}
+        for session_id, *row in store.query(statement("lint_spans", _SQL), parameters | bounds):
+            before = counts.get(session_id, _SpanCounts())
+            counts[session_id] = _SpanCounts(*map(add, before, row))
+    return counts
 
 
 def _spans(store: Store, nodes: Iterable[tuple[str, str | None]]) -> dict[tuple[str, str | None], Span]:

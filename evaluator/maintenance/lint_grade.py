@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
+from spangrade.evaluator.derive.sync.update import count_sessions
+from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
+from spangrade.evaluator.grading.grade import Coverage, Grade, grade_unanswered
 from spangrade.evaluator.grading.policy import (
     CONVERSATION,
     NOTHING_TO_COMPARE,
@@ -14,15 +20,17 @@ from spangrade.evaluator.grading.policy import (
     Verdict,
 )
 from spangrade.evaluator.grading.prepare import Prepared
+from spangrade.evaluator.grading.slices import SLICE, read_shared, shared_file, workers_for, workers_of_slices
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
-from spangrade.evaluator.maintenance.lint import Finding
+from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import Inconclusive, Score
-from spangrade.evaluator.session import Session
 from spangrade.tracer.semconv import QUESTION_ID
 from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Store
 
 _NOT_ASKED = "lint does not ask the judge"
+_NO_JUDGE = NoJudge(_NOT_ASKED)
 _WHICH_QUESTION = (
     f"record {QUESTION_ID} on its spans (spangrade.session), or say which it answers: "
     "grade --question SESSION=ID"
@@ -39,16 +47,40 @@ _JUDGE = (
     f"or do not compare it (--no-reference {RESPONSE})"
 )
 
+_Advice = Mapping[str | None, Mapping[str, str]]  # by session and metric
+
 _ROOT_AGENT = "name the agent in the question; or grade without it: --root-agent-name none"
 
 
-def lint_grade(
-    sessions: Iterable[Session],
+@few_collections()
+def lint_stored(
+    store: Store,
+    session_id: str | None,
+    prepared: Prepared | None,
+    on_problem: Callable[[Problem], None],
+    workers: int | None = 1,
+) -> list[Finding]:
+    """Return what the recordings of all sessions, or of one, lack, and what a grade would find inconclusive.
+
+    The latter is left out unless it is `prepared`. For `workers` see `workers_for`.
+    """
+    sessions = 1 if session_id is not None else count_sessions(store)
+    with workers_in_order(workers_of_slices(sessions, workers)) as in_order:
+        findings = list(lint(store, session_id, in_order))
+        if prepared is not None:
+            rows, whole = load_rows(store, session_id), session_id is None
+            grading = in_order if workers_for(prepared, _NO_JUDGE, sessions, workers) > 1 else map
+            findings += _inconclusive(rows, prepared, tuple(findings), whole, on_problem, grading)
+    return findings
+
+
+def _inconclusive(
+    rows: Iterable[SessionRows],
     prepared: Prepared,
     recorded: Iterable[Finding],
-    *,
-    whole: bool = True,
+    whole: bool,
     on_problem: Callable[[Problem], None],
+    in_order: InOrder,
 ) -> Iterator[Finding]:
     """Yield the sessions and golden questions that a grade would find inconclusive.
 
@@ -56,17 +88,57 @@ def lint_grade(
     for the gates that are inconclusive because of it. Unless the sessions are the `whole` database, a
     question that none of them answers is not a finding.
     """
-    advice: dict[tuple[str | None, str], str] = {}
+    advice: dict[str | None, dict[str, str]] = {}
     for finding in recorded:
-        for metric in finding.metrics:
-            if finding.advice is not None:
-                advice.setdefault((finding.session_id, metric), finding.advice)
+        if finding.advice is not None:
+            of_session = advice.setdefault(finding.session_id, {})
+            for metric in finding.metrics:
+                of_session.setdefault(metric, finding.advice)
     yield from _empty_references(prepared.questions.golden_questions)
     yield from _scenarios(prepared.questions.golden_questions)
-    with use_judge_of_run(NoJudge(_NOT_ASKED)):
-        for one in prepared.grades(prepared.with_columns(sessions, on_problem), unanswered=whole):
-            yield from _findings(one, advice)
-            yield from _further_calls(one)
+    coverage = Coverage.none()
+    if in_order is map:
+        with use_judge_of_run(_NO_JUDGE):
+            read = (session for part in rows for session in part.decoded())
+            for one in prepared.grades_of(prepared.with_columns(read, on_problem), coverage):
+                yield from _of_grade(one, advice)
+    else:
+        slices = (part for window in rows for part in window.slices(SLICE))
+        jobs = ((part, {row[0]: advice.get(row[0], {}) for row in part.sessions}) for part in slices)
+        with shared_file(prepared, _NO_JUDGE) as shared:
+            for linted in in_order(partial(_lint_slice, shared), jobs):
+                for problem in linted.problems:
+                    on_problem(problem)
+                coverage.answered.update(linted.coverage.answered)
+                coverage.doubtful.update(linted.coverage.doubtful)
+                yield from linted.findings
+    for one in grade_unanswered(prepared.questions, coverage) if whole else ():
+        yield from _of_grade(one, advice)
+
+
+class _Linted(NamedTuple):
+    """What became of a slice."""
+
+    findings: list[Finding]
+    coverage: Coverage
+    problems: list[Problem]
+
+
+def _lint_slice(file: Path, job: tuple[SessionRows, _Advice]) -> _Linted:
+    """Return the findings of the grades of a slice, in any process."""
+    rows, advice = job
+    shared, prepared = read_shared(file)
+    linted = _Linted([], Coverage.none(), [])
+    with use_judge_of_run(_NO_JUDGE):
+        read = prepared.with_columns(rows.decoded(), linted.problems.append)
+        for one in prepared.grades_of(read, linted.coverage, shared.now_ns):
+            linted.findings.extend(_of_grade(one, advice))
+    return linted
+
+
+def _of_grade(one: Grade, advice: _Advice) -> Iterator[Finding]:
+    yield from _findings(one, advice.get(one.session_id, {}))
+    yield from _further_calls(one)
 
 
 def _empty_references(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
@@ -104,7 +176,7 @@ def _further_calls(one: Grade) -> Iterator[Finding]:
         yield Finding("further_calls", one.session_id, what, int(outcome.value), (), _FURTHER)
 
 
-def _findings(one: Grade, advice: Mapping[tuple[str | None, str], str]) -> Iterator[Finding]:
+def _findings(one: Grade, advice: Mapping[str, str]) -> Iterator[Finding]:
     if one.verdict is Verdict.UNMATCHED:
         yield Finding("unmatched", one.session_id, one.reason, 1, (), _WHICH_QUESTION)
         return
@@ -124,7 +196,7 @@ def _findings(one: Grade, advice: Mapping[tuple[str | None, str], str]) -> Itera
             what = f"{reply} differs from {_reference_of(name) or RESPONSE}: a judge has to rate it"
             yield Finding("needs_judge", one.session_id, what, 1, (), _JUDGE)
         elif (reference := _reference_of(name)) is not None:
-            help_ = advice.get((one.session_id, name), "record it")
+            help_ = advice.get(name, "record it")
             help_ += f"; or do not compare it (grade --no-reference {reference})"
             yield Finding("not_compared", one.session_id, f"{name}: {outcome.reason}", 1, (name,), help_)
     if NOTHING_TO_COMPARE in one.reason:

@@ -1,5 +1,5 @@
--- What is odd about the spans of sessions, counted by session, of all or of some; a parent is looked for in its own trace.
--- The bounds are those of the sessions' spans in the order of arrival: DuckDB skips row groups outside of them.
+-- What is odd about the spans of sessions, of all or of some, counted by session over the traces that begin in a part of
+-- the order of arrival; a parent is looked for in its own trace. DuckDB skips row groups outside of the bounds.
 SELECT
     traces.session_id,
     count(*) FILTER (spans.parent_span_id IS NOT NULL AND parents.span_id IS NULL) AS orphans,
@@ -23,10 +23,11 @@ SELECT
         CASE WHEN contains(spans.attributes, '"spangrade.not_recorded"')
         THEN (spans.attributes->>'$."spangrade.not_recorded"') IS NOT NULL END
     ) AS with_losses
-FROM (FROM spans WHERE seq BETWEEN $first AND $last) AS spans
+FROM (FROM spans WHERE seq BETWEEN $first_trace AND $last) AS spans
 JOIN derived.traces USING (trace_id)
-LEFT JOIN (FROM spans WHERE seq BETWEEN $first AND $last) AS parents
+LEFT JOIN (FROM spans WHERE seq BETWEEN $first_trace AND $last) AS parents
     ON parents.trace_id = spans.trace_id AND parents.span_id = spans.parent_span_id
-WHERE $sessions IS NULL OR traces.session_id IN (SELECT unnest($sessions::VARCHAR[]))
+WHERE traces.first_seq BETWEEN $first_trace AND $last_trace
+    AND ($sessions IS NULL OR traces.session_id IN (SELECT unnest($sessions::VARCHAR[])))
 GROUP BY traces.session_id
 HAVING orphans + without_root + unfinished + skewed + sampled + with_losses > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,18 @@ def test_questions_that_expect_the_same_share_their_sessions_among_processes(tmp
     one, two = (graded(tmp_path, questions[:3], workers, tmp_path / str(workers)) for workers in (1, 2))
     assert two == one
     assert [one.question_id for one in two["verdicts"][:4]] == ["q0", "q1", "q2", "q0"]
+
+
+@pytest.mark.parametrize("with_questions", [False, True])
+def test_processes_lint_as_one_does(recorded: Path, with_questions: bool) -> None:
+    dataset = spangrade.GradeSpec(asked("apart", 1_150).questions) if with_questions else None
+    one, two = (
+        spangrade.open(recorded / "s.duckdb", workers=workers).lint(dataset=dataset) for workers in (1, 2)
+    )
+    assert two == one
+    found = Counter((finding.code, finding.session_id is None) for finding in one)
+    assert found["no_state", False] == found["no_model_calls", False] == 1_100
+    assert found["unanswered", True] == (50 if with_questions else 0)
 
 
 def test_processes_audit_as_one_does(recorded: Path, tmp_path: Path) -> None:
