@@ -71,7 +71,7 @@ def save_external_scores(store: Store, scores: Iterable[ExternalScore]) -> None:
     """
     newest: dict[tuple[object, ...], ExternalScore] = {}
     for score in sorted(scores, key=lambda score: score.time_ns):
-        newest[_key(score)] = score
+        newest[key_of(score)] = score
     if not newest:
         return
     incoming = arrow_rows([(*score[:-1], canonical(score.evidence)) for score in newest.values()], _TYPES)
@@ -106,5 +106,6 @@ def external_scores(store: Store, session_ids: Sequence[str] | None = None) -> d
     return by_session
 
 
-def _key(score: ExternalScore) -> tuple[object, ...]:
+def key_of(score: ExternalScore) -> tuple[object, ...]:
+    """Return by what a score replaces another: source, author, session, turn, name and evidence."""
     return (score.source, score.author, score.session_id, score.turn, score.name, score.evidence)

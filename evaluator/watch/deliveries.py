@@ -115,12 +115,14 @@ def add(store: Store, messages: Iterable[tuple[str, str, str, Mapping[str, Any]]
 def due(store: Store, kind: str, now_ns: int, limit: int) -> list[Delivery]:
     """Return messages whose next attempt is due, the oldest first.
 
-    Those that this installation did not write are given up, with a warning.
+    A time further ahead than any receiver may ask for is that of a clock which was set back since. Messages
+    that this installation did not write are given up, with a warning.
     """
     rows = store.query(
         "SELECT id, kind, session_id, body, attempts, mark FROM deliveries "
-        "WHERE kind = $kind AND next_ns <= $now ORDER BY next_ns, rowid LIMIT $limit",
-        {"kind": kind, "now": now_ns, "limit": limit},
+        "WHERE kind = $kind AND next_ns IS NOT NULL "
+        "AND (attempts = 0 OR next_ns <= $now OR next_ns > $latest) ORDER BY next_ns, rowid LIMIT $limit",
+        {"kind": kind, "now": now_ns, "latest": now_ns + int(MAX_WAIT_S * 1e9), "limit": limit},
     )
     if not rows:
         return []

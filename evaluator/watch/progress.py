@@ -13,8 +13,18 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 
 
+class Moment(NamedTuple):
+    """A moment by two clocks: the time since the epoch, and one that nobody sets, which begins anywhere."""
+
+    time_ns: int
+    steady_ns: int
+
+
 class Waiting(NamedTuple):
-    """A session that is to be graded: its last arrival, and since when nothing has arrived for it."""
+    """A session that is to be graded: its last arrival, and since when nothing has arrived for it.
+
+    That is by the steady clock: no session is idle because a clock was set.
+    """
 
     seq: int
     idle_since_ns: int
@@ -43,22 +53,22 @@ class Progress:
         self._includes = includes
         self._waiting: dict[str, Waiting] = {}
         self._seq: int | None = None  # arrivals up to here are in `_waiting`
-        self._last_look: tuple[int, int] | None = None  # the last arrival then, and the time
+        self._last_look: tuple[int, int] | None = None  # the last arrival then, and the steady time
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def is_current(self, store: Store, now_ns: int) -> bool:
+    def is_current(self, store: Store, now: Moment) -> bool:
         """Return whether nothing was derived since the last look, and look is not needed."""
         if self._seq is None or self._seq != _derived_up_to(store):
             return False
-        self._last_look = self._seq, now_ns
+        self._last_look = self._seq, now.steady_ns
         return True
 
-    def look(self, store: Store, now_ns: int) -> None:
+    def look(self, store: Store, now: Moment) -> None:
         """Take in the sessions for which something has arrived since the last look."""
         derived = _derived_up_to(store)
-        last_seq, last_ns = self._last_look or self._look_before_restart(store)
+        last_seq, last_ns = self._last_look or self._look_before_restart(store, now)
         arrived = [
             (session_id, seq)
             for session_id, seq, start_ns in store.query(
@@ -68,33 +78,33 @@ class Progress:
         ]
         # Until they are built, sessions in `unfinished` are not what their spans say.
         unfinished = changed_sessions(store)
-        recent = last_ns is not None and now_ns - last_ns <= self._idle_ns
+        recent = last_ns is not None and now.steady_ns - last_ns <= self._idle_ns
         is_new = {session_id for session_id, seq in arrived if recent and seq > last_seq}
         ends = _ends(store, (session_id for session_id, _ in arrived if session_id not in is_new))
         for session_id, seq in arrived:
             known = self._waiting.get(session_id)
             if session_id in unfinished or (known is not None and known.seq >= seq):
                 continue
-            since = now_ns if session_id in is_new else min(now_ns, ends.get(session_id, now_ns))
-            self._waiting[session_id] = Waiting(seq, since)
+            end_ns = now.time_ns if session_id in is_new else ends.get(session_id, now.time_ns)
+            self._waiting[session_id] = Waiting(seq, _steady(end_ns, now))
         for session_id in unfinished & self._waiting.keys():
             del self._waiting[session_id]
         if not unfinished:
             self._seq = derived
-        self._last_look = derived, now_ns
+        self._last_look = derived, now.steady_ns
         if last_seq != derived:
             store.query("DELETE FROM watch_progress WHERE gates = $gates", {"gates": self._gates})
             store.query(
                 "INSERT INTO watch_progress VALUES ($gates, $seq, $now)",
-                {"gates": self._gates, "seq": derived, "now": now_ns},
+                {"gates": self._gates, "seq": derived, "now": now.time_ns},
             )
 
-    def idle(self, now_ns: int, limit: int, without: Container[str] = ()) -> dict[str, Waiting]:
+    def idle(self, now: Moment, limit: int, without: Container[str] = ()) -> dict[str, Waiting]:
         """Return at most `limit` sessions that are idle, those that became so first."""
         ready = [
             (waiting.idle_since_ns, session_id)
             for session_id, waiting in self._waiting.items()
-            if now_ns - waiting.idle_since_ns >= self._idle_ns and session_id not in without
+            if now.steady_ns - waiting.idle_since_ns >= self._idle_ns and session_id not in without
         ]
         return {session_id: self._waiting[session_id] for _, session_id in sorted(ready)[:limit]}
 
@@ -104,11 +114,16 @@ class Progress:
             if self._waiting.get(session_id) == waiting:
                 del self._waiting[session_id]
 
-    def _look_before_restart(self, store: Store) -> tuple[int, int | None]:
+    def _look_before_restart(self, store: Store, now: Moment) -> tuple[int, int | None]:
         rows = store.query(
             "SELECT seq, time_ns FROM watch_progress WHERE gates = $gates", {"gates": self._gates}
         )
-        return (rows[0][0], rows[0][1]) if rows else (0, None)
+        return (rows[0][0], _steady(rows[0][1], now)) if rows else (0, None)
+
+
+def _steady(time_ns: int, now: Moment) -> int:
+    """Return a time by the steady clock; one that is still to come, by a clock that was wrong, is now."""
+    return now.steady_ns - max(0, now.time_ns - time_ns)
 
 
 def content_of(session: Session) -> str:

@@ -103,7 +103,7 @@ def metrics_of(totals: Mapping[Key, Total], now_ns: int) -> list[Metric]:
         for key, total in totals.items():
             if key[0] != name:
                 continue
-            attributes, times = attributes_of(key), (total.start_ns, now_ns)
+            attributes, times = attributes_of(key), (min(total.start_ns, now_ns), now_ns)
             if total.buckets is None:
                 counters.append(NumberDataPoint(attributes, *times, total.count))
             else:

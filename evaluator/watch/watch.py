@@ -35,7 +35,7 @@ from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch import deliveries
 from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, Counts
 from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.evaluator.watch.progress import Progress, content_of, contents
+from spangrade.evaluator.watch.progress import Moment, Progress, content_of, contents
 from spangrade.evaluator.watch.record import Channels, WatchedGrade, record, record_unchanged
 from spangrade.evaluator.watch.tables import create_tables
 from spangrade.evaluator.watch.telemetry import Telemetry
@@ -85,8 +85,8 @@ class WatchSummary(NamedTuple):
 class Watch:
     """Grades the sessions of a database as they become idle, each once for its content.
 
-    `clock` returns the time in nanoseconds since the epoch. `on_problem` is called with what is odd about a
-    dataset's rows.
+    `clock` returns the time in nanoseconds since the epoch, `steady` that of a clock that nobody sets.
+    `on_problem` is called with what is odd about a dataset's rows.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class Watch:
         webhook: Webhook | None = None,
         telemetry: Telemetry | None = None,
         clock: Callable[[], int] = time.time_ns,
+        steady: Callable[[], int] = time.monotonic_ns,
         on_problem: Callable[[Problem], None] = lambda _: None,
     ) -> None:
         self._db = db
@@ -106,6 +107,7 @@ class Watch:
         self._webhook = webhook
         self._telemetry = telemetry
         self._clock = clock
+        self._steady = steady
         self._on_problem = on_problem
         self._channels = Channels(webhook is not None, telemetry is not None)
         self._since_ns, self._share = prepared.spec.select.since_ns, prepared.spec.select.share
@@ -171,6 +173,9 @@ class Watch:
         if self._telemetry is not None:
             self._telemetry.close()
 
+    def _now(self) -> Moment:
+        return Moment(self._clock(), self._steady())
+
     def _open(self) -> Store:
         return Store.open(self._db, wait_s=RUN_WAIT_S)
 
@@ -181,7 +186,7 @@ class Watch:
             raise StoreError(f"{db}: no such database: start `spangrade collect`, or import spans first")
         try:
             with Store.open(db, read_only=True, wait_s=RUN_WAIT_S) as store:
-                if not (stale(store) or waiting(db)) and self._progress.is_current(store, self._clock()):
+                if not (stale(store) or waiting(db)) and self._progress.is_current(store, self._now()):
                     return
         except OldSchemaError:
             pass
@@ -191,7 +196,7 @@ class Watch:
         derive_in_windows(partial(Store.open, db, wait_s=RUN_WAIT_S), spool=True)
         with self._open() as store:
             self._create_tables(store)
-            self._progress.look(store, self._clock())
+            self._progress.look(store, self._now())
 
     def _create_tables(self, store: Store) -> None:
         if not self._has_tables:
@@ -206,16 +211,16 @@ class Watch:
     def _grade_batch(self) -> bool:
         """Grade a batch of idle sessions; return whether there was any."""
         prepared = self._prepared
-        now_ns = self._clock()
+        now = self._now()
         size = JUDGED_BATCH if prepared.asks_judge else BATCH
-        if not self._progress.idle(now_ns, 1, self._deferred):
+        if not self._progress.idle(now, 1, self._deferred):
             return False
         with self._open() as store:
-            self._progress.look(store, now_ns)
-            idle = self._progress.idle(now_ns, size, self._deferred)
+            self._progress.look(store, now)
+            idle = self._progress.idle(now, size, self._deferred)
             sessions = {one.session_id: one for one in load_sessions(store, list(idle)).decoded()}
             known = contents(store, prepared.key, idle)
-            spent = spent_since_day_began(store, now_ns)
+            spent = spent_on_day(store, now.time_ns)
         digests = {name: content_of(session) for name, session in sessions.items()}
         changed = [session for name, session in sessions.items() if known.get(name) != digests[name]]
         try_queries(DatabaseFile(self._db), prepared.metrics)
@@ -308,13 +313,13 @@ def _lacks_budget(grade: Grade) -> bool:
     return any(isinstance(one, Inconclusive) and one.over_budget for one in grade.outcomes.values())
 
 
-def spent_since_day_began(store: Store, now_ns: int) -> Spent:
-    """Return the judge's calls and cost since the day (UTC) began; a cost that is unknown in part is None."""
+def spent_on_day(store: Store, now_ns: int) -> Spent:
+    """Return the judge's calls and cost on the day (UTC) of a time; a cost unknown in part is None."""
     rows = store.query(
         "SELECT coalesce(sum(calls), 0)::BIGINT, "
         "CASE WHEN count(*) = count(cost_usd) THEN coalesce(sum(cost_usd), 0)::DOUBLE END "
-        "FROM watch_spending WHERE time_ns >= $day",
-        {"day": now_ns - now_ns % _DAY_NS},
+        "FROM watch_spending WHERE time_ns >= $day AND time_ns < $next_day",
+        {"day": now_ns - now_ns % _DAY_NS, "next_day": now_ns - now_ns % _DAY_NS + _DAY_NS},
     )
     return Spent(calls=rows[0][0], cost_usd=rows[0][1])
 

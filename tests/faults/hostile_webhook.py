@@ -125,7 +125,7 @@ def answer_anything(folder: Path, failed: int, seed: int) -> Outcome:
 def _round(db: Path, clock: Clock, url: str) -> list[str]:
     webhook = Webhook(url, b"0123456789abcdef", pause_s=0.0, deadline_s=3.0)
     try:
-        Watch(db, prepared_by(gates=GATE), webhook=webhook, clock=clock).round()
+        Watch(db, prepared_by(gates=GATE), webhook=webhook, clock=clock, steady=clock).round()
     except Exception as error:  # noqa: BLE001 (nothing that a webhook answers may end `watch`)
         return [f"{type(error).__name__}: {error}"]
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,6 +42,7 @@ class SpoolQueue:
         self._writing: asyncio.Task[None] | None = None
         self._writer = ThreadPoolExecutor(1, "spool")
         self._sealed_bytes = 0
+        self._since_s: dict[str, float] = {}  # sealed segments, by the clock that nobody sets
         self.measure()
 
     def full(self) -> bool:
@@ -52,24 +54,27 @@ class SpoolQueue:
         segment = self._segment
         return self._sealed_bytes + (segment.size if segment else 0)
 
-    def oldest_ns(self) -> int | None:
-        """Return since when the oldest records wait that are sealed; None if none are."""
-        names = [path.name.partition("-")[0] for path in waiting(self._db)]
-        return min((int(name) for name in names if name.isdecimal()), default=None)
+    def age_s(self) -> float | None:
+        """Return for how long the oldest records wait that are sealed; None if none are."""
+        self.measure()
+        return max((time.monotonic() - since_s for since_s in self._since_s.values()), default=None)
 
     def has_sealed(self) -> bool:
         """Return whether there were sealed segments when they were last measured."""
         return self._sealed_bytes > 0
 
     def measure(self) -> None:
-        """Update the size of the sealed segments, which the loader removes."""
+        """Update the size and the ages of the sealed segments, which the loader removes."""
         total = 0
+        since_s = {}
         for path in waiting(self._db):
             try:
                 total += path.stat().st_size
             except FileNotFoundError:
                 continue  # loaded in the meantime
-        self._sealed_bytes = total
+            known_s = self._since_s.get(path.name)
+            since_s[path.name] = time.monotonic() - _age_s(path) if known_s is None else known_s
+        self._sealed_bytes, self._since_s = total, since_s
 
     async def put(self, frame: bytes) -> None:
         """Write a frame; when it returns, the frame is on disk. Raises RejectedError if the disk fails."""
@@ -138,3 +143,9 @@ class SpoolQueue:
             _log.error("%s: cannot seal the last segment: %s", self._folder, error)
         finally:
             self._lock.close()
+
+
+def _age_s(segment: Path) -> float:
+    """Return how old a segment is by its name, which begins with the time when it was made."""
+    made_ns = segment.name.partition("-")[0]
+    return max(0.0, (time.time_ns() - int(made_ns)) / 1e9) if made_ns.isdecimal() else 0.0

@@ -8,7 +8,6 @@ import signal
 import socket
 import ssl
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -123,12 +122,12 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
 
     def readiness() -> dict[str, object]:
         problem = "the spool is full" if queue.full() else loader.problem()
-        oldest_ns, loaded_ns = queue.oldest_ns(), loader.last_load_ns
+        loaded_ns = loader.last_load_ns
         return {
             "status": "not ready" if problem else "ready",
             "reason": problem,
             "spool_bytes": queue.size(),
-            "spool_age_s": None if oldest_ns is None else max(0.0, (time.time_ns() - oldest_ns) / 1e9),
+            "spool_age_s": queue.age_s(),
             "last_load": None
             if loaded_ns is None
             else datetime.fromtimestamp(loaded_ns / 1e9, UTC).isoformat(),

@@ -169,7 +169,8 @@ class Store:
     def first_arrival_after(self, time_ns: int) -> int:
         """Return the `seq` of the first record that may have arrived after a time."""
         self.query(statement("arrivals"))
-        return int(self.query(statement("first_arrival_after"), {"time": time_ns})[0][0])
+        times = {"time": time_ns, "now": time.time_ns()}
+        return int(self.query(statement("first_arrival_after"), times)[0][0])
 
     def _insert(self, table: Table, parts: Sequence[na.Array]) -> int:
         if not parts:

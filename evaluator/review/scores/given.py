@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from spangrade.evaluator.grading.session_list import find_session_id
-from spangrade.evaluator.metrics.external import ExternalScore, Source
+from spangrade.evaluator.metrics.external import ExternalScore, Source, external_scores, key_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
@@ -59,8 +59,13 @@ def of_session(
     turns = int(store.query(query, {"id": known_id})[0][0])
     if unknown := [one.turn for one in scores if one.turn is not None and not 1 <= one.turn <= turns]:
         raise InputError(f'session "{known_id}" has no turn {unknown[0]}: expected 1 to {turns}')
-    time_ns = time.time_ns() if at is None else _nanoseconds(at)
-    return [score._replace(session_id=known_id, time_ns=time_ns) for score in scores]
+    given = [score._replace(session_id=known_id, time_ns=0) for score in scores]
+    if at is not None:
+        return [score._replace(time_ns=_nanoseconds(at)) for score in given]
+    # What is given now replaces what was given before, though the clock was ahead then.
+    known = {key_of(score): score.time_ns for score in external_scores(store, [known_id]).get(known_id, ())}
+    now_ns = time.time_ns()
+    return [score._replace(time_ns=max(now_ns, known.get(key_of(score), 0))) for score in given]
 
 
 def _check_author(by: str | None) -> None:

@@ -312,6 +312,20 @@ def test_a_database_without_marks_of_arrival_keeps_everything_by_arrival(db: Pat
     assert delete(db, before_ns=time.time_ns(), by_arrival=True).sessions == 0
 
 
+def test_a_clock_that_was_ahead_keeps_nothing_for_years(db: Path) -> None:
+    now = time.time_ns()
+    marks = [(1, now - 60 * DAY_NS), (5, now + 70_000 * DAY_NS), (9, now - 40 * DAY_NS), (20, now - DAY_NS)]
+    with Store.open(db) as store:
+        store.query("DELETE FROM arrivals")
+        for mark in marks:
+            store.query(
+                "INSERT INTO arrivals VALUES ($seq, $time)", dict(zip(("seq", "time"), mark, strict=True))
+            )
+        assert store.first_arrival_after(now - 30 * DAY_NS) == 9
+        store.query("DELETE FROM arrivals WHERE first_seq > 5")
+        assert store.first_arrival_after(now - 30 * DAY_NS) == 1
+
+
 def test_a_clock_that_was_set_back_makes_nothing_older(db: Path) -> None:
     with Store.open(db) as store:
         store.query("INSERT INTO arrivals VALUES (1000000, 0)")

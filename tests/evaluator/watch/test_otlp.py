@@ -30,7 +30,7 @@ def sink(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sin
 
 def watch(db: Path, clock: Clock) -> Watch:
     gates = prepared_by(gates=[GATE, "token_usage"])
-    return Watch(db, gates, telemetry=Telemetry(), clock=clock)
+    return Watch(db, gates, telemetry=Telemetry(), clock=clock, steady=clock)
 
 
 def test_outcomes_are_events_on_the_span_that_the_evidence_names(tmp_path: Path, sink: Sink) -> None:

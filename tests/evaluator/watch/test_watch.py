@@ -25,7 +25,7 @@ from spangrade.tracer.store import Store
 
 
 def watch(db: Path, clock: Clock, gates: Prepared | None = None, **options: Any) -> Watch:
-    return Watch(db, gates or prepared_by(gates=GATE), WatchOptions(**options), clock=clock)
+    return Watch(db, gates or prepared_by(gates=GATE), WatchOptions(**options), clock=clock, steady=clock)
 
 
 def test_sessions_are_graded_when_they_are_idle_and_only_once(tmp_path: Path) -> None:

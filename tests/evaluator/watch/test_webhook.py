@@ -33,7 +33,7 @@ SECRET = b"0123456789abcdef"
 
 def watch(db: Path, clock: Clock, to: Hook, gate: str = GATE) -> Watch:
     webhook = Webhook(to.url, SECRET, pause_s=0.0)
-    return Watch(db, prepared_by(gates=gate), webhook=webhook, clock=clock)
+    return Watch(db, prepared_by(gates=gate), webhook=webhook, clock=clock, steady=clock)
 
 
 def test_a_session_that_failed_is_sent_with_a_signature_that_others_verify(tmp_path: Path) -> None:
