@@ -7,8 +7,10 @@ import json
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -44,18 +46,40 @@ PRODUCTION = ROOT / "docs" / "production.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 
+# Runs each page in a fork of one process that has imported spangrade.
+RUN_EACH = """
+import os, runpy, sys
+import spangrade
+
+for name in spangrade.__all__:
+    getattr(spangrade, name)
+for folder in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        for number, name in ((1, "out.txt"), (2, "err.txt")):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), number)
+        sys.argv = [f"{folder}/page.py"]
+        sys.path[0] = folder
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if blocks(page, "python") and page not in (PRODUCTION, TUTORIAL)],
-    ids=lambda page: page.name,
-)
-def test_python_blocks_run_in_order(page: Path, tmp_path: Path) -> None:
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    add_files_of_the_tour(tmp_path)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_python_blocks_of_each_page_run_in_order(tmp_path: Path) -> None:
+    pages = [page for page in PAGES if blocks(page, "python") and page not in (PRODUCTION, TUTORIAL)]
+    for page in pages:
+        folder = tmp_path / page.stem
+        folder.mkdir()
+        (folder / "page.py").write_text("\n".join(blocks(page, "python")), encoding="utf-8")
+        add_files_of_the_tour(folder)
+    folders = [str(tmp_path / page.stem) for page in pages]
+    done = subprocess.run([sys.executable, "-c", RUN_EACH, *folders], capture_output=True, text=True)
+    codes = dict(zip((page.name for page in pages), done.stdout.split(), strict=True))
+    errors = {page.name: (tmp_path / page.stem / "err.txt").read_text(encoding="utf-8") for page in pages}
+    assert (set(codes.values()), "".join(errors.values()), done.stderr) == ({"0"}, "", ""), codes
 
 
 def test_the_agent_of_the_tour_is_graded_by_its_dataset(tmp_path: Path) -> None:
@@ -107,38 +131,48 @@ def test_the_queries_of_the_page_on_sql_run_on_the_sample(tmp_path: Path) -> Non
     assert sum(row["sessions"] for row in topics) == 4
 
 
+def run_block(block: str, cwd: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a block of shell with bash, or in this process if it is one plain `spangrade` command."""
+    if (
+        re.fullmatch(r"spangrade [^|&;<>$#*()`]+", block.replace("\\\n", " ").strip())
+        and block.count("spangrade ") == 1
+    ):
+        return spangrade(*shlex.split(block)[1:], cwd=cwd)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["bash", "-euc", block]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**environment, "PATH": path})
+
+
 @pytest.mark.exhaustive
 def test_the_page_on_production_runs_block_by_block(tmp_path: Path) -> None:
     add_files_of_the_tour(tmp_path)
     (settings,) = blocks(PRODUCTION, "toml")
     (tmp_path / "spangrade.toml").write_text(settings, encoding="utf-8")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SPANGRADE_")}
     text = PRODUCTION.read_text(encoding="utf-8")
     for language, block in re.findall(r"^```(sh|python)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-        command = [sys.executable, "-c", block] if language == "python" else ["bash", "-euc", block]
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=tmp_path, env={**environment, "PATH": path}
-        )
+        if language == "python":
+            command = [sys.executable, "-c", block]
+            done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+        else:
+            done = run_block(block, tmp_path, environment)
         assert (done.returncode, done.stderr) == (0, ""), block
 
 
 @pytest.mark.exhaustive
 def test_the_tutorial_runs_as_it_says(tmp_path: Path) -> None:
     """A Python block is a file, named in its first line; the lines of a text block are printed."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "SPANGRADE_"))
     }
-    environment |= {"PATH": path, "SPANGRADE": str(ROOT)}
+    environment["SPANGRADE"] = str(ROOT)
     printed = ""
     page = TUTORIAL.read_text(encoding="utf-8")
     for language, block in re.findall(r"^```(sh|python|text)\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
         if language == "python":
             (tmp_path / block.split()[1]).write_text(block, encoding="utf-8")
         elif language == "sh":
-            command = ["bash", "-euc", block]
-            done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+            done = run_block(block, tmp_path, environment)
             assert done.returncode == 0, f"{block}{done.stdout}{done.stderr}"
             printed = done.stdout
         else:

@@ -68,9 +68,9 @@ def test_questions_that_expect_the_same_share_their_sessions_among_processes(tmp
     questions, lines = asked("identical", 1_100)
     (tmp_path / "spans.jsonl").write_text("\n".join(lines), encoding="utf-8")
     spangrade.open(tmp_path / "s.duckdb").import_files(tmp_path / "spans.jsonl")
-    one, two = (graded(tmp_path, questions[:3], workers, tmp_path / str(workers)) for workers in (1, 2))
+    one, two = (graded(tmp_path, questions[:2], workers, tmp_path / str(workers)) for workers in (1, 2))
     assert two == one
-    assert [one.question_id for one in two["verdicts"][:4]] == ["q0", "q1", "q2", "q0"]
+    assert [one.question_id for one in two["verdicts"][:4]] == ["q0", "q1", "q0", "q1"]
 
 
 @pytest.mark.parametrize("with_questions", [False, True])

@@ -734,9 +734,9 @@ def test_is_no_eval():
 """
 
 
-def stored_run(folder, database="runs.duckdb"):
-    """The newest run of a database, with the verdicts and reasons of its questions."""
-    with spangrade.open(folder / database) as db:
+def stored_run(folder):
+    """The newest run, with the verdicts and reasons of its questions."""
+    with spangrade.open(folder / "runs.duckdb") as db:
         run = db.runs()[-1]
         failed = {one.question_id or one.session_id for one in db.sessions(failed=True)}
     return run, sorted((one.question_id, str(one.verdict), one.reason) for one in run.sessions), failed
@@ -744,16 +744,12 @@ def stored_run(folder, database="runs.duckdb"):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_evals_are_stored_as_a_run_with_their_verdicts_and_reasons(run, pytester, workers):
-    done = run(
-        STORED,
-        "--spangrade-db",
-        "runs.duckdb",
-        "--spangrade-run",
-        "candidate",
-        "-n",
-        str(workers),
-        apart=True,
-    )
+    if workers:
+        option = ("--spangrade-db", "runs.duckdb")
+    else:  # the database of the settings is used without the option
+        option = ()
+        pytester.makefile(".toml", spangrade='database = "runs.duckdb"')
+    done = run(STORED, *option, "--spangrade-run", "candidate", "-n", str(workers), apart=True)
     done.assert_outcomes(passed=1, failed=3)
     assert "base_events.py" not in done.stdout.str()  # a traceback ends in the test
     stored, verdicts, failed = stored_run(pytester.path)
@@ -766,13 +762,11 @@ def test_the_evals_are_stored_as_a_run_with_their_verdicts_and_reasons(run, pyte
     assert "AssertionError" in verdicts[0][2]
     assert "other tools were called" in verdicts[1][2]
     assert len(failed) == 2
-    assert done.evals[-2] == "run candidate: spangrade runs --db runs.duckdb"
+    named = "runs.duckdb" if workers else pytester.path / "runs.duckdb"
+    assert done.evals[-2] == f"run candidate: spangrade runs --db {named}"
     shown = command_line.spangrade("sessions", "--failed", "--db", "runs.duckdb", cwd=pytester.path)
     assert shown.stdout.count("failed") == 2
-
-
-def test_what_a_test_expects_is_the_question_of_its_session(run, pytester):
-    run(STORED, "--spangrade-db", "runs.duckdb", apart=True)
+    # What a test expects is the question of its session.
     query = "SELECT question FROM golden_questions WHERE question->>'id' LIKE '%test_status'"
     with spangrade.open(pytester.path / "runs.duckdb") as db:
         (row,) = db.sql(query)
@@ -825,10 +819,3 @@ def test_each_attempt_of_a_test_that_is_run_again_is_a_session_of_its_question(r
     ]
     assert len(failed) == 1
     assert "test_it.py::test_order[2]: 1 of 2 passed, 50% (95% interval 9% to 91%)" in done.evals
-
-
-def test_the_database_of_the_settings_is_used_without_the_option(run, pytester):
-    pytester.makefile(".toml", spangrade='database = "of_settings.duckdb"')
-    run(STORED, apart=True)
-    _, verdicts, _ = stored_run(pytester.path, "of_settings.duckdb")
-    assert len(verdicts) == 3
