@@ -15,11 +15,12 @@ from playwright.sync_api import Page, expect
 from serving import Served, serving
 
 import spangrade
+from spangrade.evaluator.view.labelling import Reviewer
 
 
 @pytest.fixture(scope="module")
 def served(sample: Path) -> Iterator[Served]:
-    with serving(sample) as one:
+    with serving(sample, Reviewer("ann")) as one:
         yield one
 
 
@@ -44,7 +45,8 @@ def names(page: Page) -> list[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 380])
 @pytest.mark.parametrize(
-    "name", ["sessions", "session", "runs", "run", "compare", "two sessions", "trends", "metric", "error"]
+    "name",
+    ["sessions", "session", "runs", "run", "compare", "two sessions", "trends", "metric", "review", "error"],
 )
 def test_a_page_is_accessible_and_fits_in_its_window(
     page: Page, served: Served, run_path: str, name: str, width: int, scheme: str, problems: list[str]
@@ -58,6 +60,7 @@ def test_a_page_is_accessible_and_fits_in_its_window(
         "two sessions": "/compare/sessions?first=conversation-1&second=conversation-2",
         "trends": "/trends",
         "metric": "/trends?metric=tool_success_rate&by=version",
+        "review": "/review?queue=unlabelled",
         "error": "/session/none",
     }
     page.emulate_media(color_scheme=scheme)
@@ -83,6 +86,8 @@ def test_no_text_stands_over_another(page: Page, served: Served, width: int) -> 
         "/compare/sessions?first=conversation-1&second=conversation-2",
         "/trends",
         "/trends?metric=tool_success_rate&by=version",
+        "/review?queue=unlabelled",
+        "/session/conversation-2?queue=unlabelled",
     ):
         page.goto(served.url + path)
         page.wait_for_load_state("networkidle")

@@ -17,6 +17,7 @@ from paths import SAMPLE
 from playwright.sync_api import Page, expect
 
 import spangrade
+from spangrade.evaluator.view.export import export_run
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     metrics = ["trajectory_single_tool_use:apply_discount", "cost<=0.0002"]
     spangrade.open(folder / "s.duckdb").grade(SAMPLE, gates=metrics, out=folder / "out")
     return (folder / "out" / "report.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def site(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("export") / "site"
+    export_run(spangrade.open(sample).stored, folder)
+    return folder.as_uri()
 
 
 @pytest.fixture
@@ -110,6 +118,18 @@ def test_it_is_readable_in_both_colours(offline: Page, report: str, scheme: str)
     expect(offline.locator("#opened .turn").first).to_be_visible()
     assert serious_findings(offline) == []
     assert overlaps(offline) == []
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_files_fit_their_window_and_no_text_stands_over_another(
+    offline: Page, report: str, site: str, width: int
+) -> None:
+    offline.set_viewport_size({"width": width, "height": 900})
+    for address in (report, f"{report}#s2", f"{site}/index.html", f"{site}/session/conversation-3.html"):
+        offline.goto(address)
+        offline.locator("h1").locator("visible=true").first.wait_for()
+        assert (address, overlaps(offline)) == (address, [])
+        assert offline.evaluate("document.documentElement.scrollWidth") <= width, address
 
 
 def test_nothing_that_was_recorded_runs(offline: Page, tmp_path: Path) -> None:

@@ -204,6 +204,7 @@ def test_every_key_that_the_help_lists_does_what_it_says(page: Page, tmp_path: P
         for key, happens in steps:
             page.keyboard.press({"Esc": "Escape"}.get(key, key))
             happens()
+        page.wait_for_load_state("networkidle")
     assert {key for key, _ in steps} == {*listed, "?"}
     assert len(set(sessions)) == 4
 
