@@ -97,10 +97,12 @@ def simulated_error(
         rate = random.choice([0.5, 0.8, 0.95])
         before = _sessions(questions, rate, random)
         after = _sessions(questions, rate - margin, random)
-        sides = [[OneSide(tuple(map(float, each))) for each in side] for side in (before, after)]
+        sides = [
+            OneSide([tuple(map(float, each)) for each in side], [0] * questions) for side in (before, after)
+        ]
         if is_missing:
-            sides[1] = [_without_some(side, random) for side in sides[1]]
-        first, second = Pairs(tuple(sides[0]), tuple(sides[1]), is_paired=True).filled(1.0, 0.0)
+            sides[1] = _without_some(sides[1], random)
+        first, second = Pairs(*sides, is_paired=True).filled(1.0, 0.0)
         changes = [float(np.mean(b) - np.mean(a)) for a, b in zip(first, second, strict=True)]
         gained = sum(change for change in changes if change > 0)
         lost = -sum(change for change in changes if change < 0)
@@ -114,8 +116,11 @@ def _sessions(questions: int, rate: float, random: np.random.Generator) -> list[
 
 
 def _without_some(side: OneSide, random: np.random.Generator) -> OneSide:
-    kept = tuple(value for value in side.values if random.random() > (0.5 if value == 0 else 0.02))
-    return OneSide(kept, len(side.values) - len(kept))
+    kept = [
+        tuple(value for value in values if random.random() > (0.5 if value == 0 else 0.02))
+        for values in side.values
+    ]
+    return OneSide(kept, [len(values) - len(rest) for values, rest in zip(side.values, kept, strict=True)])
 
 
 def power(questions: int, loss: float, differing: float) -> tuple[float, float]:

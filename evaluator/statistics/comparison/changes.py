@@ -78,19 +78,27 @@ def _name(item: Any) -> str:
     return str(item.get("tool_name", item)) if isinstance(item, dict) else str(item)
 
 
-def changes_of_metric(metric: str, first: Sample, second: Sample) -> tuple[str, ...]:
-    """Return what the second values of a metric were measured by otherwise, of `passed` also the gates."""
+def changes_of_metric(
+    metric: str, first: Sample, second: Sample, changed: Sequence[ChangedQuestion]
+) -> tuple[str, ...]:
+    """Return what the second values of a metric were measured by otherwise, of `passed` also the gates.
+
+    `changed` are the questions that `changed_questions` returns of the samples.
+    """
     if metric == PASSED:
-        return (*_gates(first, second), *_versions(_gates_of(first) | _gates_of(second), first, second))
+        return (
+            *_gates(first, second, changed),
+            *_versions(_gates_of(first) | _gates_of(second), first, second),
+        )
     return tuple(_versions([metric], first, second))
 
 
-def _gates(first: Sample, second: Sample) -> Iterator[str]:
+def _gates(first: Sample, second: Sample, changed: Sequence[ChangedQuestion]) -> Iterator[str]:
     """Yield the gates that only one sample has, or that have another threshold."""
     if not first.metrics or not second.metrics:
         return
-    changed = frozenset(one.question for one in changed_questions(first, second))
-    gates = [_gates_of(sample, changed) for sample in (first, second)]
+    other = frozenset(one.question for one in changed)
+    gates = [_gates_of(sample, other) for sample in (first, second)]
     for name in sorted(gates[0] | gates[1]):
         before, after = (
             _thresholds(sample.metrics[name]) if name in of_sample else ()

@@ -26,7 +26,13 @@ from spangrade.evaluator.statistics.comparison.differences import (
 )
 from spangrade.evaluator.statistics.comparison.judge_error import MeasuredError, judge_error
 from spangrade.evaluator.statistics.comparison.means import mean_difference, median_difference
-from spangrade.evaluator.statistics.comparison.pairs import Pairs, Values, are_of_other_questions, pairs_of
+from spangrade.evaluator.statistics.comparison.pairs import (
+    Pairs,
+    Values,
+    are_of_other_questions,
+    common_questions,
+    pairs_of,
+)
 from spangrade.evaluator.statistics.comparison.parting import parting
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
@@ -149,13 +155,22 @@ def compare(
     if unknown := [name for name in only if name not in names]:
         raise InputError(f'metric "{unknown[0]}" is not in both; there are {", ".join(names)}')
     changed = changed_questions(first, second)
+    common = common_questions(first, second, others=allow_changed)
     pairs = {
-        name: _pairs(name, first, second, () if allow_changed else changed, allow_changed=allow_changed)
+        name: _pairs(name, first, second, common, None if allow_changed else changed)
         for name in (PASSED, *names)
     }
-    changes = [_metric_change(name, first, second, pairs[name]) for name in names if not only or name in only]
+    changes = [
+        _metric_change(name, first, second, pairs[name], changed)
+        for name in names
+        if not only or name in only
+    ]
     before, after = first.by_key(), second.by_key()
-    both = [(key, tuple(before[key]), tuple(after[key])) for key in sorted(before.keys() & after.keys())]
+    both = [
+        (key, tuple(before[key]), tuple(after[key]))
+        for key in sorted(before.keys() & after.keys())
+        if [one.verdict for one in before[key]] != [one.verdict for one in after[key]]
+    ]
     return Comparison(
         first,
         second,
@@ -178,7 +193,7 @@ def compare(
 
 
 def _excluded(first: Sample, second: Sample, changed: Sequence[ChangedQuestion]) -> str:
-    if changes_of_metric(PASSED, first, second):
+    if changes_of_metric(PASSED, first, second, changed):
         return "the gates are not the same"
     if are_of_other_questions(first, second):
         return "no question is in both"
@@ -190,11 +205,18 @@ def _undecided(sample: Sample) -> int:
 
 
 def _pairs(
-    name: str, first: Sample, second: Sample, changed: Sequence[ChangedQuestion], *, allow_changed: bool
+    name: str,
+    first: Sample,
+    second: Sample,
+    common: Sequence[str],
+    changed: Sequence[ChangedQuestion] | None,
 ) -> Pairs:
-    is_measured_otherwise = not allow_changed and bool(changes_of_metric(name, first, second))
+    """Return what both samples know of a metric; `changed` is None if what was graded otherwise counts."""
+    if changed is None:
+        return pairs_of(name, first, second, common)
+    is_measured_otherwise = bool(changes_of_metric(name, first, second, changed))
     incomparable = incomparable_questions(name, changed)
-    return pairs_of(name, first, second, incomparable, none=is_measured_otherwise, others=allow_changed)
+    return pairs_of(name, first, second, common, incomparable, none=is_measured_otherwise)
 
 
 def difference_of(
@@ -227,17 +249,21 @@ def difference_of(
     return found if error is None else error.widen(found, span)
 
 
-def _metric_change(name: str, first: Sample, second: Sample, pairs: Pairs) -> MetricChange:
+def _metric_change(
+    name: str, first: Sample, second: Sample, pairs: Pairs, changed: Sequence[ChangedQuestion]
+) -> MetricChange:
     """Return the change of a metric, without the correction for the number of metrics."""
     info = measured(name, second, first)
     known = pairs.known()
     error = None if isinf(info.bounds[1] - info.bounds[0]) else _judge_error(name, first, second)
-    difference = difference_of(*known, info, is_paired=pairs.is_paired, error=error)
     is_same = bool(known[0]) and first.session_ids == second.session_ids and known[0] == known[1]
     if is_same and pairs.is_paired:
-        difference = Difference(0.0, 0.0, 0.0, 1.0, len(known[0]), "the same sessions and values")
-    means = [fmean(map(mean, side)) if side else None for side in known]
-    note = "; ".join(changes_of_metric(name, first, second))
+        same = "the same sessions and values"
+        difference: Difference | TooLittle = Difference(0.0, 0.0, 0.0, 1.0, len(known[0]), same)
+    else:
+        difference = difference_of(*known, info, is_paired=pairs.is_paired, error=error)
+    means = [fmean(list(map(mean, side))) if side else None for side in known]
+    note = "; ".join(changes_of_metric(name, first, second, changed))
     return MetricChange(
         name,
         info,

@@ -156,10 +156,11 @@ def paired_difference(
     questions = len(pairs)
     if not questions:
         return TooLittle("no question can be compared")
-    different = sum(mean(first) != mean(second) for first, second in pairs)
+    means = [(mean(first), mean(second)) for first, second in pairs]
+    different = sum(first != second for first, second in means)
     values = [value for pair in pairs for sample in pair for value in sample]
     if _is_bounded(bounds) and (questions < MIN_QUESTIONS or all(value in bounds for value in values)):
-        return _exact(pairs, bounds)
+        return _exact(means, bounds)
     scale = _scale(values, questions, bounds, rare=different < questions / 2)
     if isinstance(scale, TooLittle):
         return _observed(scale, pairs, bounds)
@@ -227,18 +228,18 @@ def _is_bounded(bounds: tuple[float, float]) -> bool:
     return math.isfinite(bounds[0]) and math.isfinite(bounds[1])
 
 
-def _exact(pairs: Sequence[tuple[Values, Values]], bounds: tuple[float, float]) -> Difference:
-    """Return the difference of values with bounds by the exact test of flips."""
+def _exact(means: Sequence[tuple[float, float]], bounds: tuple[float, float]) -> Difference:
+    """Return the difference of values with bounds by the exact test of flips, given each question's means."""
     span = bounds[1] - bounds[0]
-    differences = [(mean(second) - mean(first)) / span for first, second in pairs]
+    differences = [(second - first) / span for first, second in means]
     gained = math.fsum(each for each in differences if each > 0)
     lost = -math.fsum(each for each in differences if each < 0)
-    low, high = (bound * span for bound in interval(gained, lost, len(pairs)))
-    sides = [test(gained, lost, len(pairs), 0.0) for test in (at_least_p, at_most_p)]
-    method = "exact" if len(pairs) <= MAX_EXACT else "Tango's score"
+    low, high = (bound * span for bound in interval(gained, lost, len(means)))
+    sides = [test(gained, lost, len(means), 0.0) for test in (at_least_p, at_most_p)]
+    method = "exact" if len(means) <= MAX_EXACT else "Tango's score"
     p_value = min(1.0, 2 * min(sides))
     return Difference(
-        fmean(differences) * span, low, high, p_value, len(pairs), method, flips=Flips(gained, lost, span)
+        fmean(differences) * span, low, high, p_value, len(means), method, flips=Flips(gained, lost, span)
     )
 
 

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from operator import and_
 from typing import NamedTuple
 
 from spangrade.evaluator.statistics.comparison.compare import (
@@ -185,14 +186,11 @@ def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
     accepted = f"{counted(gate.most, 'question')}"
     if not pairs.is_paired:
         return GateResult(gate.text, GateOutcome.UNSETTLED, "no question is in both", accepted)
-    broken = sum(
-        after.is_known and before.is_known and _mean(after.values) < _mean(before.values)
-        for before, after in zip(pairs.of_first, pairs.of_second, strict=True)
-    )
-    possible = sum(
-        not (after.is_known and before.is_known) and _may_break(before.filled(1.0), after.filled(0.0))
-        for before, after in zip(pairs.of_first, pairs.of_second, strict=True)
-    )
+    known = list(map(and_, pairs.of_first.are_known, pairs.of_second.are_known))
+    found = zip(known, pairs.of_first.values, pairs.of_second.values, strict=True)
+    broken = sum(is_known and _is_worse(before, after) for is_known, before, after in found)
+    worst = zip(known, *pairs.filled(1.0, 0.0), strict=True)
+    possible = sum(not is_known and _is_worse(before, after) for is_known, before, after in worst)
     reason = f"{counted(broken, 'question')} broke"
     if broken > gate.most:
         return GateResult(gate.text, GateOutcome.FAILED, reason, accepted)
@@ -202,7 +200,7 @@ def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
     return GateResult(gate.text, GateOutcome.PASSED, reason, accepted)
 
 
-def _may_break(before: Sequence[float], after: Sequence[float]) -> bool:
+def _is_worse(before: Sequence[float], after: Sequence[float]) -> bool:
     return _mean(after) < _mean(before)
 
 

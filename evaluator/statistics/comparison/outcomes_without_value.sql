@@ -1,5 +1,6 @@
--- How many outcomes of each metric have no value although it applies, by question, or by session if it answers none.
-SELECT metric, coalesce(chosen.question_id, scores.session_id), count(*)
-FROM scores JOIN ({chosen}) AS chosen USING (run_id, session_id)
+-- Of each metric, the places in graded_sessions.sql of the sessions that it has no value of although it applies.
+WITH chosen AS (SELECT *, row_number() OVER (ORDER BY question_id, session_id) - 1 AS place FROM ({chosen}))
+SELECT metric, list(place)
+FROM scores JOIN chosen USING (run_id, session_id)
 WHERE outcome NOT IN ('score', 'not_applicable') OR (outcome = 'score' AND NOT isfinite(value))
-GROUP BY ALL
+GROUP BY metric

@@ -7,7 +7,8 @@ best and the worst case of what is unknown are known all the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import and_
 from typing import NamedTuple
 
 from spangrade.evaluator.statistics.comparison.sample import Sample
@@ -16,92 +17,106 @@ Values = tuple[float, ...]
 
 
 class OneSide(NamedTuple):
-    """The values of a question's sessions in one sample, and how many of them are `unknown`."""
+    """One sample's side of questions: the values of the sessions of each, and how many are unknown."""
 
-    values: Values = ()
-    unknown: int = 0
+    values: Sequence[Values]
+    unknown: Sequence[int]
 
     @property
-    def is_known(self) -> bool:
-        """Whether every session of it has a value."""
-        return bool(self.values) and not self.unknown
+    def are_known(self) -> list[bool]:
+        """Whether every session of a question has a value, by question."""
+        return [bool(values) and not unknown for values, unknown in zip(*self, strict=True)]
 
-    def filled(self, value: float) -> Values:
-        """Return the values, with this one in place of what is unknown."""
-        return (*self.values, *(value,) * max(self.unknown, not self.values))
+    def filled(self, value: float) -> list[Values]:
+        """Return the values of all questions, with this one in place of what is unknown."""
+        return [
+            (*values, *(value,) * max(unknown, not values)) for values, unknown in zip(*self, strict=True)
+        ]
 
 
 class Pairs(NamedTuple):
-    """The questions of the first sample that a metric applies to, each with both sides.
+    """The questions of the first sample that a metric applies to, with both sides.
 
     If the samples have no question in common they are two samples: then `of_first` and `of_second` are of
     different questions, else in the same order.
     """
 
-    of_first: tuple[OneSide, ...]
-    of_second: tuple[OneSide, ...]
+    of_first: OneSide
+    of_second: OneSide
     is_paired: bool
 
     @property
     def comparable(self) -> int:
         """How many questions are known in full: on both sides if they are paired."""
         if self.is_paired:
-            return sum(a.is_known and b.is_known for a, b in zip(*self[:2], strict=True))
-        return sum(side.is_known for side in (*self.of_first, *self.of_second))
+            return sum(map(and_, self.of_first.are_known, self.of_second.are_known))
+        return sum(self.of_first.are_known) + sum(self.of_second.are_known)
 
     @property
     def total(self) -> int:
         """How many questions there are."""
-        return len(self.of_first) if self.is_paired else len(self.of_first) + len(self.of_second)
+        first, second = len(self.of_first.values), len(self.of_second.values)
+        return first if self.is_paired else first + second
 
     def known(self) -> tuple[list[Values], list[Values]]:
         """Return the values that are known, of pairs those with a value on both sides."""
+        first, second = self.of_first.values, self.of_second.values
         if self.is_paired:
-            pairs = [(a.values, b.values) for a, b in zip(*self[:2], strict=True) if a.values and b.values]
+            pairs = [(a, b) for a, b in zip(first, second, strict=True) if a and b]
             return [a for a, _ in pairs], [b for _, b in pairs]
-        first, second = ([side.values for side in sides if side.values] for sides in self[:2])
-        return first, second
+        return list(filter(None, first)), list(filter(None, second))
 
     def filled(self, in_first: float, in_second: float) -> tuple[list[Values], list[Values]]:
         """Return all questions, with one value in place of all that is unknown on each side."""
-        return [one.filled(in_first) for one in self.of_first], [
-            one.filled(in_second) for one in self.of_second
-        ]
+        return self.of_first.filled(in_first), self.of_second.filled(in_second)
 
 
 def pairs_of(
     metric: str,
     first: Sample,
     second: Sample,
+    common: Sequence[str],
     incomparable: Collection[str] = (),
     *,
     none: bool = False,
-    others: bool = False,
 ) -> Pairs:
-    """Return what two samples know of a metric.
+    """Return what two samples know of a metric, of the questions that `common_questions` returns.
 
     `incomparable` are the questions that expect something else in the second sample: its values are unknown.
-    With `none` all its values are. Samples of other questions are two samples only with `others`; else the
+    With `none` all its values are.
+    """
+    sides = [(sample.values.get(metric, {}), sample.unknown.get(metric, {})) for sample in (first, second)]
+    if not common:
+        before, after = (
+            _side(dict.fromkeys([*known, *not_known]), known, not_known) for known, not_known in sides
+        )
+        return Pairs(before, _unknown(len(after.values)) if none else after, is_paired=False)
+    (values, unknown), (values_then, unknown_then) = sides
+    keys = [
+        key
+        for key in common
+        if key in values
+        or key in unknown
+        # It applied to the question in neither, or not in the first.
+        or (key not in first.keys_of_graded and (key in values_then or key in unknown_then))
+    ]
+    if none:
+        values_then, unknown_then = {}, {}
+    elif incomparable:
+        values_then = {key: one for key, one in values_then.items() if key not in incomparable}
+        unknown_then = {key: one for key, one in unknown_then.items() if key not in incomparable}
+    return Pairs(_side(keys, values, unknown), _side(keys, values_then, unknown_then), is_paired=True)
+
+
+def common_questions(first: Sample, second: Sample, *, others: bool = False) -> tuple[str, ...]:
+    """Return the questions and sessions of the first sample that are compared one by one, in their order.
+
+    Samples of other questions are two samples only with `others`, of which none is compared so; else the
     second has no value of any question of the first.
     """
-    sides = [_sides(metric, sample) for sample in (first, second)]
-    common = _common(first, second)
     if not others and are_of_other_questions(first, second):
-        common = first.keys_by_kind[0]
-    if not common:
-        unknown = [(OneSide(unknown=1) if none else side) for side in sides[1].values()]
-        return Pairs(tuple(sides[0].values()), tuple(unknown), is_paired=False)
-    found = []
-    for key in sorted(common):
-        before, after = sides[0].get(key), sides[1].get(key)
-        if before is None:
-            if after is None or key in first.keys_of_graded:
-                continue  # it applied to the question in neither, or not in the first
-            before = OneSide(unknown=1)
-        if after is None or none or key in incomparable:
-            after = OneSide(unknown=1)
-        found.append((before, after))
-    return Pairs(tuple(a for a, _ in found), tuple(b for _, b in found), is_paired=True)
+        return tuple(sorted(first.keys_by_kind[0]))
+    return tuple(sorted(_common(first, second)))
 
 
 def are_of_other_questions(first: Sample, second: Sample) -> bool:
@@ -119,8 +134,13 @@ def _common(first: Sample, second: Sample) -> frozenset[str]:
     return frozenset().union(*(a for a, b in zip(of_first, of_second, strict=True) if a & b))
 
 
-def _sides(metric: str, sample: Sample) -> Mapping[str, OneSide]:
-    values, unknown = sample.values.get(metric, {}), sample.unknown.get(metric, {})
-    return {
-        key: OneSide(values.get(key, ()), unknown.get(key, 0)) for key in dict.fromkeys([*values, *unknown])
-    }
+def _unknown(questions: int) -> OneSide:
+    return OneSide([()] * questions, [1] * questions)
+
+
+def _side(keys: Iterable[str], values: Mapping[str, Values], unknown: Mapping[str, int]) -> OneSide:
+    """Return one side of questions: of one that has neither values nor unknown ones, one is unknown."""
+    keys = list(keys)
+    return OneSide(
+        [values.get(key, ()) for key in keys], [unknown.get(key, int(key not in values)) for key in keys]
+    )

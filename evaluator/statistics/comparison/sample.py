@@ -108,11 +108,12 @@ def mean(values: Sequence[float]) -> float:
 
 def passed(graded: Iterable[Graded]) -> dict[str, tuple[float, ...]]:
     """Return which sessions passed (1) and failed (0), without those of another verdict."""
-    values: dict[str, list[float]] = {}
+    values: dict[str, tuple[float, ...]] = {}
     for session in graded:
         if session.verdict in (Verdict.PASSED, Verdict.FAILED):
-            values.setdefault(session.key, []).append(float(session.verdict == Verdict.PASSED))
-    return {key: tuple(each) for key, each in values.items()}
+            key = session.key
+            values[key] = (*values.get(key, ()), float(session.verdict == Verdict.PASSED))
+    return values
 
 
 def undecided(graded: Iterable[Graded], unanswered: Iterable[str]) -> dict[str, int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.grading.stored_questions import expectation
 from spangrade.evaluator.metrics.stored_values import only_run, stored_question_json
 from spangrade.evaluator.statistics.agreement.stored import judged_as_people
+from spangrade.evaluator.statistics.comparison.pairs import Values
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
     Graded,
@@ -88,22 +89,17 @@ class Expectations(dict[str | None, str]):
         return found
 
 
-def _values(rows: Iterable[tuple[str, str, str, float]]) -> dict[str, dict[str, tuple[float, ...]]]:
-    """Return values by metric and question, those of a question in the order of its sessions."""
-    by_metric: defaultdict[str, list[tuple[str, str, str, float]]] = defaultdict(list)
-    for row in rows:
-        by_metric[row[0]].append(row)
-    return {metric: _values_of_metric(found) for metric, found in by_metric.items()}
+def _values(places: Sequence[int], values: Sequence[float], keys: Sequence[str]) -> dict[str, Values]:
+    """Return the values of a metric by question, those of a question in the order of its sessions.
 
-
-def _values_of_metric(rows: Sequence[tuple[str, str, str, float]]) -> dict[str, tuple[float, ...]]:
-    _, keys, session_ids, values = zip(*rows, strict=True)
-    alone = dict(zip(keys, zip(values, strict=True), strict=True))
-    if len(alone) == len(keys):
+    `places` are those of their sessions among all, `keys` what each of these is compared by.
+    """
+    alone: dict[str, Values] = dict(zip(map(keys.__getitem__, places), zip(values, strict=True), strict=True))
+    if len(alone) == len(places):
         return alone
-    found: dict[str, list[tuple[str, float]]] = {}
-    for key, session_id, value in zip(keys, session_ids, values, strict=True):
-        found.setdefault(key, []).append((session_id, value))
+    found: dict[str, list[tuple[int, float]]] = {}
+    for place, value in zip(places, values, strict=True):
+        found.setdefault(keys[place], []).append((place, value))
     return {key: tuple(value for _, value in sorted(each)) for key, each in found.items()}
 
 
@@ -117,16 +113,17 @@ def _sample(
         return store.query(text, parameters)
 
     graded = graded_sessions(store, chosen, parameters)
-    values = _values(rows("values"))
+    keys = [one.key for one in graded]
+    values = {metric: _values(places, found, keys) for metric, places, found in rows("values")}
     metrics: dict[str, Measured] = {}
     for metric, better, low, high, unit, threshold, version in rows("measured"):
         before = metrics.get(metric, Measured(better, (low, high), unit, (), ()))
         thresholds = (*(one for one in before.thresholds if one != threshold), threshold)
         versions = (*(one for one in before.versions if one != version), version)
         metrics[metric] = Measured(better, (low, high), unit, thresholds, versions)
-    unknown: dict[str, dict[str, int]] = {}
-    for metric, key, number in rows("outcomes_without_value"):
-        unknown.setdefault(metric, {})[key] = number
+    unknown = {
+        metric: Counter(map(keys.__getitem__, places)) for metric, places in rows("outcomes_without_value")
+    }
     judges = tuple(judge for (judge,) in rows("judges"))
     rated = {metric: one.versions for metric, one in metrics.items() if is_judged(metric)}
     is_run = "run_id" in parameters  # of sessions that are selected, what else there could be is not known

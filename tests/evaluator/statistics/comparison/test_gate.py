@@ -30,8 +30,8 @@ EQUAL = TooLittle("most of the values are equal")
 
 
 def compared(measured: Measured, difference: Difference | TooLittle, questions: int = 100) -> Comparison:
-    sides = (OneSide((0.5,)),) * questions
-    pairs = Pairs(sides, sides, is_paired=True)
+    side = OneSide([(0.5,)] * questions, [0] * questions)
+    pairs = Pairs(side, side, is_paired=True)
     change = MetricChange("m", measured, 0.9, 0.8, questions, difference, 0.5, Change.NONE, pairs)
     return Comparison(RUN, RUN, (change,), (), (), (), (), (), (), pairs)
 
