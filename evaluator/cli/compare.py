@@ -85,6 +85,6 @@ def compare(
         print_json(comparison_json(*compared))
     else:
         flips = flips_of(compared.comparison)
-        changed = flip_lines(flips, opened.session) if flips else None
+        changed = flip_lines(flips, opened.stored) if flips else None
         show(comparison_tables(*compared, every=all, all_metrics=all_metrics, changed=changed))
     raise typer.Exit(compared.exit_code(inconclusive_ok=inconclusive_ok))

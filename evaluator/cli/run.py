@@ -110,7 +110,7 @@ def run(
 
         show(run_tables(graded, every=all, all_metrics=all_metrics))
         if compared is not None:
-            changed = flip_lines(flips_of(compared.comparison), opened.session)
+            changed = flip_lines(flips_of(compared.comparison), opened.stored)
             show(changed, comparison_tables(*compared, every=all, all_metrics=all_metrics))
     code = graded.exit_code
     if compared is not None and fail_if:

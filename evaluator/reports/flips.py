@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import unified_diff
 
 from rich.text import Text
 
+from spangrade.evaluator.derive import load_sessions
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.statistics.comparison.compare import Comparison, Flip
 from spangrade.evaluator.statistics.comparison.sample import Graded
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import SpangradeError
+from spangrade.tracer.store.stored import Stored
 
 MAX_LISTED = 20
 MAX_WHOLE = 6  # questions that flipped: the lines that changed are shown of no more
@@ -43,30 +45,32 @@ def _shown_sessions(flip: Flip) -> tuple[str, str]:
     return before.session_id, after.session_id
 
 
-def flip_lines(flips: Sequence[Flip], session: Callable[[str], Session]) -> Text:
+def flip_lines(flips: Sequence[Flip], stored: Stored) -> Text:
     """Return a line for each question that flipped: its id, `passed → failed`, and the reason.
 
     Of several sessions of a question it says how many passed. Unless too many flipped, the lines that changed
-    follow: what was called and said before, and now. `session` returns that of an id; of a run that is read
-    from a file, none may be stored.
+    follow: what was called and said before, and now. Of a run that is read from a file, no session may be
+    stored.
     """
     lines = []
+    sessions = _sessions(flips, stored) if 0 < len(flips) <= MAX_WHOLE else {}
     for flip in flips[:MAX_LISTED]:
         lines.append(_line(flip))
-        if len(flips) <= MAX_WHOLE:
-            before, after = (_stored(session, name) for name in _shown_sessions(flip))
-            lines += _changed_lines(before, after) if before and after else []
+        before, after = map(sessions.get, _shown_sessions(flip))
+        lines += _changed_lines(before, after) if before and after else []
     if len(flips) > MAX_LISTED:
         lines.append(Text(f"and {len(flips) - MAX_LISTED} more"))
     return Text("\n").join(lines) if lines else Text("no question flipped")
 
 
-def _stored(session: Callable[[str], Session], session_id: str) -> Session | None:
+def _sessions(flips: Sequence[Flip], stored: Stored) -> dict[str, Session]:
+    """Return those of the sessions that show flips that are stored, by id."""
+    ids = [session_id for flip in flips for session_id in _shown_sessions(flip)]
     try:
-        found = session(session_id)
+        with stored.reading() as store:
+            return {session.session_id: session for session in load_sessions(store, ids).decoded()}
     except SpangradeError:
-        return None
-    return found if found.session_id == session_id else None  # the id of a file may begin another one
+        return {}
 
 
 def _line(flip: Flip) -> Text:
