@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, groupby
+from itertools import groupby
 from operator import eq
 from typing import Any, NamedTuple
 
@@ -251,11 +251,22 @@ def _withheld(
 
 
 def overlapping(session: Session) -> Iterator[tuple[ToolInteraction, ToolInteraction]]:
-    """Yield each two calls that ran at the same time: their order is chance, or is not known."""
-    calls = [call for call in session.tool_interactions if not call.handoff]
-    for one, other in combinations(calls, 2):
-        if one.start_ns < other.end_ns and other.start_ns < one.end_ns:
-            yield one, other
+    """Yield calls that ran at the same time, two by two: their order is chance, or is not known.
+
+    Every call that ran beside another is in a pair, and if one ran beside another agent's, there is a pair of
+    two agents. Not all pairs are: of calls that all ran at once there would be the square of their number.
+    """
+    calls = sorted(
+        (call for call in session.tool_interactions if not call.handoff),
+        key=lambda call: (call.start_ns, call.end_ns),
+    )
+    earlier: list[ToolInteraction] = []  # the one before, and of two agents those that end last
+    for call in calls:
+        for one in earlier:
+            if one.start_ns < call.end_ns and call.start_ns < one.end_ns:
+                yield one, call
+        last, *others = sorted((call, *earlier[1:]), key=lambda one: one.end_ns, reverse=True)
+        earlier = [call, last, *(one for one in others if one.agent != last.agent)][:3]
 
 
 def _state(session: Session, name: str, question: GoldenQuestion) -> Iterator[Edit]:

@@ -112,8 +112,9 @@ def final_response(session: Session) -> str | None:
 
 def sub_agent_trace(session: Session) -> list[dict[str, Any]]:
     """Return each turn's reply with the agent that gave it: the one whose model was called last."""
+    speakers, other = _speakers(session)
     return [
-        {"agent_name": _speaker(session, turn.turn), "text_response": turn.final_response}
+        {"agent_name": speakers.get(turn.turn, other), "text_response": turn.final_response}
         for turn in session.turns
         if turn.final_response is not None
     ]
@@ -128,26 +129,28 @@ def _lines(session: Session) -> Iterator[str]:
     calls: dict[str, deque[ToolInteraction]] = {}
     for interaction in sorted(session.tool_interactions, key=lambda each: each.start_ns):
         calls.setdefault(interaction.tool_name, deque()).append(interaction)
+    steps: dict[int | None, list[Step]] = {}
+    for step in session.trajectory:
+        steps.setdefault(step.turn, []).append(step)
+    speakers, other = _speakers(session)
     for turn in session.turns:
         yield f"User: {_or_unknown(turn.user_input)}"
-        for step in session.trajectory:
-            if step.turn != turn.turn:
-                continue
+        for step in steps.get(turn.turn, ()):
             started = calls.get(step.name) if step.kind == "tool" else None
             call = started.popleft() if started else None
             arguments = f" {dumps(call.input_arguments)}" if call and call.arguments_known else ""
             yield f"[{step.kind}] {step.name}{arguments}"
-        yield f"{_speaker(session, turn.turn) or 'Agent'}: {_or_unknown(turn.final_response)}"
+        yield f"{speakers.get(turn.turn, other) or 'Agent'}: {_or_unknown(turn.final_response)}"
 
 
 def _or_unknown(text: str | None) -> str:
     return "(not recorded)" if text is None else text
 
 
-def _speaker(session: Session, turn: int) -> str | None:
-    agents = [call.agent for call in session.llm_calls if call.turn == turn and call.agent]
-    agents = agents or list(session.agents or ())[:1]
-    return agents[-1] if agents else None
+def _speakers(session: Session) -> tuple[dict[int | None, str], str | None]:
+    """Return by turn the agent whose model was called last, and the agent of the other turns."""
+    by_turn = {call.turn: call.agent for call in session.llm_calls if call.agent}
+    return by_turn, next(iter(session.agents or ()), None)
 
 
 def tool_interactions(session: Session) -> list[dict[str, Any]]:

@@ -161,19 +161,24 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
 
     Source: own definition; the rubric is that of `response_correctness@judge`.
     """
-    reply = final_response(session)
+    known = _known_match(final_response(session), question.reference("reference_response"))
+    # A coroutine: only a reply that differs needs the judge's event loop.
+    return _rated(session, question) if known is None else known  # type: ignore[return-value]
+
+
+def _known_match(reply: str | None, expected: str) -> Outcome | None:
+    """Return what is known of a reply without a judge; None if a judge has to rate it."""
     if reply is None:
         return _not_compared("the last reply is not recorded; record the model's output")
-    words, expected = normal_text(reply), normal_text(question.reference("reference_response"))
-    if words == expected:
+    words = normal_text(reply)
+    if words == normal_text(expected):
         return Score(1.0, None, "as expected")
     if not words:
         return Score(0.0, None, "the last reply is empty")
     judge = default_judge()
     if isinstance(judge, JudgeRun) and (why := judge.unavailable):
         return _not_compared(f"the last reply differs, and {why}")
-    # A coroutine: only a reply that differs needs the judge's event loop.
-    return _rated(session, question)  # type: ignore[return-value]
+    return None
 
 
 @metric(needs="reference_responses", threshold=0.8)
@@ -185,11 +190,13 @@ def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
 
     Source: own definition.
     """
-    started: list[tuple[int, Any]] = [
-        (number, final_response_match.function(*_until(session, question, number, expected)))
-        for number, expected in enumerate(question.reference("reference_responses"), 1)
-        if expected is not None and number <= len(session.turns)
-    ]
+    expectations = zip(session.turns, question.reference("reference_responses"), strict=False)
+    started: list[tuple[int, Any]] = []
+    for number, (turn, expected) in enumerate(expectations, 1):
+        if expected is not None:
+            known = _known_match(turn.final_response, expected)
+            outcome = _rated(*_until(session, question, number, expected)) if known is None else known
+            started.append((number, outcome))
     if not started:
         return Inconclusive("none of the session's turns has an expected reply")
     if any(inspect.iscoroutine(outcome) for _, outcome in started):

@@ -168,7 +168,7 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
         what = ", ".join(dict.fromkeys(filter(None, kinds)))
         reason = f"turn {numbers} ended in an error without an answer{': ' if what else ''}{what}"
         return Score(0.0, None, reason)
-    silent = [turn for turn in session.turns if _is_silent(turn, session)]
+    silent = _silent(session)
     if silent:
         numbers = ", ".join(str(turn.turn) for turn in silent)
         reason = f"turn {numbers} has an empty reply"
@@ -186,15 +186,27 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     return Score(0.0, None, f"{went} {turns} turns of {expected}")
 
 
-def _is_silent(turn: Turn, session: Session) -> bool:
-    """Return whether a turn has an empty reply, and nothing that stands for one."""
-    if turn.final_response is None or turn.final_response.strip() or not (turn.user_input or "").strip():
-        return False
-    calls = [call for call in session.tool_interactions if call.turn == turn.turn]
-    if any(call.approval in ("asked", "rejected") for call in calls):
-        return False
-    last_ns = max((call.start_ns for call in session.llm_calls if call.turn == turn.turn), default=0)
-    return not any(call.handoff and call.start_ns >= last_ns for call in calls)
+def _silent(session: Session) -> list[Turn]:
+    """Return the turns that have an empty reply, and nothing that stands for one."""
+    turns = [
+        turn
+        for turn in session.turns
+        if turn.final_response is not None
+        and not turn.final_response.strip()
+        and (turn.user_input or "").strip()
+    ]
+    if not turns:
+        return turns
+    last_ns: dict[int | None, int] = {}
+    for model_call in session.llm_calls:
+        last_ns[model_call.turn] = max(model_call.start_ns, last_ns.get(model_call.turn, 0))
+    answered = {
+        call.turn
+        for call in session.tool_interactions
+        if call.approval in ("asked", "rejected")
+        or (call.handoff and call.start_ns >= last_ns.get(call.turn, 0))
+    }
+    return [turn for turn in turns if turn.turn not in answered]
 
 
 METRICS = (

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 from typing import Any
 
 import pytest
 from builders import llm, question, session, tool
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.audit.audit import (
@@ -26,7 +29,7 @@ from spangrade.evaluator.audit.audit import (
 )
 from spangrade.evaluator.audit.golden_edits import text_of
 from spangrade.evaluator.audit.mutant import Mutant, load_kinds
-from spangrade.evaluator.audit.proposals import GateProposal, Proposed, proposals
+from spangrade.evaluator.audit.proposals import GateProposal, Proposed, overlapping, proposals
 from spangrade.evaluator.audit.survivors import survivors
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.judge.choice import use_judge_of_run
@@ -248,6 +251,28 @@ def test_calls_that_ran_at_the_same_time_are_never_ordered() -> None:
     assert [(one.reference, one.reason) for one in found.withheld] == [
         ("order of calls", "check, find ran at the same time as others")
     ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.sampled_from("ab")), max_size=8))
+def test_calls_that_ran_at_the_same_time_are_found_without_comparing_all(
+    times: list[tuple[int, int, str]],
+) -> None:
+    calls = [
+        tool(str(n), start_ns=start, end_ns=start + length, agent=agent)
+        for n, (start, length, agent) in enumerate(times)
+    ]
+    every = [
+        (one, other)
+        for one, other in combinations(calls, 2)
+        if one.start_ns < other.end_ns and other.start_ns < one.end_ns
+    ]
+    found = list(overlapping(session([("hi", calls)])))
+    assert {call.tool_name for pair in found for call in pair} == {
+        c.tool_name for pair in every for c in pair
+    }
+    assert {one.agent == other.agent for one, other in found} >= {
+        one.agent == other.agent for one, other in every
+    }
 
 
 def test_a_gate_is_proposed_for_what_no_reference_of_the_file_can_catch() -> None:

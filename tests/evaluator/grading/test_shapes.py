@@ -8,19 +8,27 @@ from __future__ import annotations
 import math
 import sys
 import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.shapes import asked, conversations
+from builders import llm, question, session, tool
 from made_once import copy_of_sample
 from paths import SAMPLE
 from work import lines_executed
 
 import spangrade
-from spangrade.converters.datasets.golden import golden_of
+from spangrade.converters.datasets.golden import GoldenQuestion, golden_of
+from spangrade.evaluator.audit.proposals import overlapping
 from spangrade.evaluator.grading.match_questions import QuestionIndex
+from spangrade.evaluator.metrics.columns import sub_agent_trace, trace_summary
+from spangrade.evaluator.metrics.judged import responses_match
+from spangrade.evaluator.metrics.trajectory import conversation
+from spangrade.evaluator.session import Session
 from spangrade.tracer.store import Store
 
 MAX_EXPONENT = 1.2
@@ -79,6 +87,30 @@ def test_questions_take_memory_by_the_number_of_their_turns() -> None:
         return size
 
     assert math.log2(peak(8_000) / peak(4_000)) < MAX_EXPONENT
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda one, _: trace_summary(one),
+        lambda one, _: sub_agent_trace(one),
+        lambda one, _: list(overlapping(one)),
+        conversation.function,
+        responses_match.function,
+    ],
+    ids=["trace_summary", "sub_agent_trace", "overlapping", "conversation", "responses_match"],
+)
+def test_what_is_read_of_a_session_takes_work_by_the_number_of_its_turns(
+    read: Callable[[Session, GoldenQuestion], Any],
+) -> None:
+    def work(size: int) -> int:
+        turns = [(f"Question {number}?", [tool("look", turn=number)]) for number in range(1, size + 1)]
+        one = session(turns, llm_calls=tuple(llm(turn=number) for number in range(1, size + 1)))
+        one = replace(one, turns=tuple(turn._replace(final_response="") for turn in one.turns))
+        expected = question(*(text for text, _ in turns), reference_responses=[""] * size)
+        return lines_executed(partial(read, one, expected))
+
+    assert math.log2(work(400) / work(200)) < MAX_EXPONENT
 
 
 def long_question(turns: int) -> dict[str, Any]:
