@@ -12,6 +12,7 @@ import platform
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from spangrade.tracer.errors import ExitCode, SpangradeError
@@ -24,9 +25,9 @@ _QUERY_INTERRUPTED = "Query interrupted"  # what DuckDB raises for Ctrl-C, as a 
 
 
 def leave(error: BaseException) -> NoReturn:
-    """Print one line about what ends a command, and raise SystemExit with its exit code."""
-    message, code = _line_and_code(error)
-    warn(message)
+    """Print what ends a command, as a rule in one line, and raise SystemExit with its exit code."""
+    lines, code = _lines_and_code(error)
+    warn(*lines)
     raise SystemExit(code) from error
 
 
@@ -70,23 +71,23 @@ def _redirect_to_null_device(number: int) -> None:
         os.close(device)
 
 
-def _line_and_code(error: BaseException) -> tuple[str, ExitCode]:
-    """Return the line about an error, and the exit code."""
+def _lines_and_code(error: BaseException) -> tuple[Sequence[str], ExitCode]:
+    """Return the lines about an error, and the exit code."""
     if any(isinstance(one, KeyboardInterrupt) or str(one) == _QUERY_INTERRUPTED for one in _chain(error)):
-        return "interrupted", ExitCode.INTERRUPTED
+        return ["interrupted"], ExitCode.INTERRUPTED
     if isinstance(error, SpangradeError):
-        return str(error), error.exit_code
+        return error.lines, error.exit_code
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this", ExitCode.BAD_INPUT
+        return ["there is not enough memory for this"], ExitCode.BAD_INPUT
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
-        return f"{where}{error.strerror}", ExitCode.BAD_INPUT
+        return [f"{where}{error.strerror}"], ExitCode.BAD_INPUT
     kind = type(error).__name__
     try:
         place = f"its traceback, without what was recorded, is in {_save_traceback(error)}"
     except OSError as unsaved:
         place = f"its traceback cannot be written: {unsaved.strerror}"
-    return f"a defect of spangrade ({kind}); please report it: {place}", ExitCode.DEFECT
+    return [f"a defect of spangrade ({kind}); please report it: {place}"], ExitCode.DEFECT
 
 
 def _save_traceback(error: BaseException) -> str:

@@ -17,10 +17,32 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+MAX_LINE = 1_000  # characters of a line of a message: what one quotes may be a whole file
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line of a message: line ends in it as `\\n`, a long one without its middle."""
+    if len(text) > MAX_LINE:
+        left_out = len(text) - MAX_LINE
+        text = f"{text[: MAX_LINE // 2]} … ({left_out} characters) … {text[-(MAX_LINE // 2) :]}"
+    return text.replace("\n", "\\n")
+
+
 class SpangradeError(Exception):
-    """The base of all errors; the message says what was wrong, where, and what was expected."""
+    """The base of all errors; the message says what was wrong, where, and what was expected.
+
+    Each argument is a line of the message: what a line quotes neither begins another nor fills the screen.
+    """
 
     exit_code = ExitCode.BAD_INPUT
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the message."""
+        return tuple(one_line(str(line)) for line in self.args)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 class InputError(SpangradeError):

@@ -178,7 +178,7 @@ def _validate(model: type[S], values: dict[str, Any], where: str, *, strict: boo
         return model.model_validate(values, strict=strict)
     except ValidationError as error:
         problems = (_problem(model, one) for one in error.errors())
-        raise InputError("\n".join(f"{where}: {problem}" for problem in problems)) from None
+        raise InputError(*(f"{where}: {problem}" for problem in problems)) from None
     except FieldError as error:  # of a group of options that is a table here
         raise InputError(f"{where}: {error}") from None
 

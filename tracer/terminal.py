@@ -16,6 +16,8 @@ from enum import StrEnum
 from functools import cache
 from typing import TextIO
 
+from spangrade.tracer.errors import one_line
+
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _INDENT = "\n  "
 # Besides those that JSON escapes itself: DEL, C1 controls, what is not seen or turns the direction, and code
@@ -60,17 +62,18 @@ def _escape(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def print_line(text: str, to: TextIO | None = None) -> None:
-    """Print text, on standard output unless `to` names another stream.
+def print_line(text: str) -> None:
+    """Print text on standard output as one line, without its middle if it is long."""
+    print(printable(one_line(text)), flush=True)
 
-    Lines after the first are indented, so that no text looks like two messages.
+
+def warn(*lines: str) -> None:
+    """Print a message on standard error, after `spangrade:`.
+
+    Lines after the first are indented, and nothing in a line begins another: no text looks like two messages.
     """
-    print(printable(text, newline=_INDENT), file=to, flush=True)
-
-
-def warn(message: str) -> None:
-    """Print a message on standard error, after `spangrade:`."""
-    print_line(f"spangrade: {message}", sys.stderr)
+    text = _INDENT.join(map(one_line, lines))
+    print(printable(f"spangrade: {text}"), file=sys.stderr, flush=True)
 
 
 class LogFormat(StrEnum):
@@ -119,7 +122,11 @@ def _handler() -> logging.StreamHandler[TextIO]:
 
 
 class _Formatter(logging.Formatter):
-    """Formats records as text that a terminal only shows; a traceback stays on its lines."""
+    """Formats records as text that a terminal only shows, in a line each; a traceback stays on its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
+        """Return the line of a record."""
+        return one_line(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record), newline=_INDENT)

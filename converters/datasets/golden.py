@@ -356,7 +356,7 @@ def taken_golden(raw: Any, where: str) -> GoldenDataset:
         lines = [f"{where}: {problem}" for problem in _problems(raw, error)]
         if len(lines) > MAX_PROBLEMS:
             lines[MAX_PROBLEMS:] = [f"{where}: and {len(lines) - MAX_PROBLEMS} more"]
-        raise InputError("\n".join(lines)) from error
+        raise InputError(*lines) from error
     first: dict[str, int] = {}
     for index, question in enumerate(dataset.golden_questions):
         if first.setdefault(question.id, index) != index:
@@ -394,7 +394,7 @@ def existing(path: Path) -> tuple[Any, GoldenDataset | None]:
     try:
         return raw, golden_of(raw, str(path))
     except InputError as error:
-        raise InputError(f"{error}\n{path}: not a golden dataset, so it is left unchanged") from error
+        raise InputError(*error.lines, f"{path}: not a golden dataset, so it is left unchanged") from error
 
 
 def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, list[Problem]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from spangrade.evaluator.cli.not_on_a_lake import INSTEAD, without_lake
 from spangrade.evaluator.cli.options import with_groups
 from spangrade.evaluator.cli.settings import with_config
 from spangrade.tracer.command_exit import leave
+from spangrade.tracer.errors import one_line
 from spangrade.tracer.file_modes import set_umask
 
 # In the order of `spangrade --help`, each as MODULE:NAME: only the module of the called command is imported.
@@ -48,6 +50,19 @@ COMMANDS: Mapping[str, str] = {
 }
 
 
+_UsageError: Any = typer.BadParameter.__base__  # typer exports only this one of its errors of usage
+
+
+@contextmanager
+def _short_usage_errors() -> Iterator[None]:
+    """Shorten what typer quotes of the arguments, of which it would print all."""
+    try:
+        yield
+    except _UsageError as error:
+        error.message = one_line(error.message)
+        raise
+
+
 class _Commands(TyperGroup):
     """The commands, each of which is imported and built when it is looked up."""
 
@@ -61,9 +76,14 @@ class _Commands(TyperGroup):
                 self.add_command(_built(name), name)
         return super().get_command(ctx, cmd_name)
 
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        with _short_usage_errors():
+            return super().make_context(*arguments, **more)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _short_usage_errors():
+                return super().invoke(ctx)
         except (EOFError, KeyboardInterrupt, OSError) as error:  # typer would end some of them with 1
             leave(error)
 

@@ -231,7 +231,7 @@ def definitions_of(document: Any, where: str, columns: Collection[str] = ()) -> 
             f"{where}: {'.'.join(map(str, detail['loc']))}{': ' if detail['loc'] else ''}{detail['msg']}"
             for detail in error.errors(include_url=False)[:MAX_PROBLEMS]
         ]
-        raise InputError("\n".join(lines)) from error
+        raise InputError(*lines) from error
     for name in definitions:
         if not NAME.fullmatch(name):
             raise InputError(

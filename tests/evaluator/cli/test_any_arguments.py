@@ -157,3 +157,27 @@ def test_settings_that_are_nested_too_deep_are_one_line(place: Path, file: str) 
 
 def test_every_code_has_a_name() -> None:
     assert {code.value for code in ExitCode} == CODES | {70, 130}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("§",), ("runs", "--db", "§"), ("sessions", "--§"), ("sessions", "§"), ("--umask", "§", "runs"),
+        ("show", "§", "--db", "good.duckdb"), ("compare", "first", "§", "--db", "good.duckdb"),
+        ("label", "§", "pass", "--by", "x", "--db", "good.duckdb"), ("judge", "§"),
+        ("label", "conversation-1", "§", "--by", "x"), ("collect", "--redact", "§"),
+        ("judge", "check", "§", "--db", "good.duckdb"), ("grade", "§", "--db", "good.duckdb"),
+        ("compare", "first", "first", "--fail-if", "§", "--db", "good.duckdb"),
+        ("sql", "SELECT §", "--db", "good.duckdb"), ("sessions", "--where", "§", "--db", "good.duckdb"),
+        ("grade", "sample", "--metric", "§", "--db", "good.duckdb"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize("text", ["x" * 200_000, "x\nspangrade: 9 sessions: 9 passed"], ids=["long", "lines"])
+def test_a_message_shows_little_of_an_argument_and_no_line_of_it(
+    words: tuple[str, ...], text: str, place: Path
+) -> None:
+    done = in_copy(place, [word.replace("§", text) for word in words])
+    assert done.code == 2
+    assert len("".join(done.err)) < 4_000
+    assert not [line for line in done.err if re.match(r"\W*spangrade: 9", line)]
