@@ -44,6 +44,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_MOST_FIELDS = 100  # of a form
 _QUEUE = ("queue", "seed", "among")  # the parameters of a queue, which its pages hand on
 _HEADERS = {
     b"content-security-policy": _POLICY.encode(),
@@ -191,7 +192,11 @@ class _Pages:
             body += chunk
             if len(body) > MAX_BYTES:
                 raise HTTPException(413, f"expected at most {MAX_BYTES:,} bytes")
-        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        try:
+            text = body.decode("utf-8", "replace")
+            form = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        except ValueError:
+            raise HTTPException(400, f"expected a form of at most {_MOST_FIELDS} fields") from None
         if not reviewer.accepts(form.get("token", "")):
             raise HTTPException(403, "this page is of an earlier start of the server: load it again")
 
@@ -228,7 +233,7 @@ class _Pages:
 
     def runs(self, request: Request) -> Response:
         page = request.query_params.get("page", "1")
-        if not (page.isascii() and page.isdecimal() and 0 < int(page[:9]) == int(page)):
+        if not (page.isascii() and page.isdecimal() and len(page) < 10 and int(page)):
             raise InputError(f"page: {page[:80]!r} is not the number of a page")
         with self._database.reading() as store:
             values = runs_page(store, int(page))

@@ -25,6 +25,7 @@ from spangrade.tracer.store import Store
 
 MAX_BYTES = 1_000_000  # of what a page sends
 _MOST_UNDONE = 100  # steps
+_MOST_DIGITS = 10  # of the number of a turn
 
 
 class _Step(NamedTuple):
@@ -32,6 +33,10 @@ class _Step(NamedTuple):
 
     what: str
     undo: Callable[[Store], None]
+
+
+class _ChangedError(InputError):
+    """What was written and is to be undone is no longer there."""
 
 
 class Reviewer:
@@ -85,6 +90,9 @@ class Reviewer:
         save_external_scores(store, [saved])
 
         def undo(again: Store) -> None:
+            now = self._given(again, session_id, name, turn)
+            if now is None or (now.value, now.label, now.note) != (saved.value, saved.label, saved.note):
+                raise _ChangedError(f"{where} was changed elsewhere meanwhile, and stays as it is")
             delete_external_score(again, saved)
             if before is not None:
                 save_external_scores(again, [before])
@@ -124,8 +132,13 @@ class Reviewer:
         """Undo what was written last, in a transaction of the caller; return it in words."""
         if not self._steps:
             raise InputError("nothing is left to undo")
-        step = self._steps.pop()
-        step.undo(store)
+        step = self._steps[-1]
+        try:
+            step.undo(store)
+        except _ChangedError:
+            self._steps.remove(step)
+            raise
+        self._steps.remove(step)  # not before: what cannot be written now may be undone later
         return f"undone: {step.what}"
 
     def _keep(self, step: _Step) -> None:
@@ -145,7 +158,7 @@ class Reviewer:
 def _turn(text: str) -> int | None:
     if not text.strip():
         return None
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS):
         raise InputError(f"turn: {text[:80]!r} is not the number of a turn")
     return int(text)
 

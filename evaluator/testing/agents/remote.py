@@ -11,13 +11,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 from opentelemetry import baggage
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spangrade import tracer
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply
@@ -30,8 +30,11 @@ from spangrade.tracer.errors import InputError
 if TYPE_CHECKING:
     import ssl
 
+    import httpx2
+
 _PAUSES_S = (0.2, 1.0)  # before another attempt to connect
 _MAX_SHOWN = 200  # characters of what a server answered
+_MAX_BYTES = 10_000_000  # of an answer, unpacked
 
 
 class AgentError(Exception):
@@ -101,7 +104,7 @@ def _http_answer(agent: HttpAgent, conversation_id: str) -> Answer:
         except ValidationError as error:
             found = error.errors()[0]
             where = ".".join(map(str, found["loc"]))
-            raise AgentError(f"{agent.url}: {where or 'the answer'}: {found['msg']}") from None
+            raise AgentError(f"{_shown(agent.url)}: {where or 'the answer'}: {found['msg']}") from None
         return Reply(answered.text, answered.tool_calls, answered.state)
 
     return answer
@@ -109,7 +112,9 @@ def _http_answer(agent: HttpAgent, conversation_id: str) -> Answer:
 
 def _chat_answer(agent: ChatAgent) -> Answer:
     url = f"{agent.url.rstrip('/').removesuffix('/chat/completions')}/chat/completions"
-    key = os.environ.get("OPENAI_API_KEY")
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise InputError("$OPENAI_API_KEY: expected printable ASCII characters")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     async def answer(text: str, history: Sequence[Turn]) -> Reply:
@@ -120,7 +125,9 @@ def _chat_answer(agent: ChatAgent) -> Answer:
             try:
                 completion = _Completion.model_validate_json(content)
             except ValidationError:
-                raise AgentError(f"{url}: expected a chat completion, found {_cut(content)}") from None
+                raise AgentError(
+                    f"{_shown(url)}: expected a chat completion, found {_cut(content, key)}"
+                ) from None
             call.record(completion.model_dump())
         return Reply(completion.choices[0].message.content)
 
@@ -142,30 +149,50 @@ class _Choice(BaseModel):
 class _Completion(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    choices: list[_Choice]
+    choices: Annotated[list[_Choice], Field(min_length=1)]
 
 
 async def _post(url: str, body: object, headers: Mapping[str, str] = {}) -> tuple[bool, str]:
     """Return whether a server answers with JSON, and its answer; connect again if that fails.
 
-    Raises AgentError if it answers with an error, or cannot be reached.
+    Raises AgentError if it answers with anything but success, with more than 10 MB, or cannot be reached.
     """
     import httpx2
 
+    shown, secret = _shown(url), headers.get("Authorization", "").removeprefix("Bearer ")
     async with httpx2.AsyncClient(verify=_tls(), timeout=None) as client:
         for pause_s in (*_PAUSES_S, None):
             try:
-                answer = await client.post(url, json=body, headers={**headers, **_context()})
+                # Another encoding than gzip may unpack a few bytes to gigabytes at once.
+                sent = {"Accept-Encoding": "gzip", **headers, **_context()}
+                async with client.stream("POST", url, json=body, headers=sent) as answer:
+                    content = await _content(answer, shown)
                 break
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 if pause_s is None:
-                    raise AgentError(f"{url}: cannot be reached: {error}") from error
+                    raise AgentError(f"{shown}: cannot be reached: {error}") from error
                 await asyncio.sleep(pause_s)
             except httpx2.HTTPError as error:
-                raise AgentError(f"{url}: {type(error).__name__}: {error}") from error
-    if answer.is_error:
-        raise AgentError(f"{url}: answered {answer.status_code}: {_cut(answer.text)}")
-    return "json" in answer.headers.get("content-type", ""), answer.text
+                raise AgentError(f"{shown}: {type(error).__name__}: {error}") from error
+    if not answer.is_success:
+        raise AgentError(f"{shown}: answered {answer.status_code}: {_cut(content, secret)}")
+    return "json" in answer.headers.get("content-type", ""), content
+
+
+async def _content(answer: httpx2.Response, shown: str) -> str:
+    """Return the text of an answer, which is read no further than its limit."""
+    encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip"):
+        raise AgentError(f"{shown}: answered in the encoding {encoding[:40]!r}; expected gzip or none")
+    content = bytearray()
+    async for chunk in answer.aiter_bytes():
+        content += chunk
+        if len(content) > _MAX_BYTES:
+            raise AgentError(f"{shown}: answered with more than {_MAX_BYTES:,} bytes")
+    try:
+        return content.decode(answer.charset_encoding or "utf-8", "replace")
+    except (LookupError, UnicodeError):  # a charset that Python does not have, or that is none of a text
+        return content.decode("utf-8", "replace")
 
 
 def _context() -> dict[str, str]:
@@ -195,10 +222,23 @@ def _tls() -> ssl.SSLContext:
 
 
 def _check(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"{url}: expected a URL with http or https")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of its brackets, or of its port
+        usable = False
+    if not usable:
+        raise InputError(f"{_shown(url)}: expected a URL with http or https")
 
 
-def _cut(text: str) -> str:
+def _shown(url: str) -> str:
+    """Return a URL as messages show it: without a user, a password and a query, which may be secrets."""
+    before, slashes, rest = url.partition("?")[0].partition("#")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{before}{slashes}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _cut(text: str, secret: str = "") -> str:
+    """Return the beginning of what a server answered, without a key that it repeats."""
+    text = text.replace(secret, "…") if secret else text
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

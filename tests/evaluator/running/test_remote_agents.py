@@ -1,8 +1,9 @@
 """Agents in another process: what they get, what is read of their answers, spans that join the session."""
 
+import gzip
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -36,16 +37,21 @@ def question(*texts):
 
 @contextmanager
 def served(answer):
-    """Serve an agent: `answer` gets the path, the headers and the body, and returns status, type and body."""
+    """Serve an agent: `answer` gets the path, the headers and the body.
+
+    It returns the status, the type and the body, and further headers.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            status, kind, content = answer(self.path, self.headers, body)
+            status, kind, content, *headers = answer(self.path, self.headers, body)
             self.send_response(status)
-            self.send_header("content-type", kind)
+            for name, value in (("content-type", kind), *headers):
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content.encode())
+            with suppress(ConnectionError):  # the client reads no further
+                self.wfile.write(content if isinstance(content, bytes) else content.encode())
 
         def log_message(self, *arguments):
             pass
@@ -143,7 +149,18 @@ def test_spans_that_the_agent_sends_by_itself_join_the_session(tmp_path):
         ((500, "text/plain", "out of order"), "answered 500: out of order"),
         ((200, "application/json", '{"text": 1}'), "text: Input should be a valid string"),
         ((200, "application/json", "[]"), "the answer: "),
+        ((302, "text/plain", "moved"), "answered 302: moved"),
+        ((200, "text/plain", "x" * 10_000_001), "answered with more than 10,000,000 bytes"),
+        (
+            (200, "text/plain", gzip.compress(bytes(11_000_000)), ("content-encoding", "gzip")),
+            "answered with more than 10,000,000 bytes",
+        ),
+        (
+            (200, "text/plain", "x", ("content-encoding", "gzip, gzip")),
+            "answered in the encoding 'gzip, gzip'; expected gzip or none",
+        ),
     ],
+    ids=["error", "type", "list", "redirect", "much", "packed", "packed twice"],
 )
 def test_an_answer_that_cannot_be_used_fails_the_session(tmp_path, answered, problem):
     with served(lambda *asked: answered) as url, sg.open(tmp_path / "db.duckdb") as db:
@@ -153,6 +170,31 @@ def test_an_answer_that_cannot_be_used_fails_the_session(tmp_path, answered, pro
     (error,) = session.errors
     assert error.message.startswith("AgentError: ")
     assert problem in error.message
+
+
+def test_an_answer_in_a_charset_that_is_none_is_read_as_utf_8(tmp_path):
+    with (
+        served(lambda *asked: (200, "text/plain; charset=idna", "é")) as url,
+        sg.open(tmp_path / "db.duckdb") as db,
+    ):
+        db.run(HttpAgent(url), [question("one")])
+        (session,) = db
+    assert [turn.final_response for turn in session.turns] == ["é"]
+
+
+@pytest.mark.parametrize("status", [200, 401])
+def test_no_message_shows_a_key_or_what_may_be_one_in_a_url(tmp_path, monkeypatch, status):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-S3CR3T\n")
+
+    def answer(path, headers, body):
+        return status, "application/json", f"no such key: {headers['Authorization']}"
+
+    with served(answer) as url, sg.open(tmp_path / "db.duckdb") as db:
+        db.run(ChatAgent(url.replace("://", "://ann:S3CR3T@"), "m"), [question("one")])
+        db.run(HttpAgent(f"{url}/turn?key=S3CR3T"), [question("one")])
+        messages = [error.message for session in db for error in session.errors]
+    assert len(messages) >= 1
+    assert not [message for message in messages if "S3CR3T" in message]
 
 
 def test_a_server_that_cannot_be_reached_fails_the_session(tmp_path):
@@ -179,6 +221,8 @@ def test_agents_that_cannot_be_used_are_named(tmp_path, arguments, problem):
     assert problem in " ".join(" ".join(done.err).replace("│", " ").split())
 
 
-def test_an_agent_is_refused_whose_url_is_not_http():
-    with pytest.raises(InputError, match="expected a URL with http or https"):
-        ChatAgent("ftp://x", "m")
+@pytest.mark.parametrize("url", ["ftp://x", "http://[x", "http://x:99999", "http://", "http://ann:S3CR3T@[x"])
+def test_an_agent_is_refused_whose_url_is_not_http(url):
+    with pytest.raises(InputError, match="expected a URL with http or https") as raised:
+        ChatAgent(url, "m")
+    assert "S3CR3T" not in str(raised.value)

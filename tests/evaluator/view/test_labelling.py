@@ -91,6 +91,43 @@ def test_each_step_is_undone_and_an_earlier_label_comes_back(served: Served, db:
     )
 
 
+def test_a_step_that_cannot_be_undone_now_can_be_undone_later(served: Served, db: Path) -> None:
+    golden = db.parent / "golden.json"
+    question = {"id": "q", "user_inputs": ["x"], "agents_evaluated": ["a"], "reference_data": {}}
+    send(served, f"/session/{ONE}/golden-question", question=json.dumps(question))
+    added = golden.read_text()
+    golden.write_text("{")
+    assert send(served, "/undo").status == 400
+    golden.write_text(added)
+    assert send(served, "/undo").status == 303
+    assert json.loads(golden.read_text()) == {"golden_questions": []}
+
+
+def test_a_label_that_was_given_elsewhere_meanwhile_is_not_undone(
+    served: Served, db: Path, spangrade: Spangrade
+) -> None:
+    send(served, f"/session/{ONE}/labels", verdict="pass")
+    assert spangrade("label", ONE, "fail", "--by", "ann", "--note", "later", "--db", db).code == 0
+    answer = send(served, "/undo")
+    assert (answer.status, "was changed elsewhere meanwhile" in answer.text) == (400, True)
+    assert given(db) == [(ONE, "label", 0.0, "fail", "ann", None, "later")]
+    assert "nothing is left to undo" in send(served, "/undo").text
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        (f"/session/{ONE}/labels", {"verdict": "pass", "turn": "9" * 5_000}),
+        (f"/session/{ONE}/labels", {str(number): "" for number in range(200)}),
+    ],
+    ids=["digits", "fields"],
+)
+def test_a_form_with_too_much_of_something_is_refused(
+    served: Served, path: str, fields: dict[str, str]
+) -> None:
+    assert send(served, path, **fields).status == 400
+
+
 def test_what_does_not_come_from_a_page_of_this_server_writes_nothing(served: Served, db: Path) -> None:
     path, token = f"/session/{ONE}/labels", token_of(served)
     good = urlencode({"token": token, "verdict": "pass"})
