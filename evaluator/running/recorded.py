@@ -25,6 +25,7 @@ COMPLETE = "spangrade.complete"
 INTERRUPTED = "spangrade.interrupted"
 _MARK = "spangrade.run="
 _REPEAT = "spangrade.repeat="
+_MOST_DIGITS = 10  # of the number of a repeat
 _SEGMENT_S = 5.0  # after which other processes see what is stored
 
 
@@ -60,11 +61,18 @@ def sessions_of(store: Store, mark: str) -> list[RecordedSession]:
         RecordedSession(
             session_id,
             question_id,
-            next((int(tag.removeprefix(_REPEAT)) for tag in tags if tag.startswith(_REPEAT)), 0),
-            COMPLETE in tags,
+            next((number for tag in tags or () if (number := _repeat_of(tag)) is not None), 0),
+            COMPLETE in (tags or ()),
         )
         for session_id, question_id, tags in rows
     ]
+
+
+def _repeat_of(tag: str | None) -> int | None:
+    """Return the number of the repeat in a tag, which a span of anybody may have."""
+    number = (tag or "").removeprefix(_REPEAT)
+    is_number = tag != number and number.isascii() and number.isdecimal() and len(number) < _MOST_DIGITS
+    return int(number) if is_number else None
 
 
 def missing(

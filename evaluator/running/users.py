@@ -275,7 +275,8 @@ def _persona(persona: str | Persona | None) -> str:
         return "a person like any other, who writes short messages."
     if isinstance(persona, str):
         return _PERSONAS.get(persona, persona)
-    instructions = [line for one in persona.behaviors for line in one.get("behavior_instructions", ())]
+    of_behaviors = [one.get("behavior_instructions") for one in persona.behaviors]
+    instructions = [line for lines in of_behaviors if isinstance(lines, list | tuple) for line in lines]
     return "\n- ".join([persona.description, *map(str, instructions)])
 
 

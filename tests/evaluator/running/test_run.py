@@ -19,6 +19,8 @@ from paths import SAMPLE
 import spangrade as sg
 from spangrade import GradeSpec, InputError, RunOptions
 from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
 
 SHOP = """
     import spangrade
@@ -228,6 +230,27 @@ def until_stored(folder, size):
             return
         time.sleep(0.05)
     raise AssertionError("nothing was stored within 30 s")
+
+
+@pytest.mark.parametrize(
+    "tag", ["spangrade.repeat=x", "spangrade.repeat=", f"spangrade.repeat={'9' * 5_000}"]
+)
+def test_a_session_of_a_planted_mark_is_no_repeat_of_a_run_that_is_resumed(shop, tag):
+    recorded = Span(
+        "1" * 32, "1" * 16, None, "invoke_agent shop", "INTERNAL", 10**18, 10**18 + 1,
+        attributes={
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.conversation.id": "planted",
+            "spangrade.question_id": "first",
+            "spangrade.tags": ["spangrade.run=n@00000000", tag, "spangrade.complete"],
+        },
+    )  # fmt: skip
+    with Store.open(shop / "spangrade.duckdb") as store:
+        store.add([recorded])
+    done = spangrade("run", "shop_agent.py:answer", "golden.json", "--name", "n", "--resume")
+    assert done.code == 1
+    with sg.open() as db:
+        assert len(list(db)) == 4
 
 
 def test_the_progress_has_the_passes_so_far_the_errors_and_the_cost(shop):

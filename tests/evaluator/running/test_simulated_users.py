@@ -13,6 +13,8 @@ from command_line import run as spangrade
 from gemini_standin import gemini_standin
 
 import spangrade as sg
+from spangrade.converters.datasets.golden import Scenario
+from spangrade.evaluator.running.users import role
 from spangrade.evaluator.view.links import ServerLinks
 from spangrade.evaluator.view.rendering import render
 from spangrade.evaluator.view.session_page import session_page
@@ -229,6 +231,14 @@ def test_the_budget_of_the_user_holds_and_the_rest_is_asked_on_resume(shop):
     assert "5 sessions not run: return-1" in done.err[-1]
     _, printed = run("answer", "--resume")
     assert [one["verdict"] for one in printed["grades"]] == ["passed"] * 6
+
+
+@pytest.mark.parametrize("instructions", [5, "be rude", None, {"a": 1}])
+def test_behaviors_without_a_list_of_instructions_leave_the_persona(instructions):
+    persona = {"description": "A person.", "behaviors": [{"behavior_instructions": instructions}]}
+    assert "What the user is like: A person.\n" in role(
+        Scenario.model_validate({**SCENARIO, "persona": persona})
+    )
 
 
 def test_what_the_simulation_needs_is_known_before_the_agent_runs(shop):
