@@ -14,9 +14,11 @@ from spangrade.evaluator.statistics.comparison.sample import Graded
 _FAILING = (Verdict.FAILED, Verdict.BROKEN)
 _EXAMPLES = 3
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_BEYOND = re.compile(r"(missing: [^;]*); not expected: ([^;]*)")  # calls in place of others
+# Calls in place of others: the last "missing" before them, so that the search is linear.
+_BEYOND = re.compile(r"(missing: (?:(?!missing: )[^;])*+); not expected: ([^;]*)")
 _OF_A_TURN = re.compile(r"\n +expected: (?:\[(['\w, ]*)\])?(?:.|\n)*")  # what a test of pytest expected
-_FAILED = re.compile(r"[^,;:]+ \(failed(?:: \w+)?\)")
+_FAILED = re.compile(r" \(failed(?:: \w+)?\)")  # after the name of a call
+_BETWEEN = re.compile("[,;:]")  # names of calls
 _VALUE = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+|\d{3,}")  # not the number of a turn or a step
 
 
@@ -60,7 +62,13 @@ def _with_expected(found: re.Match[str]) -> str:
 
 def _with_failed(found: re.Match[str]) -> str:
     """Return what is missing, and the calls beside it that failed."""
-    failed = dict.fromkeys(one.strip() for one in _FAILED.findall(found[2]))
+    failed: dict[str, None] = {}
+    end = 0
+    for one in _FAILED.finditer(found[2]):
+        name = _BETWEEN.split(found[2][end : one.start()])[-1].strip()
+        end = one.end()
+        if name:
+            failed[name + one[0]] = None
     return "; ".join([found[1], *([", ".join(failed)] if failed else [])])
 
 

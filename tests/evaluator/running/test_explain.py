@@ -173,3 +173,11 @@ def test_what_failed_alike_is_one_line_with_the_type_of_the_error(shop):
     assert [line for line in spangrade("explain", "failing").out if line in expected] == expected
     graded = spangrade("grade", "golden.json")
     assert [line for line in graded.out if line in expected] == expected
+
+
+@pytest.mark.parametrize("text", ["x " * 500_000, "missing: x " * 100_000], ids=["names", "missing"])
+def test_a_reason_of_a_million_characters_is_read_once(text):
+    """Read again from each of its words it took hours."""
+    assert what_went_wrong(f"tool_recall: missing: pay; not expected: {text}; {text}").startswith(
+        "tool_recall: missing: pay"
+    )
