@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -36,6 +36,25 @@ def images_of(record: Mapping[str, Any]) -> tuple[Image, ...]:
         if len(found) == MOST:
             break
     return tuple(found)
+
+
+def may_have_images(row: Iterable[Any]) -> bool:
+    """Return whether a span as it is stored, its attributes as JSON text, speaks of an image anywhere."""
+    return any(isinstance(value, str) and "image" in value for value in row)
+
+
+def first_shown(records: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, ...]]:
+    """Return the images of spans by the ids of these, as numbers from 0: each where it is recorded first.
+
+    Model calls repeat the conversation before them with its images.
+    """
+    known: set[Image] = set()
+    shown: dict[str, tuple[int, ...]] = {}
+    for record in records:
+        images = images_of(record)
+        shown[record["span_id"]] = tuple(number for number, one in enumerate(images) if one not in known)
+        known.update(images)
+    return shown
 
 
 def _encoded(value: Any, depth: int) -> Iterator[str]:

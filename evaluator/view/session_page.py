@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.derive.sync.recorded import Row
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.external import ExternalScore
@@ -13,13 +14,14 @@ from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session, SimulatedMessage
 from spangrade.evaluator.view.alignment import Alignment, alignment
 from spangrade.evaluator.view.conversation import ShownConversation, conversation
-from spangrade.evaluator.view.images import Image, images_of
+from spangrade.evaluator.view.images import Image, first_shown, images_of, may_have_images
 from spangrade.evaluator.view.record_tables import RecordTable, record_table, table_names, value_at
 from spangrade.evaluator.view.session_source import (
     GradeOfRun,
     ScoreOfMetric,
     SessionSource,
     VerdictOfRun,
+    json_record,
     session_source,
     span_record,
     spans_of_session,
@@ -199,8 +201,20 @@ def golden(session: Session, longest: int = CHUNK) -> Golden:
 
 def session_page(store: Store, session_id: str, run_id: str | None = None) -> dict[str, Any]:
     """Return the values of `session.html`, of an existing session, with the grade of a run or the latest."""
-    page = page_of(session_source(store, session_id, run_id))
-    return {"page": page, "session_id": session_id, "requested_run": run_id}
+    records: list[dict[str, Any]] = []
+
+    def keep_with_images(_: str, row: Row) -> None:
+        if may_have_images(row):
+            records.append(json_record(row))
+
+    page = page_of(session_source(store, session_id, run_id, keep_with_images))
+    records.sort(key=lambda record: record["start_ns"])
+    return {
+        "page": page,
+        "session_id": session_id,
+        "requested_run": run_id,
+        "pictures": first_shown(records),
+    }
 
 
 def session_part(

@@ -117,12 +117,17 @@ class SessionSource(NamedTuple):
     verdicts: tuple[VerdictOfRun, ...] = ()
 
 
-def session_source(store: Store, session_id: str, run_id: str | None = None) -> SessionSource:
+def session_source(
+    store: Store,
+    session_id: str,
+    run_id: str | None = None,
+    on_span: Callable[[str, Row], None] = lambda session_id, row: None,  # noqa: ARG005
+) -> SessionSource:
     """Return what the page of a session needs: with the grade of a run, else of the latest one.
 
-    Raises InputError if there is no such session.
+    `on_span` is called as `session_sources` does. Raises InputError if there is no such session.
     """
-    found = session_sources(store, [session_id], run_id, most=LARGE).get(session_id)
+    found = session_sources(store, [session_id], run_id, most=LARGE, on_span=on_span).get(session_id)
     if found is None:
         raise _no_session(store, session_id)
     return found

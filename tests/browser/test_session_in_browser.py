@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from serving import Served, serving
 import spangrade
 from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.evaluator.view.links import url_part
+from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
 ID = "conversation-3"
@@ -246,6 +249,60 @@ def test_nothing_that_was_recorded_runs(page: Page, tmp_path: Path) -> None:
         page.wait_for_load_state("networkidle")
         assert page.evaluate("window.attacked") is None
         assert page.locator("main script, main iframe, main img, main form").count() == 0
+
+
+def a_png(width: int) -> str:
+    """Return a PNG of black pixels in base64."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        checked = kind + content
+        return len(content).to_bytes(4) + checked + zlib.crc32(checked).to_bytes(4)
+
+    head = width.to_bytes(4) + (1).to_bytes(4) + b"\x08\x00\x00\x00\x00"
+    pixels = zlib.compress(b"\x00" * (width + 1))
+    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    return base64.b64encode(content).decode()
+
+
+def test_recorded_images_are_shown_once_and_no_other_is_loaded(page: Page, tmp_path: Path) -> None:
+    svg = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.attacked=1'/>").decode()
+    first = [
+        {"type": "text", "content": "What is this? ![x](https://evil.example/a.png)"},
+        {"type": "blob", "mime_type": "image/png", "content": a_png(7)},
+        {"type": "blob", "mime_type": "image/png", "content": svg},
+        {"type": "blob", "mime_type": "image/svg+xml", "content": svg},
+        {"type": "image_url", "image_url": {"url": f"data:image/svg+xml;base64,{svg}"}},
+        {"type": "uri", "modality": "image", "uri": "https://evil.example/b.png"},
+    ]
+    second = [*first, {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{a_png(9)}"}}]
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(
+            Span("a" * 32, f"{number:016x}", None, "chat", "CLIENT", number, number + 1, attributes={
+                "gen_ai.operation.name": "chat",
+                "gen_ai.conversation.id": "pictures",
+                "gen_ai.input.messages": json.dumps([{"role": "user", "parts": parts}]),
+            })
+            for number, parts in ((1, first), (2, second))
+        )  # fmt: skip
+    with serving(tmp_path / "s.duckdb") as served:
+        page.goto(f"{served.url}/session/pictures")
+        shown = page.locator(".conversation img.picture")
+        expect(shown).to_have_count(2)
+        shown.last.scroll_into_view_if_needed()
+        page.wait_for_load_state("networkidle")
+        widths = "all => all.map(one => [one.closest('[data-span]').dataset.span, one.naturalWidth])"
+        assert shown.evaluate_all(widths) == [[f"{1:016x}", 7], [f"{2:016x}", 9]]
+        page.locator("li.item.model .line").last.click(position={"x": 2, "y": 2})
+        beside = page.locator("#span-detail img.picture")
+        expect(beside).to_have_count(2)
+        beside.last.scroll_into_view_if_needed()
+        page.wait_for_load_state("networkidle")
+        assert beside.evaluate_all("all => all.map(one => one.naturalWidth).sort()") == [7, 9]
+        assert page.evaluate("window.attacked") is None
+        assert page.locator("main img:not(.picture), main svg:not(.time):not([viewBox])").count() == 0
+        images = f"{served.url}/session/pictures/image?id={2:016x}&number="
+        kinds = [page.request.get(images + number).headers["content-type"] for number in "012"]
+    assert kinds == ["image/png", "image/png", "text/html; charset=utf-8"]
 
 
 def test_a_session_of_20_000_spans_opens_and_stays_usable(page: Page, tmp_path: Path) -> None:
