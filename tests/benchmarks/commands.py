@@ -4,8 +4,9 @@
     python tests/benchmarks/commands.py --beside ../other     # each row of another checkout, too
 
 Each figure is user and system time of a process of its own, where there are several sizes without that of
-`spangrade --version`, on a database that the same checkout has made. The exponent is that of the last
-doubling: 1 is linear. Times of a command that a checkout does not have are left out.
+`spangrade --version`, on a database that the same checkout has made, with the Python of its `.venv` if it has
+one. The exponent is that of the last doubling: 1 is linear. MB is the most memory of the last size. What a
+checkout cannot do is left out.
 """
 
 from __future__ import annotations
@@ -23,12 +24,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+import duckdb
 from benchmarks.shapes import DATASET, asked, conversations, sample_sessions
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = DATASET / "customer_service_golden.json"
 _SIZES = (1_000, 2_000)
+_SESSIONS_OF_RUNS = 100
+SESSION_OF_MANY = "session-c4ca4238a0b923820dcc509a6f75849b"
+_WRITE_MANY = """
+import sys, pathlib, many_sessions
+many_sessions.write_sessions(pathlib.Path(sys.argv[1]), int(sys.argv[2]))
+"""
 _AGENT = "def reply(text):\n    return text\n"
+
+
+_TWO_RUNS = ("grade {golden} --db {db} --run a", "grade {golden} --db {db} --run b")
+# What reads or writes runs; `grade` adds one to those that there are.
+_OF_RUNS = (
+    "runs --db {db}",
+    "sessions --db {db}",
+    "show s0 --db {db}",
+    "compare a b --db {db}",
+    "trend passed --db {db}",
+    "grade {golden} --db {db}",
+    "delete --session s0 --db {db}",
+)
 
 
 class Row(NamedTuple):
@@ -52,15 +73,15 @@ ROWS = (
     Row("identical", "grade {golden} --db {db}"),
     Row("sample", "sessions --db {db}"),
     Row("sample", "sessions --db {db} --all"),
+    Row("many", "sessions --db {db} --all", (25_000, 50_000)),
     Row("sample", "lint --db {db}"),
+    Row("many", "lint --db {db}", (25_000, 50_000)),
     Row("sample", "audit {golden} --db {db}", (125, 250)),
-    Row(
-        "apart",
-        "compare a b --db {db}",
-        _SIZES,
-        ("grade {golden} --db {db} --run a", "grade {golden} --db {db} --run b"),
-    ),
+    Row("apart", "compare a b --db {db}", _SIZES, _TWO_RUNS),
     Row("sample", "delete --session conversation-0-1 --db {db}"),
+    Row("many", f"delete --session {SESSION_OF_MANY} --db {{db}}", (25_000, 50_000)),
+    Row("many", "trend cost --db {db}", (25_000, 50_000)),
+    *(Row("runs", command, (50, 100), _TWO_RUNS) for command in _OF_RUNS),
     Row("sample", "show conversation-0-1 --db {db}", (500,)),
     Row("apart", "run {agent} {golden} --db {db}", (250, 500)),
     Row("sample", "sessions --help", (500,)),
@@ -86,38 +107,76 @@ def recorded(shape: str, size: int, folder: Path) -> tuple[Path, Path]:
             "one session": lambda: conversations(1, size // 8, 3),
         }[shape]()
     else:
-        questions, lines = asked(shape, size)
+        questions, lines = asked("apart", _SESSIONS_OF_RUNS) if shape == "runs" else asked(shape, size)
         golden.write_text(json.dumps({"golden_questions": questions}), encoding="utf-8")
     with spans.open("w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)
     return spans, golden
 
 
-def cpu_s(checkout: Path, command: Iterable[str]) -> float | None:
-    """Return the CPU seconds of a command of a checkout, None if it does not have it."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+class Took(NamedTuple):
+    """What a command took: user and system time, and memory."""
+
+    cpu_s: float
+    most_mb: float
+
+
+def took(checkout: Path, command: Iterable[str]) -> Took | None:
+    """Return what a command of a checkout took, None if it does not have it."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "spangrade", *command],
-        env=environment,
+        [python_of(checkout), "-m", "spangrade", *command],
+        env=environment(checkout),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     _, status, usage = os.wait4(process.pid, 0)
-    return usage.ru_utime + usage.ru_stime if os.waitstatus_to_exitcode(status) in (0, 1, 4) else None
+    if os.waitstatus_to_exitcode(status) not in (0, 1, 4):
+        return None
+    return Took(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def python_of(checkout: Path) -> str:
+    """Return the Python of a checkout, else the one that runs this."""
+    own = checkout / ".venv" / "bin" / "python"
+    return str(own) if own.exists() else sys.executable
+
+
+def environment(checkout: Path) -> dict[str, str]:
+    """Return the environment in which a Python imports a checkout."""
+    return {**os.environ, "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout / 'tests'}"}
 
 
 def imported(checkout: Path, shape: str, size: int, folder: Path, db: Path) -> None:
     """Make a database of a shape with a checkout: once, and then a copy of it."""
-    made = folder / f"{checkout.name} {shape} {size}.duckdb"
-    if not made.exists():
+    made = folder / f"{checkout.parent.name} {checkout.name} {shape} {size}.duckdb"
+    if not made.exists() and shape == "many":
+        command = [python_of(checkout), "-c", _WRITE_MANY, str(made), str(size)]
+        subprocess.run(command, env=environment(checkout), check=True, stdout=subprocess.DEVNULL)
+    elif not made.exists():
         spans, _ = recorded(shape, size, folder)
-        cpu_s(checkout, ["import", str(spans), "--db", str(made)])
+        took(checkout, ["import", str(spans), "--db", str(made)])
     shutil.copy(made, db)
 
 
-def measured(row: Row, checkout: Path, folder: Path) -> Iterator[float | None]:
-    """Yield the CPU seconds of a row by size."""
-    start = cpu_s(checkout, ["--version"]) or 0
+def repeat_runs(db: Path, times: int) -> None:
+    """Store each run of a database again and again, with its verdicts and scores, an hour later each time."""
+    with duckdb.connect(db) as connection:
+        tables = connection.execute(
+            "SELECT duckdb_tables.table_name, bool_or(column_name = 'graded_at') FROM duckdb_columns() "
+            "JOIN duckdb_tables() USING (table_oid) WHERE duckdb_tables.schema_name = 'main' "
+            "GROUP BY ALL HAVING bool_or(column_name = 'run_id')"
+        ).fetchall()
+        for table, has_time in tables:
+            later = ", graded_at + to_hours(n) AS graded_at" if has_time else ""
+            connection.execute(
+                f"INSERT INTO {table} SELECT {table}.* REPLACE (run_id || n AS run_id{later}) "
+                f"FROM {table}, range(1, {times}) AS numbers(n)"
+            )
+
+
+def measured(row: Row, checkout: Path, folder: Path) -> Iterator[Took | None]:
+    """Yield what a row took by size."""
+    start = took(checkout, ["--version"])
     for size in row.sizes:
         spans, golden = recorded(row.shape, size, folder)
         made = folder / "made"  # also the spool beside a database
@@ -140,17 +199,25 @@ def measured(row: Row, checkout: Path, folder: Path) -> Iterator[float | None]:
         if not row.command.startswith("import"):
             imported(checkout, row.shape, size, folder, db)
         for text in row.before:
-            cpu_s(checkout, words(text))
-        took = cpu_s(checkout, words(row.command))
-        yield took if took is None or len(row.sizes) == 1 else max(took - start, 0.01)
+            took(checkout, words(text))
+        if row.shape == "runs":
+            repeat_runs(db, size // len(row.before))
+        whole = took(checkout, words(row.command))
+        if whole is None or start is None or len(row.sizes) == 1:
+            yield whole
+        else:
+            yield whole._replace(cpu_s=max(whole.cpu_s - start.cpu_s, 0.01))
 
 
-def line_of(row: Row, times: list[float | None]) -> str:
-    """Return the times of a row and their exponent as cells of a table."""
-    shown = " · ".join("–" if each is None else f"{each:.2f}" for each in times)
-    if len(times) < 2 or times[-1] is None or times[-2] is None:
-        return f"{shown} |"
-    return f"{shown} | {math.log2(times[-1] / times[-2]):.2f}"
+def line_of(times: list[Took | None]) -> str:
+    """Return the times of a row, their exponent and the memory as cells of a table."""
+    shown = " · ".join("–" if each is None else f"{each.cpu_s:.2f}" for each in times)
+    last = times[-1]
+    if last is None:
+        return f"{shown} | |"
+    before = times[-2] if len(times) > 1 else None
+    exponent = "" if before is None else f"{math.log2(last.cpu_s / before.cpu_s):.2f}"
+    return f"{shown} | {exponent} | {last.most_mb:.0f}"
 
 
 def main() -> None:
@@ -163,13 +230,13 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # doubles start times
     checkouts = [*([arguments.beside.resolve()] if arguments.beside else []), ROOT]
-    print("| shape | sizes | command |" + " CPU s | exponent |" * len(checkouts))
-    print("|---|---|---|" + "---:|---:|" * len(checkouts))
+    print("| shape | sizes | command |" + " CPU s | exponent | MB |" * len(checkouts))
+    print("|---|---|---|" + "---:|---:|---:|" * len(checkouts))
     with tempfile.TemporaryDirectory() as name:
         for row in ROWS:
             if arguments.only in f"{row.shape} {row.command}":
                 sizes = " · ".join(f"{size:,}" for size in row.sizes)
-                cells = [line_of(row, list(measured(row, each, Path(name)))) for each in checkouts]
+                cells = [line_of(list(measured(row, each, Path(name)))) for each in checkouts]
                 print(f"| {row.shape} | {sizes} | `{row.command}` | {' | '.join(cells)} |", flush=True)
 
 
