@@ -37,7 +37,9 @@ MAX_EXPONENT = 1.2
 def recorded(folder: Path, shape: str, size: int) -> tuple[Path, list[dict[str, Any]]]:
     """Write the spans of a shape; return the file and the golden questions."""
     file = folder / f"{shape}{size}.jsonl"
-    questions, lines = ([], conversations(size // 4, 4, 1)) if shape == "interleaved" else asked(shape, size)
+    conversations_of = {"interleaved": (size // 4, 4), "one session": (1, size // 4)}
+    turns = conversations_of.get(shape)
+    questions, lines = asked(shape, size) if turns is None else ([], conversations(*turns, 1))
     file.write_text("\n".join(lines), encoding="utf-8")
     return file, questions
 
@@ -54,7 +56,7 @@ def test_a_grade_takes_work_by_the_number_of_sessions(shape: str, tmp_path: Path
     assert math.log2(work(240) / work(120)) < MAX_EXPONENT
 
 
-@pytest.mark.parametrize("shape", ["apart", "interleaved"])
+@pytest.mark.parametrize("shape", ["apart", "interleaved", "one session"])
 def test_an_import_takes_work_by_the_number_of_spans(shape: str, tmp_path: Path) -> None:
     def work(size: int) -> int:
         file, _ = recorded(tmp_path, shape, size)
@@ -63,6 +65,21 @@ def test_an_import_takes_work_by_the_number_of_spans(shape: str, tmp_path: Path)
 
     work(4)  # imports modules
     assert math.log2(work(80) / work(40)) < MAX_EXPONENT
+
+
+def test_messages_of_a_megabyte_take_as_much_work_as_short_ones(tmp_path: Path) -> None:
+    def work(shape: str) -> int:
+        file, questions = recorded(tmp_path, shape, 1)
+        database = spangrade.open(tmp_path / f"{shape}.duckdb")
+
+        def report() -> None:
+            database.import_files(file, workers=1)
+            database.grade(questions, out=tmp_path / shape)
+
+        return lines_executed(report)
+
+    work("agents")  # imports modules
+    assert work("long") / work("apart") < 1.1
 
 
 def test_an_audit_takes_work_by_the_number_of_turns(tmp_path: Path) -> None:
