@@ -1,10 +1,10 @@
 """Draw the pictures of `docs/view.md` and the README: pages of `spangrade view` on the sample dataset.
 
     uv run --isolated --extra dev --group browser python docs/screenshots.py
-    uv run --isolated --extra dev --group browser python docs/screenshots.py shop.duckdb pictures
+    uv run --isolated --extra dev --group browser python docs/screenshots.py pictures shop.duckdb …
 
-The second draws all pages of any database, light and dark, at 1440 and 390 pixels, to be looked at. It
-needs Debian's Chromium (`apt-get install chromium`).
+The second draws, into a folder, all pages of the sample dataset and of each database that is named, light and
+dark, at 1440 and 390 pixels, to be looked at. It needs Debian's Chromium (`apt-get install chromium`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
 import spangrade
 from spangrade.evaluator.view.links import url_part
+from spangrade.evaluator.view.report import write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SAMPLE = "datasets/customer_service"
 MAX_BYTES = 200_000
 _RUNS = "SELECT run_id FROM runs ORDER BY graded_at DESC LIMIT 2"
+_SESSION = "SELECT session_id FROM sessions ORDER BY errors DESC, session_id LIMIT 1"
 GATES = ["tool_success_rate>=0.9", "cost<=0.01"]
 
 
@@ -49,15 +52,22 @@ def served(db: Path) -> Iterator[str]:
         found = re.search(r"http://\S+:\d+", server.stderr.readline() if server.stderr else "")
         if found is None:
             raise SystemExit("spangrade view does not start")
-        yield found[0]
-        server.terminate()
+        try:
+            yield found[0]
+        finally:
+            server.terminate()
 
 
-def draw_docs(new_page: Callable[[str], Page], folder: Path) -> None:
-    """Write the pictures of the documentation: pages of the sample dataset, graded twice."""
-    db, out = folder / "spangrade.duckdb", folder / "out"
+def sample_database(folder: Path) -> Path:
+    """Return a database of the sample dataset, graded twice, with the report of the later run beside it."""
+    db = folder / "spangrade.duckdb"
     spangrade.open(db).grade(SAMPLE, name="before")
-    spangrade.open(db).grade(SAMPLE, name="after", gates=GATES, out=out)
+    spangrade.open(db).grade(SAMPLE, name="after", gates=GATES, out=folder)
+    return db
+
+
+def draw_docs(new_page: Callable[[str], Page], db: Path) -> None:
+    """Write the pictures of the documentation."""
     with served(db) as url:
         for name, path, scheme in (
             ("view_sessions", "/", "light"),
@@ -69,7 +79,7 @@ def draw_docs(new_page: Callable[[str], Page], folder: Path) -> None:
             ("view_review", "/review", "dark"),
         ):
             draw(new_page(scheme), url + path, DOCS / f"{name}.png", 1200, 800)
-    draw(new_page("light"), (out / "report.html").as_uri(), DOCS / "view_report.png", 1200, 800)
+    draw(new_page("light"), db.with_name("report.html").as_uri(), DOCS / "view_report.png", 1200, 800)
     for file in sorted(DOCS.glob("view_*.png")):
         if file.stat().st_size > MAX_BYTES:
             raise SystemExit(f"{file}: {file.stat().st_size:,} bytes; expected at most {MAX_BYTES:,}")
@@ -79,29 +89,36 @@ def draw_docs(new_page: Callable[[str], Page], folder: Path) -> None:
 def draw_all(new_page: Callable[[str], Page], db: Path, out: Path) -> None:
     """Write the pictures of all pages of a database, light and dark, for a desk and a phone."""
     out.mkdir(parents=True, exist_ok=True)
-    runs = [run["run_id"] for run in spangrade.open(db).sql(_RUNS).rows()]
-    (first,) = spangrade.open(db).sql("SELECT session_id FROM sessions ORDER BY errors DESC LIMIT 1").rows()
+    runs = [url_part(run["run_id"]) for run in spangrade.open(db).sql(_RUNS).rows()]
+    (first,) = spangrade.open(db).sql(_SESSION).rows()
     paths = {
         "list": "/",
+        "no-session": "/?q=no-such-words",
         "session": f"/session/{url_part(first['session_id'])}",
         "runs": "/runs",
-        "run": f"/run/{url_part(runs[0])}" if runs else "/runs",
-        "summary": f"/run/{url_part(runs[0])}/summary" if runs else "/runs",
-        "compare": f"/compare?a={runs[1]}&b={runs[0]}" if len(runs) > 1 else "/compare",
         "trends": "/trends",
         "review": "/review",
     }
-    with served(db) as url:
+    if runs:
+        paths |= {"run": f"/run/{runs[0]}", "summary": f"/run/{runs[0]}/summary"}
+    if len(runs) > 1:
+        paths["compare"] = f"/compare?a={runs[1]}&b={runs[0]}"
+    with served(db) as url, tempfile.TemporaryDirectory() as folder:
+        pages = {name: url + path for name, path in paths.items()}
+        if runs:
+            report = Path(folder) / "report.html"
+            write_report(partial(spangrade.open(db).stored.reading, derived=False), runs[0], report)
+            pages["report"] = report.as_uri()
         for scheme in ("light", "dark"):
             page = new_page(scheme)
             for width, height in ((1440, 900), (390, 844)):
-                for name, path in paths.items():
-                    draw(page, url + path, out / f"{name}-{width}-{scheme}.png", width, height)
+                for name, address in pages.items():
+                    draw(page, address, out / f"{name}-{width}-{scheme}.png", width, height)
     print(f"{out}: {len(list(out.glob('*.png')))} pictures")
 
 
 def main() -> None:
-    """Draw the pictures of the documentation or, with a database and a folder, those of all of its pages."""
+    """Draw the pictures of the documentation or, with a folder, those of all pages of several databases."""
     given = [Path(text).resolve() for text in sys.argv[1:]]
     os.chdir(ROOT)  # the pages show the path of the dataset as it is given
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
@@ -110,10 +127,12 @@ def main() -> None:
         def new_page(scheme: str) -> Page:
             return browser.new_page(color_scheme="dark" if scheme == "dark" else "light")
 
+        sample = sample_database(Path(folder))
         if given:
-            draw_all(new_page, given[0], given[1])
+            for db in (sample, *given[1:]):
+                draw_all(new_page, db, given[0] / ("sample" if db == sample else db.stem))
         else:
-            draw_docs(new_page, Path(folder))
+            draw_docs(new_page, sample)
         browser.close()
 
 
