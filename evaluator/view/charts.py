@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
-WIDTH, HEIGHT = 640, 160
+WIDTH, HEIGHT = 440, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 8, 10, 22
 _PLOT_WIDTH, _PLOT_HEIGHT = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
 INTERVAL_WIDTH = 200
-_MOST_LABELS = 6  # below a picture
+_MOST_LABELS = 4  # below a picture
 COLUMNS_UNTIL = 2  # days
-_WIDEST_COLUMN = 80
+_WIDEST_COLUMN = 56
 MAX_LINES = 6  # versions; there are as many colours
 
 
@@ -76,13 +76,20 @@ class Deployment(NamedTuple):
     versions: tuple[str, ...]
 
 
+class DayLabel(NamedTuple):
+    """A day below a picture; `anchor` says where its text begins, as SVG has it."""
+
+    x: float
+    anchor: str
+    day: date
+
+
 class Lines(NamedTuple):
-    """Lines over days, or columns where there are few days; `last` is None where there is one."""
+    """Lines over days, or columns where there are few days; `days` are those that are named below."""
 
     lines: tuple[Line, ...]
     y_ticks: tuple[Tick, ...]
-    first: date
-    last: date | None
+    days: tuple[DayLabel, ...]
     deployments: tuple[Deployment, ...] = ()
 
 
@@ -199,12 +206,14 @@ def lines(
     def height(value: float) -> float:
         return _short(_PLOT_HEIGHT * value / top)
 
+    def middle(day: date) -> float:
+        return _LEFT + (days.index(day) + 0.5) / len(days) * _PLOT_WIDTH
+
     def point(number: int, day: date, value: float) -> LinePoint:
         y = _short(_TOP + _PLOT_HEIGHT * (1 - value / top))
         if not as_columns:
             return LinePoint(_short(_LEFT + (day - first).days / span * _PLOT_WIDTH), y, day, value)
-        middle = _LEFT + (days.index(day) + 0.5) / len(days) * _PLOT_WIDTH
-        x = middle + (number - len(values) / 2) * width
+        x = middle(day) + (number - len(values) / 2) * width
         return LinePoint(_short(x + 1), y, day, value, _short(width - 2), max(height(value), 1.5))
 
     drawn = []
@@ -221,7 +230,9 @@ def lines(
         for day, versions in (deployments or {}).items()
         if not as_columns and first <= day <= last
     )
-    return Lines(tuple(drawn), ticks, first, last if last > first else None, marked)
+    ends = (DayLabel(_LEFT, "start", first), DayLabel(WIDTH - _RIGHT, "end", last))
+    below = tuple(DayLabel(_short(middle(day)), "middle", day) for day in days) if as_columns else ends
+    return Lines(tuple(drawn), ticks, below, marked)
 
 
 def busiest(sessions: Mapping[str, int]) -> Sequence[str]:

@@ -1,11 +1,13 @@
--- The metrics of a run, its gates first, each in the order in which they were measured.
+-- The metrics of a run: the gates that the most sessions did not meet, the other gates, what is only reported; equal
+-- ones in the order in which they were measured.
 SELECT measured.metric, higher_is_better, unit, judged
 FROM (
-    SELECT metric, min(rowid) AS place, count(passed) > 0 AS judged
+    SELECT metric, min(rowid) AS place, count(passed) > 0 AS judged,
+        count(*) FILTER (NOT passed OR outcome IN ('failure', 'judge_failure')) AS not_met
     FROM scores
     WHERE run_id = $run
     GROUP BY metric
 ) AS measured
 LEFT JOIN (FROM run_metrics WHERE run_id = $run) AS known USING (metric)
-ORDER BY judged DESC, place
+ORDER BY judged DESC, CASE WHEN judged THEN not_met END DESC, place
 LIMIT $limit

@@ -1,6 +1,6 @@
 -- The runs, the latest first, with the number of sessions of each verdict.
 SELECT
-    run_id, graded_at, dataset,
+    run_id, name, graded_at, dataset,
     count(session_id) AS sessions,
     count(session_id) FILTER (verdict = 'passed') AS passed,
     count(session_id) FILTER (verdict = 'failed') AS failed,

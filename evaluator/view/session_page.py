@@ -37,6 +37,7 @@ from spangrade.tracer.terminal import printable_json
 
 State = Literal["passed", "failed", "inconclusive", "broken", "not applicable", "measured"]
 
+_ATTRIBUTE = "attributes."
 _STATES: Mapping[str, State] = {
     "inconclusive": "inconclusive",
     "not_applicable": "not applicable",
@@ -271,11 +272,21 @@ class SpanField(NamedTuple):
     name: str
     value: Text
 
+    @property
+    def label(self) -> str:
+        """The name of the field, or of the attribute alone."""
+        return self.name.removeprefix(_ATTRIBUTE)
+
+    @property
+    def is_attribute(self) -> bool:
+        """Whether it is an attribute of the span."""
+        return self.name.startswith(_ATTRIBUTE)
+
 
 def span_fields(record: Mapping[str, Any], longest: int = LONGEST) -> tuple[SpanField, ...]:
     """Return what is stored of a span field by field, and attribute by attribute."""
     fields = {name: value for name, value in record.items() if name != "attributes"}
-    listed = {**{f"attributes.{name}": value for name, value in record["attributes"].items()}, **fields}
+    listed = {**{f"{_ATTRIBUTE}{name}": value for name, value in record["attributes"].items()}, **fields}
     return tuple(
         SpanField(name, text(value, Place("spans", 0, name), longest))
         for name, value in listed.items()
@@ -311,7 +322,7 @@ def _attribute(store: Store, session_id: str, values: Mapping[str, str]) -> tupl
     name = values.get("field", "")
     if record is None:
         return None
-    attribute = name.removeprefix("attributes.")
+    attribute = name.removeprefix(_ATTRIBUTE)
     value = record["attributes"].get(attribute) if name != attribute else record.get(name)
     if value is None:
         return None

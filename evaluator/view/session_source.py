@@ -77,9 +77,13 @@ class ScoreOfMetric(NamedTuple):
 
 
 class GradeOfRun(NamedTuple):
-    """What a run found of a session; `thresholds` are those of its gates, None if they were not stored."""
+    """What a run found of a session; `name` is the run's, if it has one.
+
+    `thresholds` are those of its gates, None if they were not stored.
+    """
 
     run_id: str
+    name: str | None
     graded_at: datetime
     dataset: str
     question_id: str | None

@@ -249,6 +249,11 @@ def test_a_comparison_leads_from_a_flip_to_both_sessions(page: Page, served: Ser
     assert rows.filter(has=page.locator("svg.interval")).count() > 10
     for row in rows.filter(has=page.locator("svg.interval")).all():
         assert row.locator("svg").get_attribute("aria-label") == row.locator("td").nth(3).inner_text()
+    heights = {
+        name: page.get_by_role("rowheader", name=name, exact=True).evaluate("one => one.clientHeight")
+        for name in ("state_management_fidelity", "cost")
+    }
+    assert heights["state_management_fidelity"] == heights["cost"]
     page.get_by_role("link", name="side by side for").first.click()
     expect(page.locator(".side > p > .verdict")).to_have_text(["passed", "failed"])
     page.locator(".side").nth(1).locator("a.span-link").first.click()

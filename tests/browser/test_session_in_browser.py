@@ -62,7 +62,7 @@ def test_attributes_and_tables_are_loaded_on_demand(page: Page, served: Served) 
     page.goto(f"{served.url}/session/{ID}")
     expect(page.locator("#span-detail")).to_be_empty()
     page.locator("tr.span.tool button.name").first.click()
-    expect(page.locator("#span-detail")).to_contain_text("attributes.gen_ai.tool.name")
+    expect(page.locator("#span-detail")).to_contain_text("gen_ai.tool.name")
     page.locator("details.loaded summary", has_text="llm_calls").click()
     expect(page.locator("table[data-table='llm_calls'] tbody tr")).to_have_count(6)
 
@@ -71,8 +71,12 @@ def test_the_waterfall_zooms_by_button_and_by_double_click(page: Page, served: S
     page.goto(f"{served.url}/session/{ID}")
     box = page.locator("svg.time").first
     assert box.get_attribute("viewBox") == "0 0 1000 10"
+    ticks = page.locator("[data-tick]")
+    whole = ticks.all_text_contents()
     page.get_by_role("button", name="Zoom in").click()
     assert box.get_attribute("viewBox") == "250 0 500 10"
+    zoomed = ticks.all_text_contents()
+    assert (zoomed[0], zoomed[2], zoomed[4]) == (whole[1], whole[2], whole[3])
     page.get_by_role("button", name="Later").click()
     assert box.get_attribute("viewBox") == "500 0 500 10"
     page.get_by_role("button", name="All").click()
@@ -244,7 +248,7 @@ def test_nothing_that_was_recorded_runs(page: Page, tmp_path: Path) -> None:
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         page.wait_for_load_state("networkidle")
         page.locator("tr.span button.name").first.click()
-        expect(page.locator("#span-detail")).to_contain_text("attributes.")
+        expect(page.locator("#span-detail")).to_contain_text("gen_ai.operation.name")
         page.locator("body").hover()
         page.wait_for_load_state("networkidle")
         assert page.evaluate("window.attacked") is None
@@ -351,5 +355,10 @@ def test_a_long_json_value_is_a_tree_and_is_copied_as_it_is_recorded(page: Page,
         page.keyboard.press("c")
         expect(page.locator("#status")).to_have_text("Copied")
         copied = page.evaluate("navigator.clipboard.readText()")
+        page.locator("tr.span.tool button.name").click()
+        side = page.locator("#span-detail")
+        expect(side).to_contain_text("gen_ai.tool.name")
+        side.locator("details.value > summary", has_text="order").click()
+        expect(side.locator(".tree > li").last).to_have_text('"x": "{"')
     assert '"id": 12345678901234567890' in copied
     assert json.loads(copied[copied.index('{\n  "order"') :]) == value

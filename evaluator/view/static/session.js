@@ -104,6 +104,19 @@
   // A long JSON value as a tree. It is made of the lines of its text, so that each value stands in it as it is recorded;
   // that text stays in the page, to be copied.
   const MOST_LINES = 5000;
+  // JSON that is recorded on one line, on lines as the server writes others: no number and no text of it changes.
+  const onLines = (json) => {
+    let depth = 0;
+    const line = () => `\n${"  ".repeat(depth)}`;
+    return json.replace(/"(?:[^"\\]|\\.)*"|[[{]\s*[\]}]|[[{]|[\]}]|,|:|\s+/g, (part) => {
+      if (/^\s/.test(part)) return "";
+      if (part === ",") return part + line();
+      if (part === ":") return ": ";
+      if (/^[[{]$/.test(part)) { depth += 1; return part + line(); }
+      if (/^[\]}]$/.test(part)) { depth -= 1; return line() + part; }
+      return part.replace(/^([[{])\s*([\]}])$/, "$1$2");
+    });
+  };
   const indent = (line) => line.search(/\S/);
   const tree = (lines) => {
     const list = document.createElement("ul");
@@ -136,10 +149,14 @@
   document.addEventListener("toggle", (event) => {
     const text = event.target.matches("details.value[open]") && event.target.querySelector(":scope > pre.recorded:only-of-type");
     if (!text || text.hidden) return;
-    const lines = text.textContent.replace(/^\n/, "").split("\n");
-    if (lines.length < 4 || lines.length > MOST_LINES || !/^[[{]$/.test(lines[0])) return;
-    try { JSON.parse(text.textContent); } catch { return; }  // a text, or the beginning of a long value
-    if (lines.slice(1, -1).some((line) => indent(line) < 2)) return;  // not as JSON is written here
+    let json = text.textContent.trim();
+    try {
+      while (json.startsWith('"')) json = JSON.parse(json);  // JSON in a text
+      if (!/^[[{]/.test(json)) return;
+      JSON.parse(json);
+    } catch { return; }  // a text, or the beginning of a long value
+    const lines = onLines(json).split("\n");
+    if (lines.length < 4 || lines.length > MOST_LINES) return;
     text.hidden = true;
     text.after(tree(lines.slice(1, -1)));
   }, true);
@@ -167,6 +184,7 @@
 
   // Zoom: each bar's picture shows a part of the axis.
   const ranges = new WeakMap();
+  const brief = (s) => s && Math.abs(s) < 1 ? `${Number((s * 1000).toPrecision(3))} ms` : `${s.toFixed(1)} s`;
   const show = (waterfall, from, to) => {
     const width = Math.min(AXIS, Math.max(AXIS / 1e6, to - from));
     const left = Math.min(Math.max(0, from), AXIS - width);
@@ -174,8 +192,10 @@
     for (const svg of waterfall.querySelectorAll("svg.time"))
       svg.setAttribute("viewBox", `${left} 0 ${width} 10`);
     const seconds = Number(waterfall.querySelector("[data-axis-s]").dataset.axisS);
-    const text = (at) => `${(at / AXIS * seconds).toPrecision(4)} s`;
-    waterfall.querySelector("[data-zoom-range]").textContent = `${text(left)} to ${text(left + width)}`;
+    const exact = (at) => `${(at / AXIS * seconds).toPrecision(4)} s`;
+    for (const tick of waterfall.querySelectorAll("[data-tick]"))
+      tick.textContent = brief((left + width * Number(tick.dataset.tick)) / AXIS * seconds);
+    waterfall.querySelector("[data-zoom-range]").textContent = `${exact(left)} to ${exact(left + width)}`;
   };
   const zoom = (waterfall, how) => {
     const [from, to] = ranges.get(waterfall) || [0, AXIS];

@@ -170,9 +170,17 @@ def test_the_page_of_a_run_has_its_name_as_address_and_the_verdicts_of_the_run(s
         "passed",
         "passed",
     ]
+    headings = [" ".join(text(one).split()) for one in find_all(root, class_="gate")]
+    assert headings[:3] == ["tool success rate", "conversation", "trajectory accuracy"]
     links = [find_all(row, class_="row")[0].get("href") for row in rows]
     sides = served.get(links[0].partition("#")[0])
     assert (sides.status, "Both took the same" in sides.text) == (200, True)
     earlier = served.get("/runs/after")
     assert (earlier.status, earlier.headers["location"]) == (308, "/run/after")
-    assert served.get("/run/after/summary").status == 200
+    summary = parsed(served.get("/run/after/summary").text)
+    assert text(find_all(summary, class_="title")[0]).split()[0] == "after"
+    session = parsed(served.get("/session/conversation-3").text)
+    (run,) = [one for one in find_all(session, href="") if (one.get("href") or "").startswith("/run/")]
+    assert text(run) == "after"
+    listed = parsed(served.get("/runs").text)
+    assert [text(one) for one in find_all(listed, class_="row")] == ["after", "before"]

@@ -176,14 +176,14 @@ def test_trends_show_the_last_90_days_unless_others_are_asked_for(many: Store) -
 def test_a_line_is_broken_where_a_day_is_missing() -> None:
     drawn = lines({"1": {date(2026, 1, 1): 0.0, date(2026, 1, 2): 1.0, date(2026, 1, 5): 0.5}}, 1)
     assert drawn is not None
-    assert drawn.lines[0].path == "M72.0 138.0 L212.0 10.0 M632.0 74.0"
+    assert drawn.lines[0].path == "M72.0 138.0 L162.0 10.0 M432.0 74.0"
     assert lines({}) is None
 
 
 def test_one_value_is_one_bar_and_a_threshold_is_where_it_is() -> None:
     one = distribution({0: 5}, 3, 3, 20, 3)
     assert ([bar.number for bar in one.bars], one.threshold) == ([5], None)
-    assert distribution({0: 1, 19: 9}, 0, 1, 20, 0.5).threshold == 352.0
+    assert distribution({0: 1, 19: 9}, 0, 1, 20, 0.5).threshold == 252.0
 
 
 def test_few_days_are_columns_side_by_side_and_more_are_lines() -> None:
@@ -200,7 +200,9 @@ def test_few_days_are_columns_side_by_side_and_more_are_lines() -> None:
     assert (many.lines[0].path != "", [one.versions for one in many.deployments]) == (True, [("2",)])
     one_day = lines({"1": {days[0]: 1.0}})
     assert one_day is not None
-    assert one_day.last is None
+    assert [(one.x, one.anchor, one.day) for one in one_day.days] == [(252.0, "middle", days[0])]
+    assert [(one.x, one.anchor) for one in few.days] == [(162.0, "middle"), (342.0, "middle")]
+    assert [(one.x, one.day) for one in many.days] == [(72, days[0]), (432, days[2])]
 
 
 @pytest.mark.parametrize("series", ["version", "prompt", "agent", "model", "environment"])
