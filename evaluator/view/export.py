@@ -11,7 +11,9 @@ from markupsafe import Markup
 
 from spangrade.converters.datasets.files import create_text, replacing, writing
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
+from spangrade.evaluator.view.grid_page import grid_page
 from spangrade.evaluator.view.links import element_id, url_part
+from spangrade.evaluator.view.report import run_html
 from spangrade.evaluator.view.run_summary import SessionRow, run_summary
 from spangrade.evaluator.view.static_files import (
     Opened,
@@ -24,7 +26,7 @@ from spangrade.evaluator.view.texts import TextLimits
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store.stored import Stored
 
-MAX_SESSIONS = 20_000  # that have a page, and a row in the index
+MAX_SESSIONS = 20_000  # that have a page; so many questions are in the index
 
 _LIMITS = TextLimits(longest=100_000, items=2_000, bars=2_000, rows=2_000, on_demand=False)
 _SHORT = TextLimits(longest=4_000, items=200, bars=500, rows=200, on_demand=False)
@@ -44,8 +46,8 @@ class SiteLinks:
         return ""
 
     def sessions(self, **filters: str) -> str:
-        """Return the address of the list of sessions, which no address filters."""
-        return "" if filters else f"{self._root}index.html#sessions"
+        """Return the address of the grid, which no address filters."""
+        return "" if filters else f"{self._root}index.html#questions"
 
     def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:  # noqa: ARG002
         """Return the address of a session, or of one of its spans; "" if it has no page."""
@@ -65,6 +67,10 @@ class SiteLinks:
     def run(self, run_id: str) -> str:  # noqa: ARG002
         """Return the address of the run."""
         return f"{self._root}index.html"
+
+    def run_rows(self, run_id: str, **filters: str) -> str:  # noqa: ARG002
+        """Return what the script of the page takes for the address of its rows."""
+        return "rows"
 
     def trends(self) -> str:
         """Return no address."""
@@ -112,6 +118,7 @@ def export_run(
 def _write(opened: Opened, folder: Path, run_id: str | None) -> int:
     with opened() as store:
         run = run_summary(store, run_id, MAX_SESSIONS)
+        grid = grid_page(store, run.run_id, {}, MAX_SESSIONS)
     rows = [row for row in run.rows if row.session_id is not None and row.turns is not None]
     exported = frozenset(row.session_id for row in rows if row.session_id is not None)
     (folder / "session").mkdir()
@@ -120,16 +127,15 @@ def _write(opened: Opened, folder: Path, run_id: str | None) -> int:
     for row, read in zip(rows, sessions, strict=True):
         if read is not None:  # else it was deleted in between
             _write_session(read, row, run.run_id, links, folder)
-    index = file_html("export_index.html", {**run.page, "summary": run}, SiteLinks("", exported))
-    create_text(folder / "index.html", index)
+    create_text(folder / "index.html", run_html(run, grid, SiteLinks("", exported)))
     return len(rows)
 
 
 def _write_session(read: ReadSession, row: SessionRow, run_id: str, links: SiteLinks, folder: Path) -> None:
     for limits in (_LIMITS, _SHORT):
-        body = session_html(read, links, limits)
+        body = session_html(read, links, limits, template="report_session.html")
         if len(body) <= _MAX_PAGE_BYTES:
             break
-    values = {"row": row, "run_id": run_id, "body": Markup(body)}  # noqa: S704 (rendered)
+    values = {"session_id": row.session_id, "run_id": run_id, "body": Markup(body)}  # noqa: S704 (rendered)
     page = file_html("export_session.html", values, links)
     create_text(folder / "session" / file_name(row.session_id or ""), page)

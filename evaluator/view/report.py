@@ -11,7 +11,7 @@ import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from markupsafe import Markup
@@ -19,7 +19,7 @@ from markupsafe import Markup
 from spangrade.converters.datasets.files import create_text, writing
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.view.grid_page import ROWS, GridRow, grid_page
-from spangrade.evaluator.view.links import element_id
+from spangrade.evaluator.view.links import Links, element_id
 from spangrade.evaluator.view.rendering import render
 from spangrade.evaluator.view.run_summary import RunSummary, run_summary
 from spangrade.evaluator.view.static_files import (
@@ -140,26 +140,39 @@ def report_html(
     links = ReportLinks({one: f"s{number}" for number, one in enumerate(chosen)})
     whole = _whole(opened, chosen, links, run.run_id, max_bytes, max_detailed)
     links = ReportLinks({one: f"s{number}" for number, one in enumerate(chosen[: whole.sessions])})
-    rows = grid["rows"]
-    grid |= {
+    return run_html(run, grid, links, whole)
+
+
+def run_html(
+    run: RunSummary, grid: Mapping[str, Any], links: Links, whole: WholeSessions | None = None
+) -> str:
+    """Return the file of a run: its grid, its summary, and the sessions that are whole in it.
+
+    None if the sessions have files of their own.
+    """
+    rows: Sequence[GridRow] = grid["rows"]
+    shown = {
+        **grid,
         "sessions_of": _repeats(run),
-        "whole": whole.sessions,
-        "detailed": whole.detailed,
+        "whole": whole,
         "rows_in_file": len(rows),
         "questions": grid["total"],
     }
     parts = [
-        (first, render("grid_rows.html", {**grid, "rows": rows[first : first + ROWS], "skip": first}, links))
+        (first, render("grid_rows.html", {**shown, "rows": rows[first : first + ROWS], "skip": first}, links))
         for first in range(ROWS, len(rows), ROWS)
     ]
-    shown = render("report_grid.html", {**grid, "rows": rows[:ROWS], "total": len(rows)}, links)
+    html = render("report_grid.html", {**shown, "rows": rows[:ROWS], "total": len(rows)}, links)
     values = {
         **run.page,
         "summary": run,
         "titled": True,
         "too_large": grid["too_large"],
-        "grid": Markup(shown),  # noqa: S704 (rendered)
-        "groups": (*(_group("rows", first, ROWS, [part]) for first, part in parts), *whole.groups),
+        "grid": Markup(html),  # noqa: S704 (rendered)
+        "groups": (
+            *(_group("rows", first, ROWS, [part]) for first, part in parts),
+            *(whole.groups if whole else ()),
+        ),
     }
     return file_html("report.html", values, links)
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from command_line import Spangrade
 from hard_sessions import golden, store_session
-from pages import dangers, elements, find, find_all, name, parsed, text
+from pages import dangers, elements, embedded, find, find_all, name, parsed, text
 from paths import SAMPLE
 
 from spangrade import open as open_database
@@ -38,6 +38,26 @@ def test_a_run_becomes_an_index_and_a_page_for_each_session(tmp_path: Path, span
             target = (Path(path).parent / unquote(address)) if address else Path(path)
             html_of_target = pages[str(Path(re.sub(r"[^/]+/\.\./", "", str(target))))]
             assert not fragment or f'id="{fragment}"' in html_of_target, link.get("href")
+
+
+def test_the_folder_has_the_grid_and_the_sessions_of_the_report(tmp_path: Path, spangrade: Spangrade) -> None:
+    database = open_database(tmp_path / "s.duckdb")
+    database.grade(SAMPLE, name="before")
+    database.grade(SAMPLE, name="after", gates="tool_success_rate>=0.9", out=tmp_path / "out")
+    assert spangrade("view", "--db", database.path, "--export", tmp_path / "site").code == 0
+    report = parsed((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    index = parsed((tmp_path / "site" / "index.html").read_text(encoding="utf-8"))
+    rows = [[text(one) for one in find_all(page, data_place="")] for page in (index, report)]
+    assert (len(rows[0]), rows[0]) == (4, rows[1])
+    leads = [find_all(row, class_="row")[0].get("href") for row in find_all(index, data_place="")]
+    assert leads[0] == "session/conversation-3.html"
+    page = parsed((tmp_path / "site" / leads[0]).read_text(encoding="utf-8"))
+    inside = next(one for one in embedded(report, "session") if "apply_discount" in text(one))
+    assert [text(one) for one in find_all(page, data_span="")] == [
+        text(one) for one in find_all(inside, data_span="")
+    ]
+    (body,) = [one for one in elements(page) if name(one) == "body"]
+    assert body.get("class") == "workplace"
 
 
 def test_the_beginning_of_an_id_names_the_run(tmp_path: Path, spangrade: Spangrade) -> None:
