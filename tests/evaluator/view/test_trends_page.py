@@ -46,6 +46,6 @@ def test_there_are_the_metrics_that_were_measured_to_choose_from(store: Store) -
 def test_a_point_without_an_interval_has_none_in_the_picture() -> None:
     chart = means([("1.0", 0.5, 0.25, 1.0), ("1.1", 0.0, None, None)])
     assert chart is not None
-    assert chart.points == (MeanAt(212.0, 74.0, 106.0, 10.0, "1.0"), MeanAt(492.0, 138.0, None, None, "1.1"))
+    assert chart.points == (MeanAt(162.0, 74.0, 106.0, 10.0, "1.0"), MeanAt(342.0, 138.0, None, None, "1.1"))
     assert [tick.value for tick in chart.y_ticks] == [0.0, 0.5, 1.0]
     assert means([]) is None
