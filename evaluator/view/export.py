@@ -26,7 +26,7 @@ from spangrade.evaluator.view.texts import TextLimits
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store.stored import Stored
 
-MAX_SESSIONS = 20_000  # that have a page; so many questions are in the index
+MAX_SESSIONS = 20_000  # that have a page, and the most questions in the index
 
 _LIMITS = TextLimits(longest=100_000, items=2_000, bars=2_000, rows=2_000, on_demand=False)
 _SHORT = TextLimits(longest=4_000, items=200, bars=500, rows=200, on_demand=False)
