@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import duckdb
+
 from spangrade.evaluator.derive.settings import Configured
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.grading.settings import filled, load_settings
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.lake.catalog import Lake, attached, data_path, lake_at, lake_tables, state_of
@@ -24,7 +28,8 @@ from spangrade.evaluator.maintenance.delete import time_to_delete
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.object_storage import storage_url
+from spangrade.tracer.store.object_storage import QUERY_ERRORS, first_line, storage_url
+from spangrade.tracer.store.sql import error_line
 
 __all__ = [
     "Compacted",
@@ -65,7 +70,7 @@ def update(
     lake = _lake(catalog, data)
     grading = None if spec.dataset is None else grading_by(filled(spec, settings))
     configured = Configured.of(settings)
-    with executor(engine, workers, ray_address) as in_order:
+    with _workers(lake, engine, workers, ray_address) as in_order:
         return update_lake(
             lake,
             storage_url("landing", landing),
@@ -90,7 +95,7 @@ def import_file(
     See `lake.import_file`.
     """
     lake = _lake(catalog, data)
-    with executor(engine, workers, ray_address) as in_order:
+    with _workers(lake, engine, workers, ray_address) as in_order:
         return import_file_into(lake, db, in_order)
 
 
@@ -105,7 +110,7 @@ def derive(
     """Derive all sessions of a lake again, with the settings of the project; see `lake.derive_again`."""
     lake = _lake(catalog, None)
     configured = Configured.of(load_settings().settings)
-    with executor(engine, workers, ray_address) as in_order:
+    with _workers(lake, engine, workers, ray_address) as in_order:
         return derive_again(lake, in_order, configured=configured, session_from=session_from)
 
 
@@ -119,7 +124,7 @@ def compact(
 ) -> Compacted:
     """Merge the files of a lake and remove those that nobody reads; see `lake.compact`."""
     lake = _lake(catalog, None)
-    with executor(engine, workers, ray_address) as in_order:
+    with _workers(lake, engine, workers, ray_address) as in_order:
         return compact_lake(lake, in_order, keep_s=keep_days * 86_400)
 
 
@@ -139,7 +144,7 @@ def delete(
     """Delete sessions from the lake of a catalog; see `lake.delete` and `Database.delete`."""
     before_ns = time_to_delete(sessions, before, user)
     lake = _lake(catalog, None)
-    with executor(engine, workers, ray_address) as in_order:
+    with _workers(lake, engine, workers, ray_address) as in_order:
         return delete_from_lake(
             lake,
             in_order,
@@ -150,6 +155,17 @@ def delete(
             user=user,
             dry_run=dry_run,
         )
+
+
+@contextmanager
+def _workers(lake: Lake, engine: Engine, workers: int, ray_address: str | None) -> Iterator[InOrder]:
+    """Give what runs tasks. Raises StoreError if one fails, as of a file that changed while it was read."""
+    try:
+        with executor(engine, workers, ray_address) as in_order:
+            yield in_order
+    except QUERY_ERRORS as error:
+        message = error_line(error) if isinstance(error, duckdb.Error) else first_line(error)
+        raise StoreError(f"{lake}: {message}") from error
 
 
 def _lake(catalog: str, data: str | None) -> Lake:

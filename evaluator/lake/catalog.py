@@ -22,7 +22,13 @@ from spangrade.evaluator.derive.sync.update import forget
 from spangrade.tracer.errors import SpangradeError, StoreError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.object_storage import first_line, is_inside, make_folder, storage_connection
+from spangrade.tracer.store.object_storage import (
+    QUERY_ERRORS,
+    first_line,
+    is_inside,
+    make_folder,
+    storage_connection,
+)
 from spangrade.tracer.store.sql import statement, text_literal
 
 NAME = "store"  # of the attached lake, as `Store` names its file
@@ -69,7 +75,7 @@ def attached(
         try:
             connection.execute(f"USE {NAME}")
             yield Store(connection, Path(str(lake)))
-        except duckdb.Error as error:
+        except QUERY_ERRORS as error:
             raise StoreError(f"{lake}: {first_line(error)}") from error
 
 

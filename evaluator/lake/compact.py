@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from spangrade.evaluator.derive.sync.workers import InOrder
@@ -14,11 +16,17 @@ from spangrade.evaluator.lake.rewrite import (
     rewrite_files,
     tables_of,
 )
+from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.object_storage import remove_empty_folders, stored_files
+from spangrade.tracer.store.object_storage import remove_empty_folders, remove_files, stored_files
 
 _DAY_S = 86_400
 ROWS = 262_144  # of a merged file
+# The names of a lake's files in its folder: a catalog that somebody changed names others, too.
+_OWN = re.compile(
+    r"stage/(?!\.\.?/)[\w.-]+/(\w+/)?(slice=\d+/)?[\w-]+\.parquet|\w+/\d{6,}-[\w-]+\.parquet|"
+    r"(main|derived)/\w+/ducklake-[0-9a-f-]{36}(-delete)?\.(parquet|puffin)"
+)
 
 
 class Compacted(NamedTuple):
@@ -73,12 +81,30 @@ def remove_old(store: Store, keep_s: float) -> None:
     age = f"now() - INTERVAL '{keep_s} seconds'"
     # Not their times: Python needs another package for times with a zone.
     store.query(f"SELECT snapshot_id FROM ducklake_expire_snapshots('{NAME}', older_than => {age})")  # noqa: S608 (our own text)
-    store.query(f"CALL ducklake_cleanup_old_files('{NAME}', cleanup_all => true)")
+    old = f"ducklake_cleanup_old_files('{NAME}', cleanup_all => true"
+    if others := _not_own(store, [str(file) for (file,) in store.query(f"FROM {old}, dry_run => true)")]):
+        raise StoreError(
+            f"{store.path}: its catalog names {others[0]!r} for removal, which is not a file of this lake: "
+            "nothing was removed"
+        )
+    store.query(f"CALL {old})")
 
 
 def remove_orphans(store: Store, before: str) -> None:
-    """Remove the files to which no snapshot refers and that were written before a time (in SQL)."""
-    store.query(f"CALL ducklake_delete_orphaned_files('{NAME}', older_than => {before})")
+    """Remove the lake's files to which no snapshot refers and that were written before a time (in SQL).
+
+    Other files in the lake's folder are left alone.
+    """
+    orphans = f"ducklake_delete_orphaned_files('{NAME}', older_than => {before}, dry_run => true)"
+    files = [str(file) for (file,) in store.query(f"FROM {orphans}")]
+    others = set(_not_own(store, files))
+    remove_files([file for file in files if file not in others])
+
+
+def _not_own(store: Store, files: Sequence[str]) -> list[str]:
+    """Return the files whose names a file of this lake cannot have."""
+    folder = f"{data_path(store)}/"
+    return [one for one in files if not (one.startswith(folder) and _OWN.fullmatch(one, len(folder)))]
 
 
 def _files(store: Store) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,3 +94,36 @@ def test_a_catalog_of_another_is_one_line(
         done = spangrade(*command, "--lake", catalog)
         assert done.code in {0, 2}, (command, done.err)
         assert len(done.err) <= 1, (command, done.err)
+
+
+PLANTED = (
+    "INSERT INTO ducklake_files_scheduled_for_deletion VALUES (99999, '{}', {}, now() - interval '10 days')"
+)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        PLANTED.format("{folder}/mine/old.parquet", "false"),
+        PLANTED.format("../mine/old.parquet", "true"),
+        PLANTED.format("{folder}/lake/../mine/old.parquet", "false"),
+        "UPDATE ducklake_metadata SET value = '{folder}/' WHERE key = 'data_path'",
+        "UPDATE ducklake_metadata SET value = '{folder}/mine/' WHERE key = 'data_path'",
+    ],
+)
+def test_upkeep_by_a_catalog_of_another_removes_no_file_that_is_not_of_the_lake(
+    statement: str, spangrade: Spangrade, catalogs: Postgres, tmp_path: Path
+) -> None:
+    landing, catalog, mine = tmp_path / "landing", catalogs.new_database(), tmp_path / "mine"
+    land(str(landing), LANDED[:2])
+    update = ("lake", "update", "--lake", catalog, "--landing", landing, "--data", tmp_path / "lake")
+    assert spangrade(*map(str, update)).code == 0
+    mine.mkdir()
+    (mine / "old.parquet").write_bytes(b"mine")
+    files = [*landing.rglob("*.parquet"), mine / "old.parquet"]
+    for file in files:
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+    catalogs.execute(catalog, statement.replace("{folder}", str(tmp_path)))
+    done = spangrade("lake", "compact", "--lake", catalog)
+    assert (done.code, len(done.err)) in {(0, 0), (2, 1)}
+    assert [file for file in files if not file.exists()] == []

@@ -7,6 +7,7 @@ those in the environment (`AWS_ACCESS_KEY_ID` and its like); no error shows them
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ from spangrade.tracer.store.sql import text_literal
 from spangrade.tracer.store.untrusted import MEMORY_LIMIT, MEMORY_LIMIT_VARIABLE
 
 REMOTE = "s3://"
+# What a query raises; the second where DuckDB's message quotes bytes of a damaged file.
+QUERY_ERRORS = (duckdb.Error, UnicodeDecodeError)
 _EXTENSIONS = ("httpfs", "ducklake", "postgres_scanner")
 _SETTINGS = (
     "python_enable_replacements = false",
@@ -32,6 +35,7 @@ _SETTINGS = (
     "arrow_lossless_conversion = true",
 )
 _OWN_DATABASES = frozenset({"memory", "system", "temp"})
+_MISREAD = re.compile(r"[*?\[\]{}\x00-\x1f\x7f]|/\.\.?/")
 _NEEDS = "a lake needs {}: pip install 'spangrade[lake]'"
 
 
@@ -150,11 +154,21 @@ def make_folder(url: str) -> None:
 
 
 def files_in(connection: duckdb.DuckDBPyConnection, folder: str) -> list[str]:
-    """Return the URLs of the Parquet files in a folder and in those in it, by name."""
+    """Return the URLs of the Parquet files in a folder and in those in it, by name.
+
+    Raises StoreError for a name that would be read as a pattern, as options of the storage or as another
+    folder: after a `?` it could name a server that is sent the credentials.
+    """
     rows = connection.execute(
         "SELECT file FROM glob($pattern) ORDER BY file", {"pattern": f"{folder}/**/*.parquet"}
     ).fetchall()
-    return [str(file) for (file,) in rows]
+    files = [str(file) for (file,) in rows]
+    for file in files:
+        if _MISREAD.search(file, len(folder)) or not is_inside(file, folder):
+            raise StoreError(
+                f"{folder}: expected files without * ? [ ] {{ }} or .. in their names, found {file[:200]!r}"
+            )
+    return files
 
 
 def copy_to(connection: duckdb.DuckDBPyConnection, query: str, url: str, options: str = "") -> None:
@@ -259,4 +273,6 @@ def list_literal(texts: Iterable[str]) -> str:
 
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message."""
+    if isinstance(error, UnicodeDecodeError):
+        return "a file is damaged: DuckDB's message about it is not text"
     return (str(error).splitlines() or [type(error).__name__])[0]
