@@ -154,6 +154,34 @@ def test_the_workers_of_a_process_that_is_killed_end(tmp_path: Path) -> None:
     assert ended.returncode == -signal.SIGKILL
 
 
+COPIED = """
+import os, sys, threading
+from spangrade.evaluator.derive.sync.workers import workers_in_order
+
+imported_by = os.getpid()
+
+def importer(_):
+    return imported_by
+
+if __name__ == "__main__":
+    if sys.argv[1] == "threads":
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    with workers_in_order(2) as in_order:
+        print(set(in_order(importer, range(10))) == {os.getpid()})
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="says how many threads there are")
+@pytest.mark.parametrize(("threads", "are_copies"), [("one", True), ("threads", False)])
+def test_workers_are_copies_of_a_process_that_has_one_thread(
+    threads: str, are_copies: bool, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(COPIED)
+    ended = subprocess.run([sys.executable, script, threads], capture_output=True, text=True, timeout=300)
+    assert (ended.stdout, ended.stderr) == (f"{are_copies}\n", "")
+
+
 def test_few_spans_are_read_by_one_process() -> None:
     assert default_workers(19_999) == 1
     assert default_workers(20_000) == min(os.cpu_count() or 1, 4)

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spangrade.tracer.errors import SpangradeError
@@ -43,8 +44,11 @@ def workers_in_order(workers: int) -> Iterator[InOrder]:
     from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
     from multiprocessing import get_context
 
-    # A process that is forked could inherit locks of the threads of DuckDB.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
+    forks = _has_one_thread()
+    pool = ProcessPoolExecutor(workers, get_context("fork" if forks else "spawn"), initializer=_start_worker)
+    if forks:
+        with _ctrl_c_later():
+            pool.submit(int)  # forks all of them: later DuckDB may have threads
 
     def in_order(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
         started: deque[Future[Any]] = deque()
@@ -65,6 +69,18 @@ def workers_in_order(workers: int) -> Iterator[InOrder]:
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _has_one_thread() -> bool:
+    """Return whether this process certainly has one thread, as a command has while no database is open.
+
+    Then it may be forked, which takes a tenth of the time of a new process that imports everything again. A
+    copy of a process with more, such as those of DuckDB, may wait forever for a lock that one of them had.
+    """
+    try:
+        return len(list(Path("/proc/self/task").iterdir())) == 1
+    except OSError:  # not Linux
+        return False
 
 
 @contextmanager
