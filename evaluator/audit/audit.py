@@ -145,15 +145,16 @@ def fates(
 ) -> Iterator[tuple[Fate, tuple[str, ...]]]:
     """Yield the fate of each mutant of a session, with the gates that decided.
 
-    Only a gate that the session meets can notice a mutant. A judge, if one is asked, is asked of all at once.
+    Only a gate that the session meets can notice a mutant: no other metric runs. A judge, if one is asked, is
+    asked of all at once.
     """
-    question = audited.question
-    started = [start_metrics(plan, mutant.session, question) for mutant in mutants]
+    question, met = audited.question, audited.gates.met
+    started = [start_metrics(plan, mutant.session, question, met) for mutant in mutants]
     reference = None
     for mutant, begun in zip(mutants, started, strict=True):
-        fate = _fate(audited.gates.met, _resolved(begun))
+        fate = _fate(_resolved(begun))
         if fate[0] is not Fate.CAUGHT:
-            reference = reference or completed(audited.session, question, audited.gates.met)
+            reference = reference or completed(audited.session, question, met)
             if is_right(mutant.session, reference):
                 fate = (Fate.RIGHT, ())
         yield fate
@@ -173,12 +174,10 @@ def share_caught(fates: Mapping[Fate, int]) -> float | None:
     return fates.get(Fate.CAUGHT, 0) / wrong if wrong else None
 
 
-def _fate(met: frozenset[str], results: Iterable[tuple[Metric, Outcome]]) -> tuple[Fate, tuple[str, ...]]:
+def _fate(results: Iterable[tuple[Metric, Outcome]]) -> tuple[Fate, tuple[str, ...]]:
     caught: list[str] = []
     undecided: list[str] = []
     for metric, outcome in results:
-        if metric.name not in met:
-            continue
         if isinstance(outcome, Failure) or (isinstance(outcome, Score) and outcome.passed is False):
             caught.append(metric.name)
         elif isinstance(outcome, Inconclusive):

@@ -16,7 +16,7 @@ from spangrade.evaluator.audit.right import complete
 from spangrade.evaluator.audit.turns import REPLY
 from spangrade.evaluator.audit.usage import COST, LATENCY
 from spangrade.evaluator.grading.policy import MetricPlan
-from spangrade.evaluator.metrics import Score, parse_metric
+from spangrade.evaluator.metrics import Metric, Outcome, Score, parse_metric
 from spangrade.evaluator.metrics.matching import ANY_TEXT, expects_null, is_subsequence
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
 from spangrade.evaluator.metrics.user_values import user_values
@@ -29,6 +29,8 @@ _DATA, _CALLS, _TRAJECTORY = "reference_data", "reference_tool_interactions", "r
 _OTHER_CALLS, _NO_FURTHER = "reference_tool_alternatives", "no_further_calls"
 # Gates that are stricter than the default ones: the first that helps is proposed.
 _GATES = ("trajectory_exact_match>=1", "tool_exact_match>=1", "tool_exact_match:exact>=1")
+
+_Grade = Callable[[Audited], Sequence[tuple[Metric, Outcome]]]  # by one question
 
 
 class Proposal(NamedTuple):
@@ -115,13 +117,15 @@ def _edits(
             if key in refused:
                 continue
             changed = type(question).model_validate(edited(raw, edit))
-            if next(_fares([one], changed, plan)).fate is not Fate.CAUGHT:
+            grade = _graded_once(changed, plan)
+            if next(_fares([one], changed, plan, grade)).fate is not Fate.CAUGHT:
                 continue
-            if not all(_meets(each, changed, _reference(edit), plan) for each in sessions):
+            if not all(_meets(each, grade(each), _reference(edit)) for each in sessions):
                 refused.add(key)
                 continue
             question, raw = changed, edited(raw, edit)
-            again |= {id(old): new for old, new in zip(left, _fares(left, question, plan), strict=True)}
+            fared = _fares(left, question, plan, grade)
+            again |= {id(old): new for old, new in zip(left, fared, strict=True)}
             accepted.append((edit, sum(again[id(old)].fate is Fate.CAUGHT for old in left)))
             left = [old for old in left if again[id(old)].fate in (Fate.SURVIVED, Fate.UNDECIDED)]
             break
@@ -144,24 +148,33 @@ def _examples(mutants: Iterable[Tried]) -> Iterator[Tried]:
         yield from groups[key][:_EXAMPLES]
 
 
-def _fares(mutants: Sequence[Tried], question: GoldenQuestion, plan: MetricPlan) -> Iterator[Tried]:
-    """Yield mutants as they fare with an edited question."""
+def _graded_once(question: GoldenQuestion, plan: MetricPlan) -> _Grade:
+    """Return what grades sessions as answers to an edited question, each of them once."""
+    known: dict[int, Sequence[tuple[Metric, Outcome]]] = {}
+
+    def grade(audited: Audited) -> Sequence[tuple[Metric, Outcome]]:
+        place = id(audited.session)
+        if place not in known:
+            known[place] = graded(audited.session, question, plan)
+        return known[place]
+
+    return grade
+
+
+def _fares(
+    mutants: Sequence[Tried], question: GoldenQuestion, plan: MetricPlan, grade: _Grade
+) -> Iterator[Tried]:
+    """Yield mutants as they fare with an edited question, whose gates their sessions may meet."""
     for _, members in groupby(mutants, key=lambda one: id(one.audited)):
         found = list(members)
-        asked = _asked(found[0].audited, question, plan)
+        audited = found[0].audited
+        asked = audited._replace(question=question, gates=gates_of(grade(audited)))
         for one, fate in zip(found, fates(asked, [one.mutant for one in found], plan), strict=True):
             yield one._replace(audited=asked, fate=fate[0], gates=fate[1])
 
 
-def _asked(audited: Audited, question: GoldenQuestion, plan: MetricPlan) -> Audited:
-    """Return a session as an answer to an edited question, whose gates it may meet."""
-    gates = gates_of(graded(audited.session, question, plan))
-    return audited._replace(question=question, gates=gates)
-
-
-def _meets(audited: Audited, question: GoldenQuestion, reference: str, plan: MetricPlan) -> bool:
+def _meets(audited: Audited, results: Sequence[tuple[Metric, Outcome]], reference: str) -> bool:
     """Return whether a session meets an edited reference, and still meets all gates that it met."""
-    results = graded(audited.session, question, plan)
     not_met = gates_of(results).not_met
     readers = {metric.name for metric, _ in results if metric.needs == reference}
     return not_met <= audited.gates.not_met and not_met.isdisjoint(readers)

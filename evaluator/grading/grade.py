@@ -86,11 +86,15 @@ def may_ask_judge(dataset: GoldenDataset, requested: Iterable[Metric], without: 
 
 
 def start_metrics(
-    plan: MetricPlan, session: Session, question: GoldenQuestion | None
+    plan: MetricPlan,
+    session: Session,
+    question: GoldenQuestion | None,
+    only: Collection[str] | None = None,
 ) -> tuple[tuple[Metric, Started], ...]:
     """Return the metrics of a plan that run on a session, each with its outcome or a future of it.
 
-    Where the question has the name of the session's app, it means the root agent (`root_agent`).
+    `only` are the names of those that are started; None is all of them. Where the question has the name of
+    the session's app, it means the root agent (`root_agent`).
     """
     session = with_other_name(session, plan.root_agent_name)
     if question is not None:
@@ -99,6 +103,7 @@ def start_metrics(
     return tuple(
         (metric, start(metric, session, question, incomplete))
         for metric in plan.metrics_for(session, question)
+        if only is None or metric.name in only
     )
 
 
