@@ -123,7 +123,7 @@ def _write(opened: Opened, folder: Path, run_id: str | None) -> int:
     exported = frozenset(row.session_id for row in rows if row.session_id is not None)
     (folder / "session").mkdir()
     links = SiteLinks("../", exported)
-    sessions = read_sessions(opened, (row.session_id or "" for row in rows), run.run_id)
+    sessions = read_sessions(opened, [row.session_id or "" for row in rows], run.run_id)
     for row, read in zip(rows, sessions, strict=True):
         if read is not None:  # else it was deleted in between
             _write_session(read, row, run.run_id, links, folder)

@@ -1,7 +1,7 @@
 """report.html: the grid of a run and its sessions in one file that opens from disk.
 
 The first rows of the grid are HTML; the others, and the sessions, are embedded compressed, in groups that the
-page's script reads when they come into view: 1,000 sessions of a dozen spans are 4.5 MB.
+page's script reads when they come into view: 1,000 sessions of a dozen spans are 2.5 MB.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.view.grid_page import ROWS, GridRow, grid_page
 from spangrade.evaluator.view.links import Links, element_id
 from spangrade.evaluator.view.rendering import render
-from spangrade.evaluator.view.run_summary import RunSummary, run_summary
+from spangrade.evaluator.view.run_summary import RunSummary, SessionRow, run_summary
 from spangrade.evaluator.view.static_files import (
     Opened,
     ReadSession,
@@ -32,10 +31,9 @@ from spangrade.evaluator.view.static_files import (
 from spangrade.evaluator.view.texts import TextLimits
 
 MAX_WHOLE = 1_000  # sessions that are in the file as a whole
+MAX_OTHERS = 100  # up to which those are that passed as before: to write one takes as long as to grade ten
 MAX_BYTES = 4_500_000  # of these sessions as they are in the file, compressed and in base64
-MAX_DETAILED = (
-    50  # of them that have their derived tables and the attributes of spans: these are two thirds of one
-)
+MAX_DETAILED = 20  # of them that have derived tables and the attributes of spans: two thirds of one
 MAX_ROWS = 5_000  # rows of the grid
 
 _LIMITS = TextLimits(longest=20_000, items=200, bars=500, rows=100, on_demand=False)
@@ -124,19 +122,20 @@ def report_html(
     run_id: str,
     *,
     max_whole: int = MAX_WHOLE,
+    max_others: int = MAX_OTHERS,
     max_bytes: int = MAX_BYTES,
     max_detailed: int = MAX_DETAILED,
     max_rows: int = MAX_ROWS,
 ) -> str:
     """Return a run as one HTML file, of bounded size.
 
-    Of a run with more sessions than `max_whole` and `max_bytes` allow those that did not pass are whole
-    first, the gravest before the others, then those whose question changed against the baseline.
+    Whole are those sessions that did not pass, the gravest first, then those whose question changed against
+    the baseline, as far as `max_whole` and `max_bytes` allow; the others only up to `max_others` in all.
     """
     with opened() as store:
         run = run_summary(store, run_id, max(max_whole, max_rows))
         grid = grid_page(store, run.run_id, {}, max_rows)
-    chosen = _chosen(run, grid["rows"], max_whole)
+    chosen = _chosen(run, grid["rows"], max_whole, max_others)
     links = ReportLinks({one: f"s{number}" for number, one in enumerate(chosen)})
     whole = _whole(opened, chosen, links, run.run_id, max_bytes, max_detailed)
     links = ReportLinks({one: f"s{number}" for number, one in enumerate(chosen[: whole.sessions])})
@@ -177,19 +176,23 @@ def run_html(
     return file_html("report.html", values, links)
 
 
-def _chosen(run: RunSummary, rows: Sequence[GridRow], max_whole: int) -> list[str]:
+def _chosen(run: RunSummary, rows: Sequence[GridRow], max_whole: int, max_others: int) -> list[str]:
     """Return the sessions that are to be whole, those first that a reader looks for."""
     changed = {
-        row.key for row in rows if row.before not in (None, row.verdict) or row.share_before != row.share
+        row.key
+        for row in rows
+        if row.before is not None and (row.before, row.share_before) != (row.verdict, row.share)
     }
     recorded = [row for row in run.rows if row.session_id is not None and row.turns is not None]
-    recorded.sort(
-        key=lambda row: (
-            row.verdict in (Verdict.PASSED, Verdict.UNMATCHED),
-            (row.question_id or row.session_id) not in changed,
-        )
-    )
-    return [row.session_id or "" for row in recorded[:max_whole]]
+
+    def place(row: SessionRow) -> int:
+        if row.verdict not in (Verdict.PASSED, Verdict.UNMATCHED):
+            return 0
+        return 1 if (row.question_id or row.session_id) in changed else 2
+
+    recorded.sort(key=place)
+    most = min(max_whole, max(max_others, sum(place(row) < 2 for row in recorded)))
+    return [row.session_id or "" for row in recorded[:most]]
 
 
 def _repeats(run: RunSummary) -> Mapping[str, Sequence[str]]:
@@ -205,10 +208,7 @@ def _whole(
     opened: Opened, chosen: Sequence[str], links: ReportLinks, run_id: str, max_bytes: int, max_detailed: int
 ) -> WholeSessions:
     """Return as many of the sessions as `max_bytes` allow, one at least."""
-    read = chain(
-        read_sessions(opened, chosen[:max_detailed], run_id),
-        read_sessions(opened, chosen[max_detailed:], run_id, with_details=False),
-    )
+    read = read_sessions(opened, chosen, run_id, max_detailed)
     groups: list[EmbeddedGroup] = []
     first = size = 0
     for bodies in _in_groups(_bodies(read, links, max_detailed)):

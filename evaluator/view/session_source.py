@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -153,7 +153,11 @@ def session_sources(
     sessions = {session.session_id: session for session in load_sessions(store, session_ids).decoded()}
     counts = record_counts(store, session_ids)
     read = [one for one in sessions if most is None or counts.get(one, 0) <= most]
-    recorded = _recorded(store, read, on_span)
+    # Looking for changes of state takes as long as all else.
+    with_state = {
+        one for one in read if sessions[one].state_variables is not None or sessions[one].assembly_error
+    }
+    recorded = _recorded(store, read, with_state, on_span)
     findings = findings_of(store, [sessions[one] for one in read])
     grades = _grades(store, session_ids, run_id)
     questions = _questions(store, grades.values())
@@ -277,15 +281,19 @@ def _traces(store: Store, session_ids: Sequence[str]) -> Mapping[TraceRange, str
 
 def state_changes(store: Store, session_id: str) -> tuple[StateChange, ...]:
     """Return the changes of a session's state in their order. It takes 70 µs per span."""
-    return _recorded(store, [session_id])[session_id][1]
+    return _recorded(store, [session_id], [session_id])[session_id][1]
 
 
 def _recorded(
     store: Store,
     session_ids: Sequence[str],
+    with_state: Collection[str],
     on_span: Callable[[str, Row], None] = lambda session_id, row: None,  # noqa: ARG005
 ) -> dict[str, tuple[tuple[SpanRow, ...], tuple[StateChange, ...]]]:
-    """Return the spans of sessions, each once and in the order of their start, and the changes of state."""
+    """Return the spans of sessions, each once and in the order of their start, and the changes of state.
+
+    The changes of those sessions only that are `with_state`.
+    """
     traces = _traces(store, session_ids)
     session_of = {trace.trace_id: session_id for trace, session_id in traces.items()}
     stored = stored_rows(store, list(traces))
@@ -300,7 +308,7 @@ def _recorded(
             session_id = session_of[row[0]]
             spans[session_id].append(SpanRow._make(row[i] for i in _SPAN_ROW))
             on_span(session_id, row)
-        for batch in spans_of([rows]):
+        for batch in spans_of([[row for row in rows if session_of[row[0]] in with_state]]):
             for o in observe(batch, logs, vendors):
                 changes[session_of[o.span.trace_id]] += [
                     StateChange(time_ns, variables, o.span.trace_id, o.span.span_id or None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from hashlib import sha256
@@ -23,15 +23,19 @@ from spangrade.evaluator.view.session_source import (
     session_sources,
 )
 from spangrade.evaluator.view.texts import TextLimits
+from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
 _STYLES = ("style.css",)
 _SCRIPTS = ("page.js", "report.js", "session.js", "grid.js")
 _RAW_SPANS = 200  # of a session whose spans' attributes are part of its file
 _RAW_LONGEST = 2_000  # characters of an attribute
-# What is read in one window: to open the database, and each statement, takes as long as a session.
-_AT_ONCE = 100  # sessions
-_SPANS_AT_ONCE = 5_000
+_ATTRIBUTES, _EVENTS = map(Span._fields.index, ("attributes", "events"))
+# What is read in one window: to open the database and its 30 statements take as long as 100 sessions.
+_FIRST_AT_ONCE = 100  # sessions, until it is known how long theirs are
+_AT_ONCE = 1_000
+_SPANS_AT_ONCE = 10_000
+_LENGTH_AT_ONCE = 50_000_000  # characters of spans: 1,000 sessions of a dozen have a quarter
 
 # Opens the database: for one window each, so that others can write in between.
 Opened = Callable[[], AbstractContextManager[Store]]
@@ -72,38 +76,50 @@ class ReadSession(NamedTuple):
 
 
 def read_sessions(
-    opened: Opened, session_ids: Iterable[str], run_id: str, *, with_details: bool = True
+    opened: Opened, session_ids: Sequence[str], run_id: str, detailed: int | None = None
 ) -> Iterator[ReadSession | None]:
-    """Yield each session with the grade of a run; None for one that has been deleted."""
-    left = list(session_ids)
+    """Yield each session with the grade of a run; None for one that has been deleted.
+
+    Those after the first that are `detailed` lack the fields of their spans.
+    """
+    left, at_once = list(session_ids), _FIRST_AT_ONCE
+    with_details = frozenset(left[:detailed])
     while left:
         with opened() as store:
-            read = _read_window(store, left[:_AT_ONCE], run_id, with_details=with_details)
+            read, length = _read_window(store, left[:at_once], run_id, with_details)
         del left[: len(read)]
+        at_once = min(_AT_ONCE, max(1, len(read) * _LENGTH_AT_ONCE // max(1, length)))
         yield from read
 
 
 def _read_window(
-    store: Store, session_ids: Sequence[str], run_id: str, *, with_details: bool
-) -> list[ReadSession | None]:
-    """Read the first of some sessions in one window: as many as have few spans together, at least one."""
+    store: Store, session_ids: Sequence[str], run_id: str, with_details: Collection[str]
+) -> tuple[list[ReadSession | None], int]:
+    """Read the first of some sessions in one window: as many as have few spans together, at least one.
+
+    The number is how long their spans are, in characters.
+    """
     counts = record_counts(store, session_ids)
     sums = accumulate(counts.get(one, 0) for one in session_ids)
     window = session_ids[: max(1, sum(number <= _SPANS_AT_ONCE for number in sums))]
     details: dict[str, dict[str, tuple[SpanField, ...]]] = {one: {} for one in window}
+    length = 0
 
-    def read_details(session_id: str, row: Row) -> None:
-        if with_details and len(details[session_id]) <= _RAW_SPANS:
+    def read_span(session_id: str, row: Row) -> None:
+        nonlocal length
+        length += len(row[_ATTRIBUTES]) + len(row[_EVENTS])
+        if session_id in with_details and len(details[session_id]) <= _RAW_SPANS:
             record = json_record(row)
             details[session_id][record["span_id"]] = span_fields(record, _RAW_LONGEST)
 
-    sources = session_sources(store, window, run_id, on_span=read_details)
-    return [
+    sources = session_sources(store, window, run_id, on_span=read_span)
+    read = [
         ReadSession(source, details[one] if source.span_count <= _RAW_SPANS else {})
         if (source := sources.get(one))
         else None
         for one in window
     ]
+    return read, length
 
 
 def session_html(

@@ -111,14 +111,14 @@ def test_a_long_run_has_each_row_and_each_session_once_as_far_as_the_size_allows
     db = tmp_path / "s.duckdb"
     spangrade.open(db).import_files(write_sessions(tmp_path / "spans.jsonl", sessions))
     spangrade.open(db).grade(gates="cost<=1")
-    root = parsed(report_html(opened(db), run_of(db)))
+    root = parsed(report_html(opened(db), run_of(db), max_others=150))
     rows = [row for part in (root, *embedded(root, "rows")) for row in find_all(part, data_place="")]
     assert [row.get("data-place") for row in rows] == [str(number) for number in range(150)]
     links = {find(row, class_="row").get("href") for row in rows}
     assert links == {f"#s{number}" for number in range(150)}
     parts = embedded(root, "session")
     assert {f"#{find(part, class_='title').get('id')}" for part in parts} == links
-    smaller = parsed(report_html(opened(db), run_of(db), max_bytes=1))
+    smaller = parsed(report_html(opened(db), run_of(db), max_others=150, max_bytes=1))
     (group,) = find_all(smaller, data_group="session")
     assert 1 < int(group.get("data-count") or 0) < 150
     assert f"This file has {group.get('data-count')} of 150 sessions whole" in text(
@@ -128,6 +128,24 @@ def test_a_long_run_has_each_row_and_each_session_once_as_far_as_the_size_allows
         one.get("href") for one in find_all(find(smaller, id="questions"), class_="row") if one.get("href")
     ]
     assert len(shown) == len({*shown}) <= int(group.get("data-count") or 0)
+
+
+def test_what_did_not_pass_or_changed_is_whole_and_of_the_others_100_sessions_in_all(tmp_path: Path) -> None:
+    sessions = [(f"s{number:03}", [Said("hello", tokens=(number, 0))]) for number in range(1, 151)]
+    db = tmp_path / "s.duckdb"
+    spangrade.open(db).import_files(write_sessions(tmp_path / "spans.jsonl", sessions))
+    for most in (150, 30, 140):
+        spangrade.open(db).grade(gates=f"token_usage<={most}", name=f"at-most-{most}")
+    with opened(db)() as store:
+        of_name = dict(store.query("SELECT name, run_id FROM runs"))
+
+    def whole(name: str) -> list[str]:
+        root = parsed(report_html(opened(db), of_name[name]))
+        return [text(find(part, class_="ids")) for part in embedded(root, "session")]
+
+    assert whole("at-most-150") == [f"s{number:03}" for number in range(1, 101)]
+    assert whole("at-most-30") == [f"s{number:03}" for number in range(31, 151)]
+    assert whole("at-most-140") == [f"s{number:03}" for number in (*range(141, 151), *range(31, 141))]
 
 
 def run_of(db: Path) -> str:
