@@ -166,6 +166,7 @@ def grade_sessions(
     coverage: Coverage,
     root_agent_name: RootAgentName = RootAgentName.APP,
     running_after_ns: int | None = None,
+    index: QuestionIndex | None = None,
 ) -> Iterator[Grade]:
     """Yield a grade for each session, in order, and add the questions that they answer to `coverage`.
 
@@ -176,11 +177,12 @@ def grade_sessions(
     after `running_after_ns` may still run.
 
     Questions that expect the same share their sessions evenly: a session that may answer any of them is
-    graded as an answer to the first of those that the fewest sessions answer.
+    graded as an answer to the first of those that the fewest sessions answer. An `index` of the questions may
+    be given if none expect the same.
     """
     plan = MetricPlan.of(requested, load_metrics(), without, reply_threshold, root_agent_name)
     plan = replace(plan, without_dataset=not dataset.golden_questions, running_after_ns=running_after_ns)
-    questions = QuestionIndex(dataset, answers)
+    questions = index or QuestionIndex(dataset, answers)
     sessions_of = Counter(answers.values())
     doubtful: set[Candidates] = set()
 

@@ -24,7 +24,7 @@ from spangrade.evaluator.grading.grade import (
     grade_unanswered,
     may_ask_judge,
 )
-from spangrade.evaluator.grading.match_questions import check_answers, share_sessions
+from spangrade.evaluator.grading.match_questions import QuestionIndex, check_answers, share_sessions
 from spangrade.evaluator.grading.metadata import Groups, Where, groups_of, parse_where
 from spangrade.evaluator.grading.policy import MetricPlan, dropped_references
 from spangrade.evaluator.grading.revision import revision
@@ -122,6 +122,11 @@ class Prepared:
         return [one if isinstance(one, str) else metric_text(one) for one in self.spec.gates.requested]
 
     @cached_property
+    def index(self) -> QuestionIndex:
+        """The index of the questions, which all slices share if they are `in_slices`."""
+        return QuestionIndex(self.golden.questions, self.answers)
+
+    @cached_property
     def key(self) -> str:
         """A digest of all that decides a verdict on a session."""
         files = [path for path in (self.spec.path, *self.spec.gates.files) if path is not None]
@@ -195,11 +200,16 @@ class Prepared:
             yield from grade_unanswered(self.questions, coverage)
 
     def grades_of(
-        self, sessions: Iterable[Session], coverage: Coverage, now_ns: int | None = None
+        self,
+        sessions: Iterable[Session],
+        coverage: Coverage,
+        now_ns: int | None = None,
+        index: QuestionIndex | None = None,
     ) -> Iterator[Grade]:
         """Yield the grade of each session, and add the questions that they answer to `coverage`.
 
         `now_ns` is the time that decides whether a session may still run, by default that of the call.
+        `index` is `self.index` for one of several slices.
         """
         now_ns = time.time_ns() if now_ns is None else now_ns
         return grade_sessions(
@@ -212,6 +222,7 @@ class Prepared:
             coverage,
             self.spec.gates.root_agent_name,
             None if self.spec.idle_s is None else now_ns - int(seconds_of(self.spec.idle_s) * 1e9),
+            index,
         )
 
 

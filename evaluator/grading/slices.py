@@ -32,7 +32,7 @@ from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Problem
 
-SLICE = 500  # sessions: an index of all questions is made for each
+SLICE = 500  # sessions
 _SPANS_OF_SESSION = 5  # that it takes as long to read as a session to grade
 
 
@@ -168,6 +168,6 @@ def _grade_slice(file: Path, job: tuple[SessionRows, Output | None]) -> _Graded:
     with use_judge_of_run(NoJudge(shared.no_judge)):
         read = prepared.with_columns(run.noted(rows.decoded()), problems.append)
         read = read if output is None else output.sessions(read)
-        _add(run, prepared.grades_of(read, coverage, shared.now_ns), output)
+        _add(run, prepared.grades_of(read, coverage, shared.now_ns, prepared.index), output)
     run.pack()
     return _Graded(run, coverage, problems, output)

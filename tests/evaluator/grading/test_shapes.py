@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,11 @@ from work import lines_executed
 import spangrade
 from spangrade.converters.datasets.golden import GoldenQuestion, golden_of
 from spangrade.evaluator.audit.proposals import overlapping
+from spangrade.evaluator.derive.sync.intake import DEFAULT
 from spangrade.evaluator.grading.match_questions import QuestionIndex
+from spangrade.evaluator.grading.prepare import prepare, sessions_to_grade
+from spangrade.evaluator.grading.slices import add_grades
+from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.metrics.columns import sub_agent_trace, trace_summary
 from spangrade.evaluator.metrics.judged import responses_match
 from spangrade.evaluator.metrics.trajectory import conversation
@@ -128,6 +132,22 @@ def test_what_is_read_of_a_session_takes_work_by_the_number_of_its_turns(
         return lines_executed(partial(read, one, expected))
 
     assert math.log2(work(400) / work(200)) < MAX_EXPONENT
+
+
+def test_the_slices_of_a_grade_share_one_index_of_the_questions(tmp_path: Path) -> None:
+    file, questions = recorded(tmp_path, "apart", 501)
+    database = spangrade.open(tmp_path / "s.duckdb")
+    database.import_files(file, workers=1)
+    prepared = prepare(GradeSpec.of(questions), database.stored)
+    sessions, _ = sessions_to_grade(prepared, database.stored)
+    run = prepared.new_run()
+
+    def in_order(function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
+        return map(function, jobs)
+
+    grading = partial(add_grades, run, prepared, prepared.judge(), sessions, DEFAULT, in_order=in_order)
+    assert calls_of(QuestionIndex.__init__.__code__, grading) == 1
+    assert (len(run.sessions), run.verdicts["passed"]) == (501, 501)  # two slices
 
 
 def long_question(turns: int) -> dict[str, Any]:
