@@ -77,9 +77,9 @@ def test_a_comparison_leads_to_both_sessions_of_a_flip(served: Served) -> None:
         assert sides.status == 200
         assert dangers(parsed(sides.text)) == []
         verdicts = re.findall(
-            r'<p><span class="verdict (\w+)">\1</span> by <a href="/run/[0-9a-f]+">', sides.text
+            r'<p><span class="verdict (\w+)">\1</span> by the run <a [^>]+>(\w+)</a>', sides.text
         )
-        assert verdicts == ["passed", "failed"]
+        assert verdicts == [("passed", "before"), ("failed", "after")]
         sessions = re.findall(r'<a class="recorded" href="(/session/[^"]+\?run=[0-9a-f]+)">', sides.text)
         assert {served.get(one).status for one in sessions} == {200}
     spans = set(re.findall(r'class="span-link" href="(/session/[^"#]+)#span-', sides.text))

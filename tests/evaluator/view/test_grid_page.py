@@ -175,6 +175,10 @@ def test_the_page_of_a_run_has_its_name_as_address_and_the_verdicts_of_the_run(s
     links = [find_all(row, class_="row")[0].get("href") for row in rows]
     sides = served.get(links[0].partition("#")[0])
     assert (sides.status, "Both took the same" in sides.text) == (200, True)
+    runs = [
+        one for one in find_all(parsed(sides.text), href="") if (one.get("href") or "").startswith("/run/")
+    ]
+    assert [text(one) for one in runs] == ["before", "after"]
     earlier = served.get("/runs/after")
     assert (earlier.status, earlier.headers["location"]) == (308, "/run/after")
     summary = parsed(served.get("/run/after/summary").text)
