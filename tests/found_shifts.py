@@ -20,7 +20,7 @@ from coverage_of_intervals import binary, rating, recall
 from scipy import special
 
 from spangrade.evaluator.statistics.comparison.compare import Change, compare
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, Sample
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample
 
 QUESTIONS = 400
 SHIFT = 0.15
@@ -91,7 +91,11 @@ def runs(shifted: set[str], random: np.random.Generator, questions: int = QUESTI
             drawn = _values(metric, normal, is_second and name in shifted)
             values[name] = {f"q{number:03}": (value,) for number, value in enumerate(drawn)}
         measured = {name: metric.measured for name, metric in METRICS.items()}
-        samples.append(Sample(f"run {is_second:d}", None, (), values, {}, measured, {}))
+        graded = tuple(
+            Graded(f"{question} {is_second:d}", question, "passed" if value == 1 else "failed", "")
+            for question, (value,) in values[PASSED].items()
+        )
+        samples.append(Sample(f"run {is_second:d}", None, graded, values, {}, measured, {}))
     return samples[0], samples[1]
 
 

@@ -24,6 +24,7 @@ _NEW = ".spangrade-new-"  # begins the name of a folder in which files wait for 
 
 def load_json(path: Path) -> Any:
     """Return the JSON value in a file. Raises InputError if the file cannot be read or is not JSON."""
+    refuse_device(path)
     try:
         return parse_exact(path.read_bytes())
     except OSError as error:
@@ -32,6 +33,12 @@ def load_json(path: Path) -> Any:
         raise InputError(
             f"{path}: not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
         ) from error
+
+
+def refuse_device(path: Path) -> None:
+    """Raise InputError for a device, or a link to one: reading it may never end."""
+    if path.is_char_device() or path.is_block_device():
+        raise InputError(f"{path}: a device; expected a file")
 
 
 def write_new_json(path: Path, document: Any) -> None:

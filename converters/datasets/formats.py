@@ -11,7 +11,7 @@ import orjson
 from pydantic import Field, StrictStr
 
 from spangrade.converters.datasets.adk_evalset import is_evalset, questions_of
-from spangrade.converters.datasets.files import load_json
+from spangrade.converters.datasets.files import load_json, refuse_device
 from spangrade.converters.datasets.golden import (
     GoldenDataset,
     GoldenQuestion,
@@ -71,6 +71,7 @@ class Dataset(NamedTuple):
 
 def read_dataset(path: Path) -> Dataset:
     """Return the content of a dataset file. Raises InputError if none of it can be used."""
+    refuse_device(path)
     if is_simulation_csv(path):
         return _simulation(path, read_csv(path))
     if _is_interaction(path):

@@ -154,6 +154,19 @@ def test_a_pull_request_is_compared_with_the_base_branch_and_commented_once(
     assert "## spangrade `my-branch`: passed" in kept[1]["body"]
 
 
+def test_a_report_that_the_checkout_has_is_not_shown(
+    tmp_path: Path, comments: tuple[str, list[dict[str, Any]]]
+) -> None:
+    (tmp_path / "secret").write_text("S3CR3T")
+    (tmp_path / "spangrade-report").mkdir()
+    for name in ("summary.md", "comparison.md"):
+        (tmp_path / "spangrade-report" / name).symlink_to("../secret")
+    (tmp_path / "summary").touch()
+    api, kept = comments
+    assert run_action(tmp_path, api, base="main", agent="shop.py:answer", dataset="missing.json") == (2, "")
+    assert not [one for one in kept if "S3CR3T" in one["body"]]
+
+
 def test_gates_of_the_comparison_decide_in_place_of_failed_sessions(
     tmp_path: Path, comments: tuple[str, list[dict[str, Any]]]
 ) -> None:

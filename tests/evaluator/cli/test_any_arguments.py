@@ -73,7 +73,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "deep.json": b"[" * 100_000 + b"]" * 100_000,
         "metrics.sql": b"SELECT 1 AS session_id, 'x' AS score",
         "metrics.py": b"raise SystemExit(1)",
-        "spangrade.toml": b"[judge]\nvotes = 'x'",
+        "settings.toml": b"[judge]\nvotes = 'x'",
         "deep.toml": b"a = " + b"[" * 5_000,
         "table.csv": b'a,b\n1\n"',
     }
@@ -181,3 +181,11 @@ def test_a_message_shows_little_of_an_argument_and_no_line_of_it(
     assert done.code == 2
     assert len("".join(done.err)) < 4_000
     assert not [line for line in done.err if re.match(r"\W*spangrade: 9", line)]
+
+
+@pytest.mark.parametrize("command", ["grade", "audit"])
+def test_a_dataset_that_leads_to_a_device_is_refused(command: str, place: Path, tmp_path: Path) -> None:
+    link = tmp_path / "golden.json"
+    link.symlink_to("/dev/zero")
+    done = in_copy(place, [command, str(link), "--db", "good.duckdb"])
+    assert (done.code, done.err) == (2, [f"spangrade: {link}: a device; expected a file"])
