@@ -132,7 +132,8 @@ class _Pages:
 
     def session(self, request: Request) -> Response:
         with self._database.reading() as store:
-            run = request.query_params.get("run") or None
+            named = request.query_params.get("run")
+            run = find_run_id(store, named) if named else None
             values = session_page(store, _session_id(store, request), run)
             rubrics = names_of_scores(store) if self._reviewer else []
         asked = {name: text for name in _QUEUE if (text := request.query_params.get(name, ""))}

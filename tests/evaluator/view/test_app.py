@@ -109,6 +109,19 @@ def test_a_run_and_the_filters_that_it_links_to_are_served(served: Served, sampl
     assert served.get(f"/count?verdict=passed&run={row['run_id']}").text == "4 sessions"
 
 
+def test_a_session_is_shown_with_a_run_by_its_name_or_id(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    database = spangrade_api.open(db)
+    database.grade(SAMPLE, name="strict", gates=["cost<=0.000001"])
+    database.grade(SAMPLE, name="usual")
+    (row,) = database.sql("SELECT run_id FROM runs WHERE name = 'strict'").rows()
+    with serving(db) as served:
+        pages = [served.get(f"/session/conversation-1?run={run}") for run in ("strict", row["run_id"])]
+        assert pages[0].text == pages[1].text
+        assert served.get("/session/conversation-1").text != pages[0].text
+        assert served.get("/session/conversation-1?run=none").status == 400
+
+
 def test_a_session_with_any_id_has_an_address(tmp_path: Path) -> None:
     ids = {
         "a/b",
