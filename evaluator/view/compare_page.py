@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.reports.comparison import difference_text, judge_lines
 from spangrade.evaluator.reports.tables import p_value_text
+from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import TooLittle
 from spangrade.evaluator.statistics.comparison.gate import compared_text
@@ -22,6 +24,7 @@ from spangrade.evaluator.view.queries import rows_of
 from spangrade.evaluator.view.session_page import page_of
 from spangrade.evaluator.view.session_source import session_source
 from spangrade.evaluator.view.texts import TextLimits
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -31,6 +34,7 @@ MAX_FLIPS = 200  # questions of one kind
 MAX_NAMES = 200  # questions that only one run has
 
 _SIDES = ("a", "b")
+_LONGEST = 1_000  # characters of arguments
 _LIMITS = TextLimits(longest=4_000, items=200, bars=0, rows=0, on_demand=True)
 _CLASSES = {
     Change.BETTER: "passed",
@@ -69,11 +73,12 @@ class Side(NamedTuple):
 
 
 class PairOfSteps(NamedTuple):
-    """A step of one of two trajectories, or of both."""
+    """A step of one of two trajectories, or of both; `arguments` are those of its calls where they differ."""
 
     first: str | None
     second: str | None
     result: str
+    arguments: tuple[str, str] = ("", "")
 
 
 def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -183,17 +188,44 @@ def compare_sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, A
         source = session_source(store, session_id, run_id)._replace(findings=(), spans=())
         page = page_of(source, _LIMITS)
         sides.append(Side(title, run_id, page, f"{session}-", SideLinks()))
-    names = [[step.name for step in side.page.session.trajectory[:MOST]] for side in sides]
-    steps = list(_steps(*names))
+    steps = list(_steps(*(_calls_of_steps(side.page.session) for side in sides)))
     parted = next((number for number, step in enumerate(steps) if step.result != "same"), None)
     return {"sides": sides, "steps": steps, "parted": parted}
 
 
-def _steps(first: Sequence[str], second: Sequence[str]) -> Iterator[PairOfSteps]:
-    for left, right in aligned(first, second):
+def _calls_of_steps(session: Session) -> list[tuple[str, ToolInteraction | None]]:
+    """Return the names of a trajectory's steps, of tools with their calls."""
+    calls: defaultdict[str, deque[ToolInteraction]] = defaultdict(deque)
+    for call in session.tool_interactions:
+        calls[call.tool_name].append(call)
+    return [
+        (step.name, calls[step.name].popleft() if step.kind == "tool" and calls[step.name] else None)
+        for step in session.trajectory[:MOST]
+    ]
+
+
+def _steps(
+    first: Sequence[tuple[str, ToolInteraction | None]], second: Sequence[tuple[str, ToolInteraction | None]]
+) -> Iterator[PairOfSteps]:
+    for left, right in aligned([name for name, _ in first], [name for name, _ in second]):
         if right is None:
-            yield PairOfSteps(first[left or 0], None, "only in the first")
+            yield PairOfSteps(first[left or 0][0], None, "only in the first")
         elif left is None:
-            yield PairOfSteps(None, second[right], "only in the second")
+            yield PairOfSteps(None, second[right][0], "only in the second")
         else:
-            yield PairOfSteps(first[left], second[right], "same")
+            (name, one), (_, other) = first[left], second[right]
+            yield PairOfSteps(name, name, *_difference(one, other))
+
+
+def _difference(first: ToolInteraction | None, second: ToolInteraction | None) -> tuple[str, tuple[str, str]]:
+    """Return how two calls of a tool differ, and their arguments if these do."""
+    if first is None or second is None:
+        return "same", ("", "")
+    if first.arguments_known and second.arguments_known:
+        texts = tuple(canonical(call.input_arguments) for call in (first, second))
+        if texts[0] != texts[1]:
+            return "other arguments", (texts[0][:_LONGEST], texts[1][:_LONGEST])
+    failed = [call.ok is False for call in (first, second)]
+    if failed[0] is not failed[1] and None not in (first.ok, second.ok):
+        return f"failed in the {'first' if failed[0] else 'second'}", ("", "")
+    return "same", ("", "")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from many_sessions import write_sessions
+from otlp_sessions import Call, Said
+from otlp_sessions import write_sessions as write_recording
 from pages import dangers, parsed
 from paths import SAMPLE
 from serving import Served, serving
@@ -17,7 +19,7 @@ import spangrade
 from spangrade.evaluator.reports.comparison import comparison_json
 from spangrade.evaluator.view import compare_page as module
 from spangrade.evaluator.view.charts import Interval, interval
-from spangrade.evaluator.view.compare_page import compare_page, compare_sessions_page
+from spangrade.evaluator.view.compare_page import PairOfSteps, compare_page, compare_sessions_page
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -100,9 +102,34 @@ def test_trajectories_stand_side_by_side(db: Path) -> None:
         ]
     assert [step.first for step in page["steps"] if step.first is not None] == names[0]
     assert [step.second for step in page["steps"] if step.second is not None] == names[1]
-    assert {step.result for step in page["steps"] if step.first == step.second} == {"same"}
+    assert {step.result for step in page["steps"] if step.first == step.second} == {"same", "other arguments"}
     assert {step.result for step in page["steps"] if step.first is None} <= {"only in the second"}
     assert {step.result for step in page["steps"] if step.second is None} <= {"only in the first"}
+
+
+def test_sessions_of_the_same_steps_part_where_arguments_or_failures_differ(tmp_path: Path) -> None:
+    calls = {
+        "usual": [Call("find", {"order": "A-1"}), Call("cancel", {"order": "A-1"})],
+        "again": [Call("find", {"order": "A-1"}, "ready"), Call("cancel", {"order": "A-1"})],
+        "other": [Call("find", {"order": "A-1"}), Call("cancel", {"order": "A-2"})],
+        "fails": [Call("find", {"order": "A-1"}, error="timeout"), Call("cancel", {"order": "A-1"})],
+    }
+    made = [(name, [Said("cancel A-1", calls=each)]) for name, each in calls.items()]
+    db = tmp_path / "s.duckdb"
+    spangrade.open(db).import_files([write_recording(tmp_path / "s.otlp.jsonl", made)])
+    with Store.open(db, read_only=True) as store:
+        pages = {
+            name: compare_sessions_page(store, {"first": "usual", "second": name})
+            for name in ("again", "other", "fails")
+        }
+    assert {name: page["parted"] for name, page in pages.items()} == {"again": None, "other": 2, "fails": 1}
+    differing = PairOfSteps("cancel", "cancel", "other arguments", ('{"order":"A-1"}', '{"order":"A-2"}'))
+    assert pages["other"]["steps"][2] == differing
+    assert pages["fails"]["steps"][1] == PairOfSteps("find", "find", "failed in the second")
+    with serving(db) as served:
+        shown = served.get("/compare/sessions?first=usual&second=other").text
+    assert '<strong class="recorded">cancel</strong>: other arguments.' in shown
+    assert re.search(r'id="parted".*A-2', shown)
 
 
 def test_without_two_runs_the_page_lets_people_choose(served: Served) -> None:

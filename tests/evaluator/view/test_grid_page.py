@@ -103,6 +103,19 @@ def test_rows_come_by_their_worst_change_against_the_run_before(store: Store) ->
     assert (shown["same"][5].change, shown["new"][5].change, shown["new"][1]) == (None, None, None)
 
 
+def test_gates_come_first_those_that_sessions_fail_then_those_that_are_unknown(tmp_path: Path) -> None:
+    database = spangrade.open(tmp_path / "s.duckdb")
+    graded = database.grade(
+        SAMPLE, gates=["latency_metrics<=1000", "cache_efficiency>=0.5", "cost<=0.000001"]
+    )
+    with Store.open(database.path, read_only=True) as store:
+        columns = grid_page(store, graded.run_id, {})["columns"]
+    gates = [one.metric for one in columns if one.judged]
+    assert gates[:2] == ["cost", "cache_efficiency"]
+    assert "latency_metrics" in gates
+    assert [one.judged for one in columns] == sorted((one.judged for one in columns), reverse=True)
+
+
 def test_a_row_leads_to_sessions_whose_verdicts_differ(store: Store) -> None:
     (row,) = [row for row in grid_page(store, "second id", {})["rows"] if row.key == "repeated"]
     assert (row.session_id, row.base_session_id) == ("second-repeated-1", "first-repeated-2")
