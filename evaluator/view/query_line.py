@@ -17,6 +17,7 @@ _WORD = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
 _NAMED = re.compile(rf"({'|'.join(map(re.escape, NAMED))}):(.+)", re.DOTALL)
 _BOUND = re.compile(rf"({'|'.join(QUANTITIES)})(>=|<=|>|<)(.+)")
 _PLAIN = re.compile(r"[^\s\"\\]+")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"?')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -67,10 +68,4 @@ def _quoted(value: str) -> str:
 
 def _unquoted(word: str) -> str:
     """Return a word without its quotes; in quotes a backslash takes the next character as it is."""
-    parts = re.split(r'("(?:[^"\\]|\\.)*"?)', word)
-    return "".join(
-        _ESCAPED.sub(r"\1", part[1:].removesuffix('"') if not part.endswith('\\"') else part[1:])
-        if part.startswith('"')
-        else part
-        for part in parts
-    )
+    return _QUOTED.sub(lambda found: _ESCAPED.sub(r"\1", found[1]), word)

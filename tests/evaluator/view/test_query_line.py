@@ -20,6 +20,7 @@ from spangrade.tracer.errors import InputError
         ("cost>=1 cost<2 latency<=3", {"min_cost": "1", "under_cost": "2", "max_latency": "3"}),
         ('verdict:"not graded" refund', {"verdict": "not graded", "text": "refund"}),
         ('agent:"say \\"hi\\""', {"agent": 'say "hi"'}),
+        (r'agent:"C:\\" run:x', {"agent": "C:\\", "run": "x"}),
         ("failed-tool:any user:ann", {"failed_tool": "any", "user": "ann"}),
         ('"verdict:failed"', {"text": "verdict:failed"}),
         ("https://example.com/?a=b cost>", {"text": "https://example.com/?a=b cost>"}),
