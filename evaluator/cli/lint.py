@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spangrade import Gates
-from spangrade.evaluator.cli.options import Db, Format, GradeWorkers, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
 from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import print_line
@@ -29,7 +29,10 @@ def lint(
         Path | None,
         typer.Option(help="Golden questions: list what a grade by them would find inconclusive, too."),
     ] = None,
-    workers: GradeWorkers = None,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Processes that look at sessions."),
+    ] = 1,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """List what recordings lack, which metrics are inconclusive because of it, and how to fix it.
