@@ -94,7 +94,8 @@ def replacing(folder: Path) -> Iterator[Path]:
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+        made = tempfile.mkdtemp(prefix=_NEW, dir=folder)  # absolute from Python 3.12 on
+    new = folder / Path(made).name
     try:
         yield new
         with writing(folder):
