@@ -122,9 +122,10 @@ class Prepared:
         return [one if isinstance(one, str) else metric_text(one) for one in self.spec.gates.requested]
 
     @cached_property
-    def index(self) -> QuestionIndex:
-        """The index of the questions, which all slices share if they are `in_slices`."""
-        return QuestionIndex(self.golden.questions, self.answers)
+    def _index(self) -> QuestionIndex | None:
+        """The index of the questions for every slice; None if questions share their sessions."""
+        questions = self.golden.questions
+        return None if share_sessions(questions) else QuestionIndex(questions, self.answers)
 
     @cached_property
     def key(self) -> str:
@@ -200,16 +201,11 @@ class Prepared:
             yield from grade_unanswered(self.questions, coverage)
 
     def grades_of(
-        self,
-        sessions: Iterable[Session],
-        coverage: Coverage,
-        now_ns: int | None = None,
-        index: QuestionIndex | None = None,
+        self, sessions: Iterable[Session], coverage: Coverage, now_ns: int | None = None
     ) -> Iterator[Grade]:
         """Yield the grade of each session, and add the questions that they answer to `coverage`.
 
         `now_ns` is the time that decides whether a session may still run, by default that of the call.
-        `index` is `self.index` for one of several slices.
         """
         now_ns = time.time_ns() if now_ns is None else now_ns
         return grade_sessions(
@@ -222,7 +218,7 @@ class Prepared:
             coverage,
             self.spec.gates.root_agent_name,
             None if self.spec.idle_s is None else now_ns - int(seconds_of(self.spec.idle_s) * 1e9),
-            index,
+            self._index,
         )
 
 

@@ -168,6 +168,6 @@ def _grade_slice(file: Path, job: tuple[SessionRows, Output | None]) -> _Graded:
     with use_judge_of_run(NoJudge(shared.no_judge)):
         read = prepared.with_columns(run.noted(rows.decoded()), problems.append)
         read = read if output is None else output.sessions(read)
-        _add(run, prepared.grades_of(read, coverage, shared.now_ns, prepared.index), output)
+        _add(run, prepared.grades_of(read, coverage, shared.now_ns), output)
     run.pack()
     return _Graded(run, coverage, problems, output)
