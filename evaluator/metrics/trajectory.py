@@ -11,7 +11,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion, TrajectoryStep
 from spangrade.evaluator.metrics.matching import arranged, common_length, is_subsequence, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import met_calls
-from spangrade.evaluator.session import Session, Step, Turn, error_type
+from spangrade.evaluator.session import Session, Step, ToolInteraction, Turn, error_type
 
 _UNKNOWN = Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
 _NOT_RECORDED = (
@@ -292,19 +292,24 @@ def major_steps(session: Session, question: GoldenQuestion, *, at_best: bool = F
     if named and named <= agents:
         return steps
     met = met_calls(session, question, at_best=at_best)
-    calls: dict[str, deque[int]] = defaultdict(deque)
-    for call in session.tool_interactions:
-        calls[call.tool_name].append(call.position)
     left_out = {
         step.position
-        for step in session.trajectory
-        if step.kind == "tool"
-        and calls[step.name]
-        and calls[step.name].popleft() in met
-        and step.name not in named
+        for step, call in calls_of_steps(session)
+        if call is not None and call.position in met and step.name not in named
     }
     kept = (step for step in steps if step.kind == "agent" or step.position not in left_out)
     return _without_repeats(kept, agents)
+
+
+def calls_of_steps(session: Session) -> list[tuple[Step, ToolInteraction | None]]:
+    """Return the steps of the trajectory, those of tools with their calls."""
+    calls: dict[str, deque[ToolInteraction]] = defaultdict(deque)
+    for call in session.tool_interactions:
+        calls[call.tool_name].append(call)
+    return [
+        (step, calls[step.name].popleft() if step.kind == "tool" and calls[step.name] else None)
+        for step in session.trajectory
+    ]
 
 
 def major_reference(session: Session, question: GoldenQuestion) -> list[TrajectoryStep]:

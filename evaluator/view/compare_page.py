@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.metrics.trajectory import calls_of_steps
 from spangrade.evaluator.reports.comparison import difference_text, judge_lines
 from spangrade.evaluator.reports.tables import p_value_text
-from spangrade.evaluator.session import Session, ToolInteraction
+from spangrade.evaluator.session import Step, ToolInteraction
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import TooLittle
 from spangrade.evaluator.statistics.comparison.gate import compared_text
@@ -188,33 +188,23 @@ def compare_sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, A
         source = session_source(store, session_id, run_id)._replace(findings=(), spans=())
         page = page_of(source, _LIMITS)
         sides.append(Side(title, run_id, page, f"{session}-", SideLinks()))
-    steps = list(_steps(*(_calls_of_steps(side.page.session) for side in sides)))
+    steps = list(_steps(*(calls_of_steps(side.page.session)[:MOST] for side in sides)))
     parted = next((number for number, step in enumerate(steps) if step.result != "same"), None)
     return {"sides": sides, "steps": steps, "parted": parted}
 
 
-def _calls_of_steps(session: Session) -> list[tuple[str, ToolInteraction | None]]:
-    """Return the names of a trajectory's steps, of tools with their calls."""
-    calls: defaultdict[str, deque[ToolInteraction]] = defaultdict(deque)
-    for call in session.tool_interactions:
-        calls[call.tool_name].append(call)
-    return [
-        (step.name, calls[step.name].popleft() if step.kind == "tool" and calls[step.name] else None)
-        for step in session.trajectory[:MOST]
-    ]
-
-
 def _steps(
-    first: Sequence[tuple[str, ToolInteraction | None]], second: Sequence[tuple[str, ToolInteraction | None]]
+    first: Sequence[tuple[Step, ToolInteraction | None]],
+    second: Sequence[tuple[Step, ToolInteraction | None]],
 ) -> Iterator[PairOfSteps]:
-    for left, right in aligned([name for name, _ in first], [name for name, _ in second]):
+    for left, right in aligned([step.name for step, _ in first], [step.name for step, _ in second]):
         if right is None:
-            yield PairOfSteps(first[left or 0][0], None, "only in the first")
+            yield PairOfSteps(first[left or 0][0].name, None, "only in the first")
         elif left is None:
-            yield PairOfSteps(None, second[right][0], "only in the second")
+            yield PairOfSteps(None, second[right][0].name, "only in the second")
         else:
-            (name, one), (_, other) = first[left], second[right]
-            yield PairOfSteps(name, name, *_difference(one, other))
+            (step, one), (_, other) = first[left], second[right]
+            yield PairOfSteps(step.name, step.name, *_difference(one, other))
 
 
 def _difference(first: ToolInteraction | None, second: ToolInteraction | None) -> tuple[str, tuple[str, str]]:
