@@ -36,7 +36,7 @@ _CONTAINS = (
 # The condition of each filter over `derived.sessions`.
 _CONDITIONS = {
     "run": "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run)",
-    "verdict": f"session_id IN ({page_query('sessions_of_verdict')})",
+    "verdict": f"session_id IN ({page_query('sessions_of_verdict').format(verdicts='$verdict')})",
     "reason": (
         "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run AND contains(reason, $reason))"
     ),

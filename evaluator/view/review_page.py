@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.evaluator.view.queries import rows_of
+from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -48,16 +48,19 @@ def _queue(
     if among and reviewer not in among:
         raise InputError(f"among: expected {reviewer} to be one of those who share the queue")
     seed = texts.get("seed") or "0"
-    rows = rows_of(
+    failed = page_query("sessions_of_verdict").format(verdicts="'failed', 'broken'")
+    rows = query_rows(
         store,
-        "review_queue",
-        kind=kind,
-        author=reviewer,
-        seed=seed,
-        people=max(1, len(among)),
-        share=among.index(reviewer) if among else 0,
-        after=after,
-        limit=limit,
+        page_query("review_queue").format(failed=failed),
+        {
+            "kind": kind,
+            "author": reviewer,
+            "seed": seed,
+            "people": max(1, len(among)),
+            "share": among.index(reviewer) if among else 0,
+            "after": after,
+            "limit": limit,
+        },
     )
     asked = {"queue": kind, "seed": texts.get("seed", ""), "among": ",".join(among)}
     return {

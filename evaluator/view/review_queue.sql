@@ -3,21 +3,7 @@
 -- shuffles) or `unlabelled` (the newest first). A session that $author labelled is done. Of $people reviewers each has the
 -- sessions whose share, by the hash of their id, is hers. With $after only those that follow this session are listed.
 -- What is counted and ordered has only ids and times: words and reasons are read for the sessions that are listed.
-WITH ranked AS (SELECT run_id, row_number() OVER (ORDER BY graded_at DESC, run_id) AS age FROM runs),
-failed AS (  -- as `sessions_of_verdict.sql`
-    SELECT wanted.session_id
-    FROM verdicts AS wanted JOIN ranked USING (run_id)
-    WHERE $kind = 'failed'
-      AND wanted.verdict IN ('failed', 'broken')
-      AND wanted.session_id IS NOT NULL
-      AND NOT EXISTS (
-          SELECT 1
-          FROM verdicts AS later JOIN ranked AS later_run USING (run_id)
-          WHERE later_run.age < (SELECT max(age) FROM ranked)
-            AND later.session_id = wanted.session_id
-            AND later_run.age < ranked.age
-      )
-),
+WITH failed AS (FROM ({failed}) WHERE $kind = 'failed'),
 labels AS MATERIALIZED (
     SELECT session_id, metric, passed, author FROM scores WHERE run_id IS NULL AND source = 'person' AND label IN ('pass', 'fail')
 ),
