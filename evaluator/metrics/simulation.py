@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from spangrade.converters.datasets.golden import GoldenQuestion, Scenario
@@ -18,7 +19,6 @@ _ROLE = re.compile(r"\s*(agent|assistant|model|ai|bot|support)\s*:", re.IGNORECA
 _WORD = re.compile(r"\w[\w.@+/:-]*\w|\w")
 _FEWEST_WORDS = 4  # in a row, that nobody says by chance
 _SHORTEST_FACT = 3  # characters of a number, code or date that only someone who knows it can say
-_NOT_SIMULATED = NotApplicable("its user is not simulated")
 _ENDS = {
     "plan_done": "that the agent had done, or said that it had done, all that the user wanted",
     "refused": "that the agent had refused for good what the user wanted",
@@ -34,13 +34,13 @@ def simulation_valid(session: Session, question: GoldenQuestion) -> Outcome:
 
     Rules find a user whose model gave no valid message, that ended the conversation as its scenario does not
     allow, spoke for the agent, said a part of its plan word for word, or a number, code or date that nobody
-    had told it. What the rules cannot tell a judge decides; inconclusive without one, and for a drill whose
-    fault did not happen. Not applicable if the user is not simulated.
+    had told it. What the rules cannot tell a judge decides; inconclusive without one, for a drill of which a
+    fault did not happen, and for a session that has no simulated user.
 
     Source: own definition.
     """
     if not session.simulated_messages:
-        return _NOT_SIMULATED
+        return Inconclusive("no simulated user is recorded, and nothing is known of who said what")
     scenario: Scenario = question.reference("scenario")
     if broken := next(_broken(session, scenario), None):
         why, message = broken
@@ -74,7 +74,7 @@ def turns_to_goal(session: Session, question: GoldenQuestion) -> Outcome:  # noq
     Source: own definition.
     """
     if not session.simulated_messages:
-        return _NOT_SIMULATED
+        return NotApplicable("its user is not simulated")
     ended = session.simulated_messages[-1].ended
     if ended != "plan_done":
         return Inconclusive(f"the goal was not reached: {_how(ended)}")
@@ -130,12 +130,16 @@ def _broken(session: Session, scenario: Scenario) -> Iterator[tuple[str, Simulat
 
 
 def _missed_faults(session: Session, scenario: Scenario) -> Iterator[str]:
-    """Yield the faults of a drill that did not happen, and why."""
-    for fault in scenario.faults:
-        calls = [call for call in session.tool_interactions if call.tool_name == fault.tool]
-        if any(call.fault == fault.kind for call in calls):
-            continue
-        if len(calls) < fault.call:
+    """Yield the faults of a drill that did not happen, and why.
+
+    Each happens once, at its call: of those of one kind and tool, the last are those that did not.
+    """
+    made = Counter(call.tool_name for call in session.tool_interactions)
+    happened = Counter((call.tool_name, call.fault) for call in session.tool_interactions)
+    for fault in sorted(scenario.faults, key=lambda one: one.call):
+        if happened[fault.tool, fault.kind]:
+            happened[fault.tool, fault.kind] -= 1
+        elif made[fault.tool] < fault.call:
             yield f"the drill did not happen: call {fault.call} of {fault.tool} was not made"
         else:
             yield f"the drill did not happen: faults reach {fault.tool} with @spangrade.tool"

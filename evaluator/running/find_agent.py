@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,26 @@ def find_agent(text: str) -> Any:
             raise InputError(f"{text}: {module_name} has no {part!r}; {_FORM}")
         found = getattr(found, part)
     return found
+
+
+def identity_of(agent: Any, name: str | None = None) -> str:
+    """Return a text that another agent does not have, nor the same one once its own module has changed.
+
+    `name` is the text that names it, if one does. Of an agent that is an object of another package's class
+    only the class is known, unless a text names it.
+    """
+    from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent
+
+    if isinstance(agent, HttpAgent | ChatAgent):
+        return repr(agent)
+    of = agent if hasattr(agent, "__qualname__") else type(agent)
+    module, named = of.__module__, of.__qualname__
+    if name is not None:
+        module, _, named = name.rpartition(":")
+        module = Path(module).stem if module.endswith(".py") else module
+    file = getattr(sys.modules.get(module), "__file__", None)
+    code = Path(file).read_bytes() if file and Path(file).is_file() else b""
+    return f"{module}:{named} {sha256(code).hexdigest()}"
 
 
 def _of_file(path: Path) -> ModuleType:

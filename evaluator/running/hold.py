@@ -39,10 +39,11 @@ NO_SESSIONS: Mapping[tuple[str, int], Session] = MappingProxyType({})
 
 
 class Task(NamedTuple):
-    """A question to ask; `repeat` counts from 1."""
+    """A question to ask; `repeat` counts from 1, and `asked` is `asked_of` it."""
 
     question: GoldenQuestion
     repeat: int
+    asked: str = ""
 
 
 class Held(NamedTuple):
@@ -85,7 +86,8 @@ class Conversations:
     questions that were not asked because it was more than the options allow, `over_user_budget` those whose
     simulated user could not go on or begin. `dialects` are the settings'; `user_model` plays the users of
     scenarios, and says what it said in the sessions `replayed`, by question and repeat, as long as the agent
-    does the same; `parted` are the turns at which it did not, None if it always did.
+    does the same; `parted` are the turns at which it did not, None if it always did. `spent_before_usd` is
+    what the run that is completed has spent.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Conversations:
         dialects: Sequence[Vendor] = (),
         user_model: JudgeRun | None = None,
         replayed: Mapping[tuple[str, int], Session] = NO_SESSIONS,
+        spent_before_usd: float = 0.0,
     ) -> None:
         self._replayed = replayed
         self.parted: list[tuple[Task, int | None]] = []
@@ -109,7 +112,7 @@ class Conversations:
         self._on_end = on_end
         self._dialects = dialects
         self._rate = _Rate(options.pause_s)
-        self._costs: list[float] = []
+        self._costs = [spent_before_usd]
         self.not_begun: list[Task] = []
         self.over_user_budget: list[Task] = []
 
@@ -142,7 +145,7 @@ class Conversations:
     async def _hold_one(self, task: Task) -> Held:
         session_id = f"{task.question.id}-{uuid.uuid4().hex[:8]}"
         answer = self._open(session_id)
-        tags = tags_of(self._mark, task.repeat)
+        tags = tags_of(self._mark, task.repeat, task.asked)
         spans: list[Span] = []
         history: list[ConversationTurn] = []
         costs: list[float | None] = []

@@ -1,8 +1,8 @@
 """The sessions of a run of an agent: how they are marked in their spans, stored, and found again.
 
 A run of an agent is named by a mark, `NAME@` and 8 digits: a name may be used again. Each of its sessions has
-tags for the mark and for the number of the repeat; one that is complete has a tag for that, too, so that
-one that was interrupted, however it was, lacks it.
+tags for the mark, for the number of the repeat, and for what was asked of which agent; one that is complete
+has a tag for that, too, so that one that was interrupted, however it was, lacks it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.schema import SESSIONS
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, spool
@@ -25,6 +28,8 @@ COMPLETE = "spangrade.complete"
 INTERRUPTED = "spangrade.interrupted"
 _MARK = "spangrade.run="
 _REPEAT = "spangrade.repeat="
+_ASKED = "spangrade.asked="
+_DIGITS = 8  # of a digest
 _MOST_DIGITS = 10  # of the number of a repeat
 _SEGMENT_S = 5.0  # after which other processes see what is stored
 
@@ -34,23 +39,56 @@ def new_mark(name: str) -> str:
     return f"{name}@{uuid.uuid4().hex[:8]}"
 
 
-def tags_of(mark: str, repeat: int) -> tuple[str, ...]:
-    """Return the tags of a session of a run; repeats are counted from 1."""
-    return f"{_MARK}{mark}", f"{_REPEAT}{repeat}"
+def tags_of(mark: str, repeat: int, asked: str) -> tuple[str, ...]:
+    """Return the tags of a session of a run; repeats are counted from 1, and `asked` is `asked_of`."""
+    return f"{_MARK}{mark}", f"{_REPEAT}{repeat}", f"{_ASKED}{asked}"
+
+
+def asked_of(question: GoldenQuestion, agent: str) -> str:
+    """Return what a session is asked, and of which agent, as digests of its parts: `text:1f2e3d4c,agent:…`.
+
+    They tell whether a part has changed, also where what was said is masked before it is stored.
+    """
+    parts: dict[str, Any] = {"agent": agent, "text": question.user_inputs}
+    if question.scenario is not None:
+        scenario = question.scenario.model_dump(mode="json")
+        parts |= {
+            "plan": scenario["plan"],
+            "facts": scenario["facts"],
+            "limits": scenario["ends_when"],
+            "persona": scenario["persona"],
+            "faults": scenario["faults"],
+        }
+    return ",".join(
+        f"{name}:{sha256(canonical(part).encode()).hexdigest()[:_DIGITS]}" for name, part in parts.items()
+    )
+
+
+def changes(before: str | None, now: str) -> frozenset[str] | None:
+    """Return the parts of what a session was asked that have changed; None if it is not known."""
+    if not before:
+        return None
+    return frozenset(part.partition(":")[0] for part in {*before.split(",")} ^ {*now.split(",")})
 
 
 class RecordedSession(NamedTuple):
-    """A stored session of a run: the question and the repeat, and whether it is complete."""
+    """A stored session of a run: the question (or "") and the repeat, and whether it is complete.
+
+    `cost_usd` is the price of its model calls, None if one's is unknown. `asked` is `asked_of` its question
+    and agent, None if an earlier version recorded it.
+    """
 
     session_id: str
-    question_id: str | None
+    question_id: str
     repeat: int
     complete: bool
+    cost_usd: float | None
+    asked: str | None
 
 
 def newest_mark(store: Store, name: str) -> str | None:
-    """Return the mark of the newest run of a name, None if there is none."""
-    rows = store.query(_statement("newest_mark"), {"prefix": f"{_MARK}{name}@"})
+    """Return the mark of the newest run of exactly this name, None if there is none."""
+    rows = store.query(_statement("newest_mark"), {"begin": f"{_MARK}{name}@"})
     return None if not rows else str(rows[0][0]).removeprefix(_MARK)
 
 
@@ -60,11 +98,13 @@ def sessions_of(store: Store, mark: str) -> list[RecordedSession]:
     return [
         RecordedSession(
             session_id,
-            question_id,
+            question_id or "",
             next((number for tag in tags or () if (number := _repeat_of(tag)) is not None), 0),
             COMPLETE in (tags or ()),
+            cost_usd,
+            next((tag.removeprefix(_ASKED) for tag in tags or () if (tag or "").startswith(_ASKED)), None),
         )
-        for session_id, question_id, tags in rows
+        for session_id, question_id, tags, cost_usd in rows
     ]
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.session_rows import load_sessions
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile, up_to_date
-from spangrade.evaluator.grading.grade import Coverage
+from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared, prepare
@@ -27,9 +28,18 @@ from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.save import AfterSave
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.run import JudgeRun
-from spangrade.evaluator.running.find_agent import find_agent
+from spangrade.evaluator.running.find_agent import find_agent, identity_of
 from spangrade.evaluator.running.hold import NO_SESSIONS, Conversations, Held, Task
-from spangrade.evaluator.running.recorded import Recorder, missing, new_mark, newest_mark, sessions_of
+from spangrade.evaluator.running.recorded import (
+    RecordedSession,
+    Recorder,
+    asked_of,
+    changes,
+    missing,
+    new_mark,
+    newest_mark,
+    sessions_of,
+)
 from spangrade.evaluator.running.users import model_of_user
 from spangrade.evaluator.session import Session
 from spangrade.tracer.fields import FieldError
@@ -63,17 +73,24 @@ def run_agent(
     questions = prepared.questions.golden_questions
     _check_texts(questions)
     user_model = model_of_user(questions, options)
-    if isinstance(agent, str):
-        agent = find_agent(agent)
-    replayed = _replayed(options.replay, db, callbacks)
-    mark, tasks = _to_ask(name, questions, options, db, callbacks)
+    agent_text = agent if isinstance(agent, str) else None
+    if agent_text is not None:
+        agent = find_agent(agent_text)
+    identity = identity_of(agent, agent_text)
+    asked = {question.id: asked_of(question, identity) for question in questions}
+    mark, before = _run_of(name, options, db, callbacks)
+    current = _still_asked(name, before, asked, callbacks)
+    ids = [question.id for question in questions]
+    by_id = dict(zip(ids, questions, strict=True))
+    tasks = [Task(by_id[one], number, asked[one]) for one, number in missing(ids, options.times, current)]
+    replayed = _replayed(options.replay, tasks, db, callbacks)
     if tasks:
-        _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed)
+        _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed, before)
         time.sleep(options.wait_s)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
-        sessions = sessions_of(store, mark)
+        sessions = [one for one in sessions_of(store, mark) if _is_asked(one, asked)]
     complete = frozenset(one.session_id for one in sessions if one.complete)
-    not_run = missing([question.id for question in questions], options.times, sessions)
+    not_run = missing(ids, options.times, sessions)
     prepared = replace(prepared, only=complete, not_run=len(not_run))
     return grade_prepared(prepared, stored, callbacks, output, after_save, workers)
 
@@ -96,22 +113,53 @@ def _check_texts(questions: Sequence[GoldenQuestion]) -> None:
             )
 
 
-def _to_ask(
-    name: str, questions: Sequence[GoldenQuestion], options: RunOptions, db: Path, callbacks: Callbacks
-) -> tuple[str, list[Task]]:
-    """Return the mark of the run, and what is to be asked: of a run to complete, what is missing."""
-    mark, sessions = new_mark(name), []
-    if options.resume:
-        found = None
-        if db.exists():
-            with up_to_date(db, callbacks) as store:
-                found = newest_mark(store, name)
-                sessions = sessions_of(store, found) if found else []
-        if found is None:
-            raise FieldError("options.resume", f"there is no run {name!r} of an agent in {db}")
-        mark = found
-    by_id = {question.id: question for question in questions}
-    return mark, [Task(by_id[one], number) for one, number in missing(list(by_id), options.times, sessions)]
+def _run_of(
+    name: str, options: RunOptions, db: Path, callbacks: Callbacks
+) -> tuple[str, list[RecordedSession]]:
+    """Return the mark of a run, and the sessions that it has: none but those of a run to complete."""
+    if not options.resume:
+        return new_mark(name), []
+    if db.exists():
+        with up_to_date(db, callbacks) as store:
+            if (mark := newest_mark(store, name)) is not None:
+                return mark, sessions_of(store, mark)
+    raise FieldError("options.resume", f"there is no run {name!r} of an agent in {db}")
+
+
+def _is_asked(session: RecordedSession, asked: Mapping[str, str]) -> bool:
+    """Return whether a session's question still has the text that the session was asked."""
+    changed = changes(session.asked, asked.get(session.question_id, ""))
+    return changed is None or "text" not in changed or session.question_id not in asked
+
+
+def _still_asked(
+    name: str, sessions: Sequence[RecordedSession], asked: Mapping[str, str], callbacks: Callbacks
+) -> list[RecordedSession]:
+    """Return the sessions of a run to complete that stay in it; report what has changed since they were held.
+
+    A session stays unless its question has another text.
+    """
+    by_part: dict[str, list[str]] = {}
+    for one in sessions:
+        if one.complete and one.question_id in asked:
+            changed = changes(one.asked, asked[one.question_id])
+            for part in ("unknown",) if changed is None else ("text",) if "text" in changed else changed:
+                by_part.setdefault(part, []).append(one.question_id)
+    for part, ids in sorted(by_part.items()):
+        text = f"{counted(len(ids), 'session')}: {', '.join(dict.fromkeys(ids))}"
+        match part:
+            case "text":
+                text = f"asked again, for the question has another text: {text}"
+            case "unknown":
+                text = f"recorded by an earlier version, so that what was asked of whom is not known: {text}"
+            case "agent":
+                text = (
+                    f"held with another agent, or with its file as it was before, and not asked again: {text}"
+                )
+            case _:
+                text = f"held with other {part} than the scenario has now, and not asked again: {text}"
+        callbacks.on_problem(Problem(f"run {name}", text, dropped=False))
+    return [one for one in sessions if _is_asked(one, asked)]
 
 
 def _hold(
@@ -124,13 +172,19 @@ def _hold(
     callbacks: Callbacks,
     user_model: JudgeRun | None,
     replayed: Mapping[tuple[str, int], Session],
+    before: Sequence[RecordedSession],
 ) -> None:
-    """Hold the conversations; report those that were not begun, and how an interrupted run goes on."""
+    """Hold the conversations; report those that were not begun, and how an interrupted run goes on.
+
+    `before` are the sessions that the run has, which count for what it may cost.
+    """
     progress = _Progress(len(tasks), prepared, callbacks)
+    progress.unpriced = sum(one.cost_usd is None for one in before)
+    spent_before_usd = fsum(one.cost_usd or 0.0 for one in before)
     recorder = Recorder(db)
     dialects = callbacks.configured.dialects or ()
     conversations = Conversations(
-        agent, mark, options, recorder, progress.ended, dialects, user_model, replayed
+        agent, mark, options, recorder, progress.ended, dialects, user_model, replayed, spent_before_usd
     )
     progress.show()
     try:
@@ -162,22 +216,45 @@ def _hold(
         callbacks.on_problem(Problem("max_cost", text, dropped=False))
 
 
-def _replayed(name: str | None, db: Path, callbacks: Callbacks) -> Mapping[tuple[str, int], Session]:
-    """Return the sessions of a run with simulated users, by question and repeat."""
+def _replayed(
+    name: str | None, tasks: Sequence[Task], db: Path, callbacks: Callbacks
+) -> Mapping[tuple[str, int], Session]:
+    """Return the sessions of a run with simulated users, by question and repeat.
+
+    Report what is asked now and the run lacks, and what its users were told that is not so any more.
+    """
     if name is None:
         return NO_SESSIONS
-    by_task: dict[tuple[str, int], Session] = {}
+    found: dict[tuple[str, int], RecordedSession] = {}
+    sessions: dict[str, Session] = {}
     if db.exists():
         with up_to_date(db, callbacks) as store:
             mark = newest_mark(store, name)
-            found = [one for one in sessions_of(store, mark) if one.complete] if mark else []
-            ids = [one.session_id for one in found]
-            sessions = {one.session_id: one for one in load_sessions(store, ids).decoded()}
-            by_task = {(one.question_id or "", one.repeat): sessions[one.session_id] for one in found}
-    replayed = {key: session for key, session in by_task.items() if session.simulated}
-    if not replayed:
+            complete = [one for one in sessions_of(store, mark) if one.complete] if mark else []
+            ids = [one.session_id for one in complete]
+            sessions = {one.session_id: one for one in load_sessions(store, ids).decoded() if one.simulated}
+            found = {(one.question_id, one.repeat): one for one in complete if one.session_id in sessions}
+    if not found:
         raise FieldError("options.replay", f"there is no run {name!r} with simulated users in {db}")
-    return replayed
+    lacking, changed = [], []
+    for task in tasks:
+        before = found.get((task.question.id, task.repeat))
+        if task.question.scenario is None:
+            continue
+        label = f"{task.question.id} (repeat {task.repeat})"
+        if before is None:
+            lacking.append(label)
+        elif (parts := changes(before.asked, task.asked)) is None:
+            changed.append(f"{label}: not known, recorded by an earlier version")
+        elif others := sorted(parts - {"agent"}):
+            changed.append(f"{label}: {', '.join(others)}")
+    if lacking:
+        text = f"it lacks, so that the model plays the user: {', '.join(lacking)}"
+        callbacks.on_problem(Problem(f"replay of {name}", text, dropped=False))
+    if changed:
+        text = f"changed since: {'; '.join(changed)}"
+        callbacks.on_problem(Problem(f"replay of {name}", text, dropped=False))
+    return {key: sessions[one.session_id] for key, one in found.items()}
 
 
 def _of_replay(conversations: Conversations) -> str:
@@ -234,7 +311,7 @@ class _Progress:
             return False
         observations = observe(held.spans, {}, self._callbacks.configured.dialects or ())
         session = build_session(held.session_id, "conversation", observations)
-        grades = self._prepared.grades_of([session], Coverage.none())
+        grades = grade_sessions(self._prepared, [session], Coverage.none())
         return all(grade.verdict is Verdict.PASSED for grade in grades)
 
     def show(self) -> None:

@@ -192,6 +192,62 @@ def test_what_the_limit_of_the_cost_leaves_out_is_named_and_completed_later(shop
         assert verdicts(db.runs()[-1]) == [("first", "passed")] * 2 + [("second", "passed")] * 2
 
 
+def test_the_limit_of_the_cost_counts_what_a_run_to_complete_has_spent_before(shop):
+    golden(shop, [question(f"q{n}", "Where is A-1001", calls=["A-1001"]) for n in range(4)])
+    command = ["run", "shop_agent.py:answer", "golden.json", "--name", "dear"]
+    assert spangrade(*command, "--max-cost", "0.001").code == 4  # 0.0008 a session: two are held
+    for limit, held in (("0.001", 2), ("0.002", 3)):
+        done = spangrade(*command, "--resume", "--max-cost", limit)
+        with sg.open("spangrade.duckdb") as db:
+            assert len(list(db)) == held
+    assert done.err == [
+        "spangrade: max_cost: $0.0024 spent: 1 session not run: q3; --resume with a higher limit runs them"
+    ]
+
+
+def test_a_run_to_complete_is_found_by_its_exact_name(shop):
+    golden(shop, ORDERS)
+    command = ["run", "shop_agent.py:answer", "golden.json"]
+    for other in ("main@v2", "main@1f2e3d4c"):
+        assert spangrade(*command, "--name", other).code == 0
+    done = spangrade(*command, "--name", "main", "--resume")
+    assert (done.code, done.err) == (
+        2,
+        ["spangrade: --resume: there is no run 'main' of an agent in spangrade.duckdb"],
+    )
+    assert spangrade(*command, "--name", "main@1f2e3d4c", "--resume").code == 0
+    with sg.open("spangrade.duckdb") as db:
+        assert len(list(db)) == 4
+
+
+def test_a_question_with_another_text_is_asked_again_and_another_agent_is_named(shop):
+    golden(shop, ORDERS)
+    command = ["run", "shop_agent.py:answer", "golden.json", "--name", "n"]
+    assert spangrade(*command).code == 0
+    first = question("first", "Where on earth is A-1001", calls=["A-1001"])
+    golden(shop, [first, ORDERS[1]])
+    with (shop / "shop_agent.py").open("a") as file:
+        file.write("# another version\n")
+    sys.modules.pop("shop_agent")
+    done = spangrade(*command, "--resume", "--format", "json")
+    printed = json.loads("\n".join(done.out))
+    assert (done.code, done.err) == (
+        0,
+        [
+            (
+                "spangrade: run n: held with another agent, or with its file as it was before, and not asked "
+                "again: 1 session: second"
+            ),
+            "spangrade: run n: asked again, for the question has another text: 1 session: first",
+        ],
+    )
+    with sg.open("spangrade.duckdb") as db:
+        texts = {one.session_id: one.turns[0].user_input for one in db}
+    assert sorted(texts.values()) == ["Where is A-1001", "Where is A-1002", "Where on earth is A-1001"]
+    graded = [texts[one["session_id"]] for one in printed["grades"]]
+    assert sorted(graded) == ["Where is A-1002", "Where on earth is A-1001"]
+
+
 def test_a_run_that_was_killed_is_completed_without_the_interrupted_sessions(shop):
     golden(shop, [question(f"q{n}", "Where is A-1001", "And A-1002") for n in range(8)])
     slow = "\n\nimport time\n\ndef slow(text):\n    time.sleep(0.15)\n    return answer(text)\n"

@@ -354,6 +354,32 @@ def test_a_replay_says_the_same_lines_until_the_agents_paths_part(shop):
     assert "there is no run 'none' with simulated users" in done.err[0]
 
 
+def test_a_replay_names_what_has_changed_since_and_what_the_run_lacks(shop):
+    shop.answer = Models(cooperative)
+    run()
+    limits = {"ends_when": {"max_turns": 4}, "facts": {"order": "A-1001", "size": "9"}}
+    plan = {"plan": ["Return order {order} soon"]}
+    changed = {**RETURN, "scenario": {**SCENARIO, **limits, **plan}}
+    questions = [changed, {**RETURN, "id": "another"}]
+    Path("golden.json").write_text(json.dumps({"golden_questions": questions}))
+    done, _ = run("answer", "--name", "s", "--replay", "r")
+    assert done.err[:2] == [
+        "spangrade: replay of r: it lacks, so that the model plays the user: another (repeat 1)",
+        "spangrade: replay of r: changed since: return (repeat 1): facts, limits, plan",
+    ]
+    done, _ = run("answer", "--name", "r", "--resume")
+    assert done.err[:3] == [
+        f"spangrade: run r: held with other {part} than the scenario has now, and not asked again: "
+        "1 session: return"
+        for part in ("facts", "limits", "plan")
+    ]
+    done, _ = run("answer", "--name", "r@2", "--replay", "s@1")
+    assert (done.code, done.err[0]) == (
+        2,
+        "spangrade: --replay: there is no run 's@1' with simulated users in spangrade.duckdb",
+    )
+
+
 def test_a_comparison_says_where_the_paths_of_a_replay_part(shop):
     Path("shop_agent.py").write_text(textwrap.dedent(REPLAYED))
     shop.answer = Models(sure)
@@ -409,7 +435,11 @@ DRILLED = """
 
 def drill(kind, value=None, call=1):
     fault = {"tool": "look_up", "call": call, "kind": kind, **({} if value is None else {"value": value})}
-    question = {**RETURN, "scenario": {**SCENARIO, "starting_prompt": "Return A-1001", "faults": [fault]}}
+    drills(fault)
+
+
+def drills(*faults):
+    question = {**RETURN, "scenario": {**SCENARIO, "starting_prompt": "Return A-1001", "faults": faults}}
     question["reference_data"] = {"forbidden_texts": ["B-2002"]}
     Path("shop_agent.py").write_text(textwrap.dedent(DRILLED))
     Path("golden.json").write_text(json.dumps({"golden_questions": [question]}))
@@ -466,6 +496,67 @@ def test_a_drill_that_did_not_happen_is_inconclusive(shop):
         "inconclusive",
         "simulation_valid: the drill did not happen: call 2 of look_up was not made",
     )
+
+
+@pytest.mark.parametrize(
+    ("calls", "missed"), [((1, 3), "call 3 of look_up was not made"), ((1, 2), None)], ids=str
+)
+def test_each_fault_of_a_drill_is_counted_by_its_number(shop, calls, missed):
+    drills(*({"tool": "look_up", "call": call, "kind": "fails"} for call in calls))
+    shop.answer = Agrees(gets_it)
+    verdict = "inconclusive", f"simulation_valid: the drill did not happen: {missed}"
+    assert graded() == (verdict if missed else ("passed", ""))
+
+
+def test_a_session_without_its_simulated_user_that_names_the_question_is_inconclusive(shop):
+    drills()
+    spans = [
+        {
+            "traceId": "1" * 32, "spanId": "2" * 16, "name": "invoke_agent shop", "kind": 1,
+            "startTimeUnixNano": "1000000000", "endTimeUnixNano": "2000000000",
+            "attributes": [
+                {"key": key, "value": {"stringValue": value}}
+                for key, value in {
+                    "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop",
+                    "gen_ai.conversation.id": "s", "spangrade.question_id": "return",
+                    "gen_ai.input.messages": json.dumps(
+                        [{"role": "user", "parts": [{"type": "text", "content": "Return A-1001"}]}]
+                    ),
+                    "gen_ai.output.messages": json.dumps(
+                        [{"role": "assistant", "parts": [{"type": "text", "content": "Done."}]}]
+                    ),
+                }.items()
+            ],
+        }
+    ]  # fmt: skip
+    Path("spans.json").write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
+    shop.answer = Agrees(gets_it)
+    done = spangrade("grade", "golden.json", "--spans", "spans.json", "--format", "json")
+    (one,) = json.loads("\n".join(done.out))["grades"]
+    assert (done.code, one["verdict"], one["reason"]) == (
+        4,
+        "inconclusive",
+        "simulation_valid: no simulated user is recorded, and nothing is known of who said what",
+    )
+
+
+@pytest.mark.parametrize(
+    ("faults", "problem"),
+    [
+        (
+            [{"tool": "look_up", "kind": "late", "value": -1}],
+            "faults[0]: value: expected a number of seconds, 0 to 86,400",
+        ),
+        (
+            [{"tool": "look_up", "kind": "fails"}, {"tool": "look_up", "kind": "late"}],
+            "faults: expected one fault of call 1 of look_up, found 2",
+        ),
+    ],
+)
+def test_faults_that_cannot_happen_are_refused(shop, faults, problem):
+    drills(*faults)
+    done = spangrade("run", "shop_agent.py:answer", "golden.json", "--user-model", "gemini/x")
+    assert (done.code, problem in done.err[0]) == (2, True), done.err
 
 
 def test_an_audit_proposes_the_drills_that_no_scenario_covers(shop):
