@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from spangrade.tracer.canonical_json import json_value
@@ -24,12 +24,14 @@ class ToolCall:
     """One call of a tool. In an expected turn, `arguments` or `result` of None is not compared.
 
     `arguments={}` expects a call without arguments. `result` is any JSON value; `{"$null": True}` expects
-    null.
+    null. In JSON and YAML the names of golden files are read, too: `tool_name`, `input_arguments`, `output`.
     """
 
-    name: Annotated[str, Field(min_length=1)]
-    arguments: dict[str, JsonValue] | None = None
-    result: JsonValue = None
+    name: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("name", "tool_name"))]
+    arguments: Annotated[
+        dict[str, JsonValue] | None, Field(validation_alias=AliasChoices("arguments", "input_arguments"))
+    ] = None
+    result: Annotated[JsonValue, Field(validation_alias=AliasChoices("result", "output"))] = None
 
 
 @dataclass(frozen=True, config=_CONFIG)

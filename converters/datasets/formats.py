@@ -11,13 +11,15 @@ import orjson
 from pydantic import Field, StrictStr
 
 from spangrade.converters.datasets.adk_evalset import is_evalset, questions_of
-from spangrade.converters.datasets.files import load_json, refuse_device
+from spangrade.converters.datasets.files import refuse_device
 from spangrade.converters.datasets.golden import (
     GoldenDataset,
     GoldenQuestion,
+    fields_of_questions,
     question_problems,
     taken_golden,
 )
+from spangrade.converters.datasets.golden_text import read_written
 from spangrade.converters.datasets.problems import condensed, separate
 from spangrade.converters.datasets.simulation_csv import (
     REQUIRED,
@@ -76,14 +78,12 @@ def read_dataset(path: Path) -> Dataset:
         return _simulation(path, read_csv(path))
     if _is_interaction(path):
         return _simulation(path, read_jsonl(path))
-    if path.suffix == ".csv" and not _is_json(path):
-        return _simulation(path, read_csv(path))  # which says what is missing
-    document = load_json(path)
+    document, form = read_written(path, fields_of_questions)
     if is_evalset(document):
         records = questions_of(document, str(path))
         questions, problems = _questions((str(path), record, False) for record in records)
         return Dataset(_dataset(path, questions, problems), None, problems)
-    return Dataset(taken_golden(document, str(path)), None, [])
+    return Dataset(taken_golden(document, str(path), form), None, [])
 
 
 def find_dataset(folder: Path) -> tuple[Path, list[Path]]:
@@ -114,15 +114,6 @@ def find_dataset(folder: Path) -> tuple[Path, list[Path]]:
             f"{folder}: no recorded spans beside {golden[0].name}; expected .json, .jsonl or .pb files"
         )
     return golden[0], recordings
-
-
-def _is_json(path: Path) -> bool:
-    """Return whether a file's text begins as a JSON object or list does."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4_096).lstrip()[:1] in (b"{", b"[")
-    except OSError:
-        return False
 
 
 def _is_interaction(path: Path) -> bool:

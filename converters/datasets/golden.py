@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -21,12 +23,31 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from spangrade.converters.datasets.files import load_json, write_json
+from spangrade.converters.datasets.files import write_json
+from spangrade.converters.datasets.golden_text import OBJECT, Form, form_of, read_written
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
 
 MAX_PROBLEMS = 20  # what fits on a screen
+_LATEST_S = 86_400  # after which a tool of a drill may answer
+# What other tools call what a question or its references have here.
+WORDS_OF_OTHERS = MappingProxyType(
+    {
+        "input": "user_inputs",
+        "query": "user_inputs",
+        "question": "user_inputs",
+        "prompt": "user_inputs",
+        "vars": "user_inputs, with the values in their places",
+        "target": "reference_response",
+        "expected_output": "reference_response",
+        "expected": "reference_response",
+        "ground_truth": "reference_response",
+        "assert": "required_texts, forbidden_texts, max_cost_usd, max_latency_s or reference_response",
+        "expected_tools": "reference_tool_interactions",
+        "tags": "metadata",
+    }
+)
 _IN_BRACES = re.compile(r"\{([^{}]+)\}")
 
 Names = tuple[StrictStr, ...]
@@ -60,6 +81,7 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
     # Catches a wrong letter or two, and allows `reference_trace` as a custom key.
     similar: ClassVar[float] = 0.85
+    short_names: ClassVar[Mapping[str, str]] = MappingProxyType({})  # to the names of the fields
 
     @model_validator(mode="before")
     @classmethod
@@ -67,6 +89,14 @@ class _Model(BaseModel):
         known = cls.__pydantic_fields__
         if not isinstance(value, dict) or value.keys() <= known.keys():
             return value
+        for short, name in cls.short_names.items():
+            if short in value and name in value:
+                raise PydanticCustomError(
+                    "wrong_key",
+                    '"{short}" and "{name}" are one field: expected one of them',
+                    {"short": short, "name": name},
+                )
+        value = {cls.short_names.get(key, key): part for key, part in value.items()}
         for key in (key for key in value if key not in known):
             near = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=cls.similar)
             if near:
@@ -91,6 +121,9 @@ class ReferenceToolInteraction(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     similar: ClassVar[float] = 0.6
+    short_names: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"name": "tool_name", "arguments": "input_arguments", "result": "output"}
+    )
 
     tool_name: StrictStr
     input_arguments: dict[str, Any] | None = None
@@ -152,6 +185,10 @@ class Persona(_Model):
     behaviors: tuple[dict[str, Any], ...] = ()
 
 
+def _is_late(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LATEST_S
+
+
 class DrillFault(_Model):
     """What the nth `call` of a tool does in a drill, in place of what it would do.
 
@@ -171,7 +208,7 @@ class DrillFault(_Model):
     @model_validator(mode="after")
     def _refuse_a_wrong_value(self) -> Self:
         expected = {
-            "late": ("a number of seconds", self.value is None or isinstance(self.value, int | float)),
+            "late": (f"a number of seconds, 0 to {_LATEST_S:,}", self.value is None or _is_late(self.value)),
             "injection": ("the text that the result has in it", isinstance(self.value, str)),
             "other_customer": ("the data of another customer", self.value is not None),
         }
@@ -199,6 +236,18 @@ class Scenario(_Model):
     persona: StrictStr | Persona | None = None
     ends_when: EndsWhen = EndsWhen()
     faults: tuple[DrillFault, ...] = ()
+
+    @model_validator(mode="after")
+    def _refuse_two_faults_of_a_call(self) -> Self:
+        calls = Counter((fault.tool, fault.call) for fault in self.faults)
+        (tool, call), number = calls.most_common(1)[0] if calls else (("", 0), 0)
+        if number > 1:
+            raise PydanticCustomError(
+                "faults",
+                "faults: expected one fault of call {call} of {tool}, found {number}",
+                {"call": call, "tool": tool, "number": number},
+            )
+        return self
 
     @property
     def filled_plan(self) -> tuple[str, ...]:
@@ -237,20 +286,30 @@ class GoldenQuestion(_Model):
     id: Annotated[StrictStr, Field(min_length=1)]
     user_inputs: Annotated[Names, Field(min_length=1)]
     scenario: Scenario | None = None
-    agents_evaluated: Annotated[Names, Field(min_length=1)]
+    agents_evaluated: Annotated[Names, Field(min_length=1)] = ()
     user_values: Names = ()
     reviewed: bool | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
-    reference_data: ReferenceData
+    reference_data: ReferenceData = ReferenceData()
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_misplaced_reference(cls, value: Any) -> Any:
-        references = ReferenceData.__pydantic_fields__
-        if isinstance(value, dict) and not references.keys().isdisjoint(value):
-            key = next(key for key in references if key in value)
-            raise PydanticCustomError("wrong_key", '"{key}" belongs in reference_data', {"key": key})
-        return value
+    def _gather_references(cls, value: Any) -> Any:
+        """Move the references of a question into `reference_data`, and make one user input a list of one."""
+        if not isinstance(value, dict):
+            return value
+        if isinstance(value.get("user_inputs"), str):
+            value = {**value, "user_inputs": [value["user_inputs"]]}
+        references = {key: value[key] for key in ReferenceData.__pydantic_fields__.keys() & value.keys()}
+        known = value.get("reference_data", {})
+        if not references or not isinstance(known, dict):
+            return value
+        for key in references.keys() & known.keys():
+            raise PydanticCustomError(
+                "wrong_key", '"{key}" is in the question and in reference_data: expected one', {"key": key}
+            )
+        rest = {key: part for key, part in value.items() if key not in references}
+        return {**rest, "reference_data": {**known, **references}}
 
     @model_validator(mode="before")
     @classmethod
@@ -299,7 +358,7 @@ class GoldenQuestion(_Model):
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data` or, of those of the question, of what it asks.
 
-        These are `user_inputs`, `scenario` and `agents_evaluated`.
+        These are `user_inputs`, `scenario` and `agents_evaluated`. A custom key may be at either place.
 
         None if the question does not have it, if `no_further_calls` is false, or if any reply will do. Of
         `reference_tool_interactions` that is the first alternative if only alternatives are given.
@@ -307,14 +366,22 @@ class GoldenQuestion(_Model):
         if key == "reference_tool_interactions" and self.reference_data.reference_tool_alternatives:
             return self.accepted_calls[0]
         if key in ("user_inputs", "scenario", "agents_evaluated"):
-            return getattr(self, key)
+            return getattr(self, key) or None
         value = getattr(self.reference_data, key, None)
+        if value is None and self.model_extra:
+            value = self.model_extra.get(key)
         if key == "goal" and value is None and self.scenario is not None:
             return self.scenario.goal
         is_nothing = (key == "no_further_calls" and value is False) or (
             key == "reference_responses" and value is not None and set(value) == {None}
         )
         return None if is_nothing else value
+
+
+def fields_of_questions() -> dict[str, Any]:
+    """Return the JSON Schemas of the fields of a question, its references among them."""
+    models = (ReferenceData, GoldenQuestion)
+    return {name: field for one in models for name, field in one.model_json_schema()["properties"].items()}
 
 
 class GoldenDataset(_Model):
@@ -325,7 +392,8 @@ class GoldenDataset(_Model):
 
 def load_golden(path: Path) -> GoldenDataset:
     """Return the golden dataset in a file. Raises InputError with one line for each mistake in it."""
-    return taken_golden(load_json(path), str(path))
+    content, form = read_written(path, fields_of_questions)
+    return taken_golden(content, str(path), form)
 
 
 NO_QUESTIONS = GoldenDataset.model_construct(golden_questions=())  # sessions are graded without a dataset
@@ -341,44 +409,76 @@ def golden_of(raw: Any, where: str) -> GoldenDataset:
     return taken_golden(raw, where)
 
 
-def taken_golden(raw: Any, where: str) -> GoldenDataset:
-    """Return the golden dataset in a JSON value, which loses its questions: nobody holds them twice then.
+def taken_golden(raw: Any, where: str, form: Form | None = None) -> GoldenDataset:
+    """Return the golden dataset in a value, which loses its questions: nobody holds them twice then.
 
-    Raises InputError with one line for each mistake in it.
+    It is an object with `golden_questions`, a list of questions, or one. Raises InputError with one line for
+    each mistake in it, an example of the form, and what the words of other tools are called here.
     """
-    if isinstance(raw, list) and raw and all(isinstance(turn, dict) and "query" in turn for turn in raw):
-        raise InputError(
-            f"{where}: a conversation log; `spangrade convert test-to-golden` makes a golden question of it"
-        )
+    form = form or form_of(raw)
+    if isinstance(raw, dict) and "golden_questions" not in raw and ("id" in raw or "user_inputs" in raw):
+        raw = [raw]
+    if isinstance(raw, list):
+        raw = {"golden_questions": raw}
+    other_tool, words = [f"{where}: {line}" for line in _other_tool(raw)], _words_of_others(raw)
     try:
         dataset = GoldenDataset.model_validate(_without_questions(raw))
     except ValidationError as error:
-        lines = [f"{where}: {problem}" for problem in _problems(raw, error)]
+        lines = other_tool or [f"{where}: {problem}" for problem in _problems(raw, error, form)]
         if len(lines) > MAX_PROBLEMS:
             lines[MAX_PROBLEMS:] = [f"{where}: and {len(lines) - MAX_PROBLEMS} more"]
-        raise InputError(*lines) from error
+        raise InputError(*lines, *words, "expected, for example:", *form.example) from error
     first: dict[str, int] = {}
     for index, question in enumerate(dataset.golden_questions):
         if first.setdefault(question.id, index) != index:
             raise InputError(
-                f"{where}: golden_questions[{index}].id: "
-                f'"{question.id}" is taken by golden_questions[{first[question.id]}]; ids must differ'
+                f'{where}: {form.place(index)}.id: "{question.id}" is taken by '
+                f"{form.place(first[question.id])}; ids must differ"
             )
     return dataset
 
 
+def _other_tool(raw: Any) -> Iterator[str]:
+    """Yield a line for a dataset of another tool that can be converted."""
+    questions = raw.get("golden_questions", ()) if isinstance(raw, dict) else ()
+    first = questions[0] if isinstance(questions, list) and questions else None
+    if isinstance(raw, dict) and isinstance(raw.get("tests"), list | str):
+        yield "of promptfoo; `spangrade convert promptfoo` makes golden questions of it"
+    elif isinstance(first, dict) and "query" in first:
+        yield "a conversation log; `spangrade convert test-to-golden` makes a golden question of it"
+    elif isinstance(first, dict) and not {"input", "target"} - first.keys():
+        yield "of Inspect; `spangrade convert inspect` makes golden questions of it"
+    elif isinstance(first, dict) and {"expected_output", "actual_output", "expected_outcome"} & first.keys():
+        yield "of DeepEval; `spangrade convert deepeval` makes golden questions of it"
+
+
+def _words_of_others(raw: Any) -> list[str]:
+    """Return a line for each word of another tool in a dataset and its first questions."""
+    questions = raw.get("golden_questions") if isinstance(raw, dict) else None
+    objects = [raw, *(questions[:MAX_PROBLEMS] if isinstance(questions, list) else ())]
+    found = {key for one in objects if isinstance(one, dict) for key in WORDS_OF_OTHERS.keys() & one.keys()}
+    return [f'"{word}" is here {name}' for word, name in WORDS_OF_OTHERS.items() if word in found]
+
+
 def _without_questions(raw: Any) -> Any:
-    """Return a dataset whose questions are taken out of `raw` one by one; their ids stay, for messages."""
+    """Return a dataset whose questions are taken out of `raw` one by one; what messages need stays."""
     questions = raw.get("golden_questions") if isinstance(raw, dict) else None
     if not isinstance(questions, list) or not questions:
         return raw
 
     def taken() -> Iterator[Any]:
         for place, question in enumerate(questions):
-            questions[place] = {"id": question.get("id")} if isinstance(question, dict) else None
+            questions[place] = _for_messages(question) if isinstance(question, dict) else None
             yield question
 
     return {**raw, "golden_questions": taken()}
+
+
+def _for_messages(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a message about a question needs of it: its id, and the keys of its `reference_data`."""
+    references = question.get("reference_data")
+    keys = {"reference_data": dict.fromkeys(references)} if isinstance(references, dict) else {}
+    return {"id": question.get("id"), **keys}
 
 
 def existing(path: Path) -> tuple[Any, GoldenDataset | None]:
@@ -388,13 +488,18 @@ def existing(path: Path) -> tuple[Any, GoldenDataset | None]:
     """
     if not path.exists():
         return {"golden_questions": []}, None
-    raw = load_json(path)
+    raw, form = read_written(path, fields_of_questions)
     if isinstance(raw, dict) and raw.get("golden_questions") == []:
         return raw, None
+    if isinstance(raw, list):
+        raw = {"golden_questions": raw}
     try:
-        return raw, golden_of(raw, str(path))
+        dataset = golden_of(raw, str(path))
     except InputError as error:
         raise InputError(*error.lines, f"{path}: not a golden dataset, so it is left unchanged") from error
+    if form.name != "JSON":
+        raise InputError(f"{path}: {form.name}: only a golden file of JSON is written; it is left unchanged")
+    return raw, dataset
 
 
 def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, list[Problem]]:
@@ -483,9 +588,9 @@ def question_problems(raw: Any, model: type[GoldenQuestion] = GoldenQuestion) ->
     return []
 
 
-def _problems(raw: Any, error: ValidationError) -> list[str]:
+def _problems(raw: Any, error: ValidationError, form: Form = OBJECT) -> list[str]:
     return [
-        _problem(raw, detail)
+        _problem(raw, detail, form)
         for detail in error.errors(include_url=False)
         if detail["type"] != "too_short" or not detail["input"]  # else it repeats the mistakes of the items
     ]
@@ -502,8 +607,8 @@ _EXPECTED = {
 }
 
 
-def _problem(raw: Any, detail: ErrorDetails) -> str:
-    where, kind = _where(raw, detail["loc"]), detail["type"]
+def _problem(raw: Any, detail: ErrorDetails, form: Form) -> str:
+    where, kind = _where(raw, detail["loc"], form), detail["type"]
     if kind == "missing":
         return f"{where}: missing"
     if kind in ("too_short", "string_too_short"):
@@ -519,15 +624,19 @@ def _problem(raw: Any, detail: ErrorDetails) -> str:
     return f"{where}: expected {expected}, found {_described(detail['input'])}"
 
 
-def _where(raw: Any, location: tuple[int | str, ...]) -> str:
-    """Return the path of a value, as in `golden_questions[3] (id "q4").user_inputs`."""
-    text = ""
-    for depth, part in enumerate(location):
+def _where(raw: Any, location: tuple[int | str, ...], form: Form) -> str:
+    """Return the path of a value as it was written, as in `golden_questions[3] (id "q4").user_inputs`."""
+    text, question = "", raw
+    if location[:1] == ("golden_questions",) and len(location) > 1 and isinstance(location[1], int):
+        question = raw["golden_questions"][location[1]]
+        name = question.get("id") if isinstance(question, dict) else None
+        text = form.place(location[1]) + (f' (id "{name}")' if isinstance(name, str) else "")
+        location = location[2:]
+    if location[:1] == ("reference_data",) and len(location) > 1 and isinstance(question, dict):
+        given = question.get("reference_data")
+        location = location if isinstance(given, dict) and location[1] in given else location[1:]
+    for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-        if depth == 1 and location[0] == "golden_questions":
-            question = raw["golden_questions"][part]
-            name = question.get("id") if isinstance(question, dict) else None
-            text += f' (id "{name}")' if isinstance(name, str) else ""
     return text or "the file"
 
 

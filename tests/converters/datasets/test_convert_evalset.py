@@ -373,7 +373,11 @@ def test_the_old_list_form_is_converted_and_graded(convert: Spangrade, tmp_path:
 
 def test_a_conversation_log_is_named_as_such(convert: Spangrade, tmp_path: Path) -> None:
     hint = "a conversation log; `spangrade convert test-to-golden` makes a golden question of it"
-    assert convert([{"query": "hi"}]) == (2, [], [f"spangrade: {tmp_path / 'in.json'}: {hint}"])
+    done = convert([{"query": "hi"}])
+    assert (done.code, done.err[:2]) == (
+        2,
+        [f"spangrade: {tmp_path / 'in.json'}: {hint}", '  "query" is here user_inputs'],
+    )
 
 
 def test_an_eval_set_is_never_written_over_a_file(convert: Spangrade, tmp_path: Path) -> None:

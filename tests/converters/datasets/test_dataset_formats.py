@@ -382,31 +382,23 @@ def test_recordings_are_refused_beside_a_file_that_brings_its_own(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.csv", "a,b\n1,2\n", "not a simulation's CSV: no column session_trace, user_inputs"),
+        ("a.csv", "a,b\n1,2\n", "row 1.id: missing"),
         ("a.csv", "user_inputs,session_trace\n", "no question that can be graded"),
         ("a.json", '{"eval_cases": []}', "no question that can be graded"),
         ("a.json", "{", "not JSON: line 1, column 2: unexpected end of data"),
-        ("a.json", "[]", "the file: expected an object, found a list"),
+        ("a.json", "[]", "golden_questions: must not be empty"),
         ("none.json", None, "cannot be read: No such file or directory"),
         ("none.csv", None, "cannot be read: No such file or directory"),
     ],
 )
-def test_a_file_that_cannot_be_graded_is_refused_in_one_line(
+def test_a_file_that_cannot_be_graded_is_refused(
     tmp_path: Path, name: str, text: str | None, said: str
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError) as refused:
         read_dataset(tmp_path / name)
-    assert str(refused.value) == f"{tmp_path / name}: {said}"
-
-
-def test_the_schema_in_the_readme_is_the_models(spangrade: Spangrade) -> None:
-    printed = "\n".join(spangrade("schema", "golden").out)
-    text = (ROOT / "datasets" / "README.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert shown == printed + "\n"
-    assert json.loads(printed)["required"] == ["golden_questions"]
+    assert str(refused.value).splitlines()[0] == f"{tmp_path / name}: {said}"
 
 
 def test_the_schema_names_every_field_that_the_readme_does(spangrade: Spangrade) -> None:

@@ -17,11 +17,11 @@ import pytest
 from builders import llm, question, session, tool
 from command_line import Spangrade
 from documents import misquoted, uncovered
+from grading import grade
 from paths import HISTORY, ROOT, SAMPLE, SHARED
 
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.converters.datasets.golden import GoldenDataset, golden_of
-from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_metric import run_metric
@@ -41,6 +41,10 @@ DEVIATIONS = {
     "uv run python evaluation/scripts/convert_test_to_golden.py": "the scripts are in `converters/`",
     "`sub_agent_trace` | JSON list of agent turns `{name, text}`.": "`{agent_name, text_response}`",
     "`trace_summary` | Plain text log": "`trajectory_accuracy` compares the spans",
+    "The root object must contain a `golden_questions` list.": "A bare list of questions",
+    "`agents_evaluated` | `list[str]` | Yes |": "`agents_evaluated` and `reference_data` are optional",
+    "`reference_data` | `dict` | Yes |": "`agents_evaluated` and `reference_data` are optional",
+    "`user_inputs` | `list[str]` | Yes |": "a single text is one turn",
     "`02_agent_run_eval.py` automatically detects": "`spangrade grade` takes its place",
 }
 
@@ -100,9 +104,8 @@ def test_a_folder_has_the_dataset_of_that_name(tmp_path: Path) -> None:
         find_dataset(tmp_path)
 
 
-@quotes("The root object must contain a `golden_questions` list.")
 @pytest.mark.parametrize(
-    "root", [{}, {"golden_questions": {}}, {"golden_questions": []}, {"questions": [ITEM]}, [ITEM]]
+    "root", [{}, {"golden_questions": {}}, {"golden_questions": []}, {"questions": [ITEM]}]
 )
 def test_any_other_root_is_refused(root: Any) -> None:
     with pytest.raises(InputError):
@@ -111,21 +114,18 @@ def test_any_other_root_is_refused(root: Any) -> None:
 
 @quotes(
     "`id` | `string` | Yes |",
-    "`user_inputs` | `list[str]` | Yes |",
-    "`agents_evaluated` | `list[str]` | Yes |",
-    "`reference_data` | `dict` | Yes |",
     "`metadata` | `dict` | No |",
 )
-def test_the_fields_have_their_types_and_all_but_metadata_are_required() -> None:
+def test_the_fields_have_their_types_and_id_and_user_inputs_are_required() -> None:
     for field, wrong in (
         ("id", 1),
-        ("user_inputs", "Hi"),
+        ("user_inputs", 1),
         ("agents_evaluated", "shop"),
         ("reference_data", []),
         ("metadata", []),
     ):
         lacking = {key: value for key, value in ITEM.items() if key != field}
-        if field == "metadata":
+        if field in ("metadata", "agents_evaluated", "reference_data"):
             golden_of({"golden_questions": [lacking]}, "guide")
         else:
             with pytest.raises(InputError, match=rf"\.{field}: missing"):

@@ -176,6 +176,16 @@ def test_what_is_not_a_turn_is_refused():
         check_conversation([UserTurn("Hi"), "Hello"])
 
 
+def test_the_long_names_of_golden_files_are_those_of_a_call_too(tmp_path):
+    call = {"tool_name": "find", "input_arguments": {"id": 1}, "output": "x"}
+    turns = [{"role": "user", "text": "Hi"}, {"role": "agent", "text": "*", "tool_calls": [call]}]
+    (_, made) = load_conversation(_write(tmp_path / "c.json", json.dumps(turns))).turns
+    assert made.tool_calls == [ToolCall("find", {"id": 1}, "x")]
+    turns[1]["tool_calls"] = [{**call, "name": "find"}]
+    with pytest.raises(InputError, match=r"turn 2 \(agent\): .*tool_name"):
+        load_conversation(_write(tmp_path / "d.json", json.dumps(turns)))
+
+
 def test_a_yaml_file_holds_the_documents_example(tmp_path):
     pytest.importorskip("yaml")
     assert load_conversation(_write(tmp_path / "c.yaml", WEATHER_YAML)) == Conversation(WEATHER)
