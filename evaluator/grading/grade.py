@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import NamedTuple, Self
 
-from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
-from spangrade.evaluator.grading.match_questions import NO_ANSWERS, Candidates, QuestionIndex
-from spangrade.evaluator.grading.policy import (
-    CONVERSATION,
-    GOAL,
-    REPLIES,
-    SCENARIO,
-    Decision,
-    MetricPlan,
-    Verdict,
-)
-from spangrade.evaluator.grading.root_agent import RootAgentName, renamed, root_agent, with_other_name
+from spangrade.evaluator.grading.match_questions import Candidates
+from spangrade.evaluator.grading.policy import CONVERSATION, Decision, MetricPlan, Verdict
+from spangrade.evaluator.grading.prepare import Prepared
+from spangrade.evaluator.grading.root_agent import renamed, root_agent, with_other_name
+from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
-from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, load_metrics
+from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome
 from spangrade.evaluator.session import Session
 
 # Sessions that may wait for their judge while later ones are started. A judge is asked 40 questions at once.
 MAX_PENDING = 64
 # Of a session whose user inputs are those of several questions: it is graded against each.
 MAX_ATTEMPTS = 8
-
-
-class Grade(NamedTuple):
-    """The verdict on one session or, if `session_id` is None, on a golden question that no session answers.
-
-    `outcomes` holds the outcome of each metric by name; `reason` is what decided the verdict. `notes` say
-    where the dataset's row of the session differs from its spans; `trajectory` is the names of its steps.
-    `root_agent` says which name of the question means the session's root agent, if one does, as a note
-    does, too.
-    """
-
-    session_id: str | None
-    question_id: str | None
-    verdict: Verdict
-    reason: str
-    outcomes: dict[str, Outcome]
-    notes: tuple[str, ...] = ()
-    trajectory: tuple[str, ...] | None = None
-    root_agent: str | None = None
 
 
 class Coverage(NamedTuple):
@@ -69,20 +42,6 @@ class _Attempt(NamedTuple):
 
     question: GoldenQuestion | None
     metrics: tuple[tuple[Metric, Started], ...]
-
-
-def may_ask_judge(dataset: GoldenDataset, requested: Iterable[Metric], without: Collection[str] = ()) -> bool:
-    """Return whether a metric may ask the judge: an async one, or the gate of a reply or of a scenario."""
-    requested = list(requested)
-    if any(inspect.iscoroutinefunction(metric.function) for metric in requested):
-        return True
-    gates = {gate.needs for gate in MetricPlan.of(requested, load_metrics(), without).gates}
-    return any(
-        question.reference(reference) is not None
-        for reference in (*REPLIES, SCENARIO, GOAL)
-        if reference in gates
-        for question in dataset.golden_questions
-    )
 
 
 def start_metrics(
@@ -124,65 +83,33 @@ class _Pending(NamedTuple):
         ]
 
 
-def grade(
-    sessions: Iterable[Session],
-    dataset: GoldenDataset,
-    requested: Iterable[Metric] = (),
-    without: Collection[str] = (),
-    answers: Mapping[str, str] = NO_ANSWERS,
-    selected: Collection[str] | None = None,
-    reply_threshold: float | None = None,
-    root_agent_name: RootAgentName = RootAgentName.APP,
-) -> Iterator[Grade]:
-    """Yield a grade for each session, in order, then one for each golden question without a session.
-
-    See `grade_sessions` and `grade_unanswered`. With `selected`, only questions with these ids are reported
-    if no session answers them.
-    """
+def grade(prepared: Prepared, sessions: Iterable[Session]) -> Iterator[Grade]:
+    """Yield a grade for each session, in order, then one for each golden question without a session."""
     coverage = Coverage.none()
-    yield from grade_sessions(
-        sessions, dataset, requested, without, answers, reply_threshold, coverage, root_agent_name
-    )
-    yield from grade_unanswered(dataset, coverage, selected)
+    yield from grade_sessions(prepared, sessions, coverage)
+    yield from grade_unanswered(prepared, coverage)
 
 
-def grade_unanswered(
-    dataset: GoldenDataset, coverage: Coverage, selected: Collection[str] | None = None
-) -> Iterator[Grade]:
-    """Yield a grade for each golden question that no session answers, of those `selected` (ids)."""
-    for question in dataset.golden_questions:
-        if question.id not in coverage.answered and (selected is None or question.id in selected):
+def grade_unanswered(prepared: Prepared, coverage: Coverage) -> Iterator[Grade]:
+    """Yield a grade for each golden question that no session answers, of those that were chosen."""
+    for question in prepared.questions.golden_questions:
+        if question.id not in coverage.answered:
             verdict, reason = policy.unanswered(doubtful=question.id in coverage.doubtful)
             yield Grade(None, question.id, verdict, reason, {CONVERSATION: Inconclusive(reason)})
 
 
 def grade_sessions(
-    sessions: Iterable[Session],
-    dataset: GoldenDataset,
-    requested: Iterable[Metric],
-    without: Collection[str],
-    answers: Mapping[str, str],
-    reply_threshold: float | None,
-    coverage: Coverage,
-    root_agent_name: RootAgentName = RootAgentName.APP,
-    running_after_ns: int | None = None,
-    index: QuestionIndex | None = None,
+    prepared: Prepared, sessions: Iterable[Session], coverage: Coverage, now_ns: int | None = None
 ) -> Iterator[Grade]:
     """Yield a grade for each session, in order, and add the questions that they answer to `coverage`.
 
-    `policy` says which metrics run beside the `requested` ones, which of them are gates, and what the
-    verdicts mean. The references named in `without` are not gates. `answers` maps sessions to the questions
-    that they answer (ids). `reply_threshold` is that of the gate of `reference_response`, if it is not the
-    default one. `root_agent_name` is what else names a session's root agent. A session that did something
-    after `running_after_ns` may still run.
+    `policy` says which metrics run, which of them are gates, and what the verdicts mean. `now_ns` is the time
+    that decides whether a session may still run, by default that of the call.
 
     Questions that expect the same share their sessions evenly: a session that may answer any of them is
-    graded as an answer to the first of those that the fewest sessions answer. An `index` of the questions may
-    be given if none expect the same.
+    graded as an answer to the first of those that the fewest sessions answer.
     """
-    plan = MetricPlan.of(requested, load_metrics(), without, reply_threshold, root_agent_name)
-    plan = replace(plan, without_dataset=not dataset.golden_questions, running_after_ns=running_after_ns)
-    questions = index or QuestionIndex(dataset, answers)
+    plan, questions, answers = prepared.plan_at(now_ns), prepared.index, prepared.answers
     sessions_of = Counter(answers.values())
     doubtful: set[Candidates] = set()
 

@@ -120,10 +120,11 @@ class MetricPlan:
         without: Collection[str] = (),
         reply_threshold: float | None = None,
         root_agent_name: RootAgentName = RootAgentName.APP,
+        *,
+        without_dataset: bool = False,
     ) -> Self:
         """Return the plan of a run in which the references named in `without` are not compared by default.
 
-        `reply_threshold` takes the place of the default threshold of the gate of `reference_response`.
         `root_agent_name` is what else names a session's root agent.
         `reply_threshold` takes the place of the default threshold of the gates of replies.
         """
@@ -136,7 +137,8 @@ class MetricPlan:
             tuple(gates),
             tuple(by_name.values()),
             tuple(installed[name] for name in REPORTED if name not in by_name),
-            root_agent_name=root_agent_name,
+            without_dataset,
+            root_agent_name,
         )
 
     @property

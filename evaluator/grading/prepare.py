@@ -17,16 +17,9 @@ from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, go
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks, import_batches, start_import
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S
 from spangrade.evaluator.grading.file_columns import with_rows
-from spangrade.evaluator.grading.grade import (
-    Coverage,
-    Grade,
-    grade_sessions,
-    grade_unanswered,
-    may_ask_judge,
-)
 from spangrade.evaluator.grading.match_questions import QuestionIndex, check_answers, share_sessions
 from spangrade.evaluator.grading.metadata import Groups, Where, groups_of, parse_where
-from spangrade.evaluator.grading.policy import MetricPlan, dropped_references
+from spangrade.evaluator.grading.policy import GOAL, REPLIES, SCENARIO, MetricPlan, dropped_references
 from spangrade.evaluator.grading.revision import revision
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import GradedBy, RunDetails
@@ -93,8 +86,16 @@ class Prepared:
 
     @property
     def asks_judge(self) -> bool:
-        """Whether a metric may ask the judge."""
-        return may_ask_judge(self.golden.questions, self.metrics, self.without)
+        """Whether a metric may ask the judge: an async one, or the gate of a reply or of a scenario."""
+        if any(inspect.iscoroutinefunction(metric.function) for metric in self.metrics):
+            return True
+        gates = {gate.needs for gate in self.plan.gates}
+        return any(
+            question.reference(reference) is not None
+            for reference in (*REPLIES, SCENARIO, GOAL)
+            if reference in gates
+            for question in self.golden.questions.golden_questions
+        )
 
     @property
     def in_slices(self) -> bool:
@@ -108,7 +109,7 @@ class Prepared:
             and all(isinstance(one, str) for one in self.spec.gates.requested)
             and not any(isinstance(metric.function, Query) for metric in self.metrics)
             and not any(inspect.iscoroutinefunction(metric.function) for metric in self.metrics)
-            and not share_sessions(self.golden.questions)
+            and not self._share_sessions
         )
 
     @property
@@ -121,11 +122,29 @@ class Prepared:
         """The requested metrics as `--metric` takes them."""
         return [one if isinstance(one, str) else metric_text(one) for one in self.spec.gates.requested]
 
+    @property
+    def index(self) -> QuestionIndex:
+        """The index of the questions: the same for every slice, unless questions share their sessions."""
+        return self._new_index() if self._share_sessions else self._index
+
     @cached_property
-    def _index(self) -> QuestionIndex | None:
-        """The index of the questions for every slice; None if questions share their sessions."""
-        questions = self.golden.questions
-        return None if share_sessions(questions) else QuestionIndex(questions, self.answers)
+    def _index(self) -> QuestionIndex:
+        return self._new_index()
+
+    def _new_index(self) -> QuestionIndex:
+        return QuestionIndex(self.golden.questions, self.answers)
+
+    @cached_property
+    def _share_sessions(self) -> bool:
+        """Whether questions expect the same: which of them a session answers depends on those before."""
+        return share_sessions(self.golden.questions)
+
+    def plan_at(self, now_ns: int | None) -> MetricPlan:
+        """Return the plan at a time, by default now: it decides which sessions may still run."""
+        if self.spec.idle_s is None:
+            return self.plan
+        now_ns = time.time_ns() if now_ns is None else now_ns
+        return replace(self.plan, running_after_ns=now_ns - int(seconds_of(self.spec.idle_s) * 1e9))
 
     @cached_property
     def key(self) -> str:
@@ -193,34 +212,6 @@ class Prepared:
         """Yield sessions, those that have a row in the dataset with its columns."""
         return with_rows(sessions, self.golden.rows, on_problem)
 
-    def grades(self, sessions: Iterable[Session], *, unanswered: bool = True) -> Iterator[Grade]:
-        """Yield the grade of each session and, if `unanswered`, of each question that no session answers."""
-        coverage = Coverage.none()
-        yield from self.grades_of(sessions, coverage)
-        if unanswered:
-            yield from grade_unanswered(self.questions, coverage)
-
-    def grades_of(
-        self, sessions: Iterable[Session], coverage: Coverage, now_ns: int | None = None
-    ) -> Iterator[Grade]:
-        """Yield the grade of each session, and add the questions that they answer to `coverage`.
-
-        `now_ns` is the time that decides whether a session may still run, by default that of the call.
-        """
-        now_ns = time.time_ns() if now_ns is None else now_ns
-        return grade_sessions(
-            sessions,
-            self.golden.questions,
-            self.metrics,
-            self.without,
-            self.answers,
-            self.spec.judge.threshold,
-            coverage,
-            self.spec.gates.root_agent_name,
-            None if self.spec.idle_s is None else now_ns - int(seconds_of(self.spec.idle_s) * 1e9),
-            self._index,
-        )
-
 
 def prepare(
     spec: GradeSpec, db: Stored | None, callbacks: Callbacks = DEFAULT, recordings: Sequence[Path] = ()
@@ -261,13 +252,21 @@ def with_questions(
     check_answers(spec.select.answers, golden.questions)
     metrics = requested(spec.gates.requested, spec.gates.files, golden.columns, others)
     without = dropped_references(spec.gates.no_reference, every=spec.gates.no_references)
+    plan = MetricPlan.of(
+        metrics,
+        load_metrics(),
+        without,
+        spec.judge.threshold,
+        spec.gates.root_agent_name,
+        without_dataset=not golden.questions.golden_questions,
+    )
     return Prepared(
         spec,
         golden,
         where.chosen(golden.questions),
         metrics,
         without,
-        MetricPlan.of(metrics, load_metrics(), without, spec.judge.threshold, spec.gates.root_agent_name),
+        plan,
         {**golden.answers, **spec.select.answers},
         None if spec.group_by is None else groups_of(spec.group_by, golden.questions),
         recordings,

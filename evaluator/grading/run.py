@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nanoarrow as na
 
-from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.metadata import Groups
 from spangrade.evaluator.grading.policy import SIMULATION, Verdict, exit_code
 from spangrade.evaluator.judge.run import Spent
@@ -30,6 +29,25 @@ if TYPE_CHECKING:
     from spangrade.evaluator.statistics.repeats.repeats import Repeats
 
 CHUNK = 16_384  # scores
+
+
+class Grade(NamedTuple):
+    """The verdict on one session or, if `session_id` is None, on a golden question that no session answers.
+
+    `outcomes` holds the outcome of each metric by name; `reason` is what decided the verdict. `notes` say
+    where the dataset's row of the session differs from its spans; `trajectory` is the names of its steps.
+    `root_agent` says which name of the question means the session's root agent, if one does, as a note
+    does, too.
+    """
+
+    session_id: str | None
+    question_id: str | None
+    verdict: Verdict
+    reason: str
+    outcomes: dict[str, Outcome]
+    notes: tuple[str, ...] = ()
+    trajectory: tuple[str, ...] | None = None
+    root_agent: str | None = None
 
 
 class SessionVerdict(NamedTuple):

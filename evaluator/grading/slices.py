@@ -1,6 +1,6 @@
 """Grading sessions in slices, in other processes where that pays, with the results of one process.
 
-A process is given the rows of a slice, makes its sessions and grades them as `Prepared.grades_of` does. What
+A process is given the rows of a slice, makes its sessions and grades them as `grade_sessions` does. What
 it found is added in the order of the slices. All that is opened or asked stays in the process that was
 called: it reads the database, saves the run, and asks the judge.
 """
@@ -21,9 +21,9 @@ from spangrade.converters.datasets.formats import Dataset
 from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import Callbacks
 from spangrade.evaluator.derive.sync.workers import InOrder, default_workers
-from spangrade.evaluator.grading.grade import Coverage, Grade, grade_unanswered
+from spangrade.evaluator.grading.grade import Coverage, grade, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.prepare import Prepared, with_questions
-from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge_of_run
@@ -115,7 +115,7 @@ def add_grades(
     if in_order is map:
         with use_judge_of_run(judge):
             read = prepared.with_columns(run.noted(sessions.read(callbacks)), callbacks.on_problem)
-            _add(run, prepared.grades(read if output is None else output.sessions(read)), output)
+            _add(run, grade(prepared, read if output is None else output.sessions(read)), output)
         return
     coverage = Coverage.none()
     with shared_file(prepared, judge) as shared:
@@ -130,7 +130,7 @@ def add_grades(
             if output is not None and graded.output is not None:
                 output.add_slice(graded.output)
     last = None if output is None else output.of_slice()
-    _add(run, grade_unanswered(prepared.questions, coverage), last)
+    _add(run, grade_unanswered(prepared, coverage), last)
     if output is not None and last is not None:
         output.add_slice(last)
 
@@ -168,6 +168,6 @@ def _grade_slice(file: Path, job: tuple[SessionRows, Output | None]) -> _Graded:
     with use_judge_of_run(NoJudge(shared.no_judge)):
         read = prepared.with_columns(run.noted(rows.decoded()), problems.append)
         read = read if output is None else output.sessions(read)
-        _add(run, prepared.grades_of(read, coverage, shared.now_ns), output)
+        _add(run, grade_sessions(prepared, read, coverage, shared.now_ns), output)
     run.pack()
     return _Graded(run, coverage, problems, output)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Self, overload
 
-from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import CONVERSATION, REFERENCE_GATES, Verdict
-from spangrade.evaluator.grading.run import JudgeUsage, Run
+from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.judge.run import Spent

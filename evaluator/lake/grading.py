@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spangrade.converters.datasets.formats import Dataset
 from spangrade.evaluator.derive.session_rows import load
-from spangrade.evaluator.grading.grade import Coverage, grade_unanswered
+from spangrade.evaluator.grading.grade import Coverage, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.grading.prepare import Prepared, prepare, with_questions
 from spangrade.evaluator.grading.run import Run
@@ -72,7 +72,7 @@ def grading_by(spec: GradeSpec) -> Grading:
 def grade_slice(store: Store, grading: Grading) -> SliceGrade:
     """Grade the sessions of a slice and write their scores and verdicts."""
     run, coverage = Run(grading.run_id), Coverage.none()
-    for grade in grading.prepared().grades_of(run.noted(load(store)), coverage):
+    for grade in grade_sessions(grading.prepared(), run.noted(load(store)), coverage):
         run.add(grade)
     insert_grades(store, run)
     return SliceGrade(
@@ -96,7 +96,7 @@ def finish_run(
     coverage.doubtful.update(*(one.doubtful for one in parts))
     prepared = grading.prepared()
     run = prepared.new_run(grading.run_id)
-    for grade in grade_unanswered(prepared.questions, coverage):
+    for grade in grade_unanswered(prepared, coverage):
         run.add(grade)
     insert_run(store, run, prepared.texts, prepared.questions.golden_questions, prepared.details)
     applied = frozenset[str]().union(*(one.applied for one in parts))

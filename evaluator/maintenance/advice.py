@@ -26,6 +26,8 @@ _FIXES = {
     "not_recorded": "correct the call that the spans' attribute spangrade.not_recorded names; "
     'the logger "spangrade" gives the reason',
     "sampled": "sample whole conversations, by configure(sample=RATIO), instead of traces",
+    "doubtful_tokens": "count the cached tokens in gen_ai.usage.input_tokens, and them alone in "
+    "gen_ai.usage.cache_read.input_tokens",
     "unknown_price": _NAME_MODEL,
     "unknown_context_window": _NAME_MODEL,
     "may_continue": "record a conversation id on every run, or import the runs before this one",

@@ -149,10 +149,17 @@ _CHECKS = (
     ),
     _Check("no_model_calls", "no model call is recorded", OF_CALLS, lambda s: _if(not s.llm_calls)),
     _Check(
+        "doubtful_tokens",
+        "model calls whose tokens contradict each other, or leave open if the input has the cached ones",
+        OF_TOKENS,
+        lambda s: [call for call in s.llm_calls if call.doubtful_tokens],
+        of_calls=True,
+    ),
+    _Check(
         "no_tokens",
         "model calls without their tokens",
         OF_TOKENS,
-        lambda s: [call for call in _answered(s) if not _counted(call)],
+        lambda s: [call for call in _answered(s) if not _counted(call) and not call.doubtful_tokens],
         of_calls=True,
     ),
     _Check(

@@ -11,7 +11,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
-from spangrade.evaluator.grading.grade import Coverage, Grade, grade_unanswered
+from spangrade.evaluator.grading.grade import Coverage, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.policy import (
     CONVERSATION,
     NOTHING_TO_COMPARE,
@@ -20,6 +20,7 @@ from spangrade.evaluator.grading.policy import (
     Verdict,
 )
 from spangrade.evaluator.grading.prepare import Prepared
+from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.slices import SLICE, read_shared, shared_file, workers_for, workers_of_slices
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
@@ -100,7 +101,7 @@ def _inconclusive(
     if in_order is map:
         with use_judge_of_run(_NO_JUDGE):
             read = (session for part in rows for session in part.decoded())
-            for one in prepared.grades_of(prepared.with_columns(read, on_problem), coverage):
+            for one in grade_sessions(prepared, prepared.with_columns(read, on_problem), coverage):
                 yield from _of_grade(one, advice)
     else:
         slices = (part for window in rows for part in window.slices(SLICE))
@@ -112,7 +113,7 @@ def _inconclusive(
                 coverage.answered.update(linted.coverage.answered)
                 coverage.doubtful.update(linted.coverage.doubtful)
                 yield from linted.findings
-    for one in grade_unanswered(prepared.questions, coverage) if whole else ():
+    for one in grade_unanswered(prepared, coverage) if whole else ():
         yield from _of_grade(one, advice)
 
 
@@ -131,7 +132,7 @@ def _lint_slice(file: Path, job: tuple[SessionRows, _Advice]) -> _Linted:
     linted = _Linted([], Coverage.none(), [])
     with use_judge_of_run(_NO_JUDGE):
         read = prepared.with_columns(rows.decoded(), linted.problems.append)
-        for one in prepared.grades_of(read, linted.coverage, shared.now_ns):
+        for one in grade_sessions(prepared, read, linted.coverage, shared.now_ns):
             linted.findings.extend(_of_grade(one, advice))
     return linted
 

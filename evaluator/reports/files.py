@@ -14,9 +14,8 @@ import orjson
 from spangrade.converters.datasets.files import create, create_text, writing
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.derive.sync.workers import InOrder
-from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.prepare import Prepared
-from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.grading.run_details import RunDetails, details_json
 from spangrade.evaluator.grading.stored_questions import expectations
 from spangrade.evaluator.metrics import Metric

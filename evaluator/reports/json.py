@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spangrade.converters.datasets.files import create, create_text, writing
-from spangrade.evaluator.grading.grade import Grade
-from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.metrics.stored_values import stored_tags

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.metrics import Failure, Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer import semconv

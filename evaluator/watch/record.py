@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import nanoarrow as na
 
-from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared, metric_text
-from spangrade.evaluator.grading.run import JudgeUsage, Run
+from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.grading.save import insert_run
 from spangrade.evaluator.metrics import Metric

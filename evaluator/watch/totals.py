@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import orjson
 
-from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.metrics import Metric, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical

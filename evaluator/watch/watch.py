@@ -23,9 +23,9 @@ from spangrade.evaluator.derive import load_sessions, stale
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile
 from spangrade.evaluator.derive.sync.windows import derive_in_windows
-from spangrade.evaluator.grading.grade import Grade
+from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
-from spangrade.evaluator.grading.run import JudgeUsage, Run
+from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.selection import is_sampled
 from spangrade.evaluator.grading.spec import GradeSpec, Selection
 from spangrade.evaluator.judge.choice import judge_of_run, use_judge_of_run
@@ -253,7 +253,7 @@ class Watch:
         before = judge.spent
         with use_judge_of_run(judge):
             read = prepared.with_columns(sessions, self._on_problem)
-            grades = {str(one.session_id): one for one in prepared.grades(read, unanswered=False)}
+            grades = {str(one.session_id): one for one in grade_sessions(prepared, read, Coverage.none())}
         return grades, JudgeUsage(judge.name, spent_since(before, judge.spent))
 
     def _count(self, run: Run) -> None:

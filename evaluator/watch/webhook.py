@@ -20,8 +20,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from spangrade.evaluator.grading.grade import Grade
 from spangrade.evaluator.grading.policy import threshold_text
+from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.metrics import Metric, Score
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.deliveries import MAX_WAIT_S, Attempt, Delivery

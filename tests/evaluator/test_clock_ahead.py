@@ -52,7 +52,7 @@ def test_the_run_to_complete_is_the_one_that_began_last(tmp_path: Path) -> None:
             attributes = {
                 semconv.CONVERSATION_ID: f"s{number}",
                 semconv.OPERATION_NAME: "invoke_agent",
-                semconv.TAGS: list(tags_of(f"shop@{number}", 1)),
+                semconv.TAGS: list(tags_of(f"shop@{number:08x}", 1, "")),
             }
             times = (start_ns + ahead_ns, start_ns + ahead_ns + 1)
             trace_id = f"{number:032x}"
@@ -60,4 +60,4 @@ def test_the_run_to_complete_is_the_one_that_began_last(tmp_path: Path) -> None:
                 [Span(trace_id, f"{number:016x}", None, "chat", "CLIENT", *times, attributes=attributes)]
             )
             update(store)
-        assert newest_mark(store, "shop") == "shop@2"
+        assert newest_mark(store, "shop") == "shop@00000002"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from builders import llm, question, session, tool
+from grading import grade
 from paths import CAPTURED, SHARED
 from rich.console import Console
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion, load_golden
-from spangrade.evaluator.grading.grade import Grade, grade
 from spangrade.evaluator.grading.policy import Verdict, exit_code
-from spangrade.evaluator.grading.run import Run, ScoreRow, score_rows
+from spangrade.evaluator.grading.run import Grade, Run, ScoreRow, score_rows
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import (
     Failure,

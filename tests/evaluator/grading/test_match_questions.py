@@ -6,10 +6,10 @@ from collections import deque
 
 import pytest
 from builders import question, session
+from grading import grade
 from work import lines_executed
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
-from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.metrics.user_values import user_values
 

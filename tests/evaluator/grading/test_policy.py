@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from builders import llm, question, session
+from grading import grade
 from rich.console import Console
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
-from spangrade.evaluator.grading.grade import Grade, grade
 from spangrade.evaluator.grading.policy import Verdict, dropped_references, exit_code
-from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.metrics import (
     Failure,
     Inconclusive,

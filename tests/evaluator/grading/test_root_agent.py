@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from builders import question, session
 from command_line import Spangrade
+from grading import grade
 
 import spangrade as package
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
-from spangrade.evaluator.grading.grade import Grade, grade
 from spangrade.evaluator.grading.root_agent import RootAgentName
+from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.session import Session
 
 SHOP = session(agents=("shop_agent", "payment"), steps=("shop_agent", "payment"), app_name="shop")

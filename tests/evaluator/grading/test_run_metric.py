@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 from builders import llm, question, session, tool
+from grading import grade
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.grade import MAX_PENDING, grade
+from spangrade.evaluator.grading.grade import MAX_PENDING
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge import JudgeBudgetExceeded, JudgeError, JudgeUnavailable

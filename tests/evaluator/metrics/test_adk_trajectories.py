@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pytest
 from builders import question, session, tool
+from grading import grade
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import Score, parse_metric

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from builders import session, tool
+from grading import grade
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.review.mining.questions import mine

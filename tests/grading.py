@@ -1,0 +1,28 @@
+"""Grades of sessions as values: what is asked for is prepared and graded as at every door."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from spangrade.converters.datasets.golden import GoldenDataset
+from spangrade.evaluator.grading import grade as grading
+from spangrade.evaluator.grading.prepare import prepare
+from spangrade.evaluator.grading.run import Grade
+from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
+from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.session import Session
+
+
+def grade(
+    sessions: Iterable[Session],
+    dataset: GoldenDataset,
+    requested: Iterable[Metric] = (),
+    without: Collection[str] = (),
+    answers: Mapping[str, str] | None = None,
+    root_agent_name: str = "app",
+) -> Iterator[Grade]:
+    """Yield a grade for each session, in order, then one for each question that no session answers."""
+    questions = [one.model_dump(mode="json", exclude_unset=True) for one in dataset.golden_questions]
+    gates = Gates(tuple(requested), no_reference=tuple(without), root_agent_name=root_agent_name)
+    spec = GradeSpec(questions, gates, Selection(answers=answers or {}))
+    return grading.grade(prepare(spec, None), sessions)
