@@ -161,6 +161,10 @@ class LLMCall(NamedTuple):
     context_window: Annotated[
         int | None, Column("the most tokens that the model takes, by genai-prices", "tokens")
     ] = None
+    doubtful_tokens: Annotated[
+        bool,
+        Column("whether counts are unknown that contradict each other, or do not tell what they include"),
+    ] = False
 
 
 class Error(NamedTuple):

@@ -77,7 +77,7 @@ _CONTEXT = (
     "traceloop.association.",
 )
 # Operations of the conventions that are not steps of a session.
-_OTHER_OPERATIONS = frozenset(
+OTHER_OPERATIONS = frozenset(
     {
         "create_agent",
         "create_memory",
@@ -101,9 +101,7 @@ _OTHER_OPERATIONS = frozenset(
 
 def is_other_operation(attributes: Mapping[str, Any]) -> bool:
     """Return whether attributes name an operation that is not a step of a session, or a tool's protocol."""
-    return (
-        text(attributes.get(semconv.OPERATION_NAME)) in _OTHER_OPERATIONS or "mcp.method.name" in attributes
-    )
+    return text(attributes.get(semconv.OPERATION_NAME)) in OTHER_OPERATIONS or "mcp.method.name" in attributes
 
 
 def looks_like_an_agents(span: Span) -> bool:

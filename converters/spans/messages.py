@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import Exchange, MessageCall, ToolResult
-from spangrade.converters.spans.values import json_text, objects, text
+from spangrade.converters.spans.values import is_removed, json_text, objects, text
 from spangrade.tracer.canonical_json import canonical
 
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
@@ -21,7 +22,12 @@ _MOST_EARLIER = 32  # messages before the model's last one whose calls and resul
 _ARGUMENT_KEYS = ("arguments", "input", "args")
 _RESULT_KEYS = ("response", "result", "output", "content")
 # Texts of role user that frameworks write: ADK about another agent's work, crewAI about a task.
-_INJECTED = ("For context:", "\nCurrent Task:")
+_INJECTED = ("For context:", "\nCurrent Task:", "# AGENTS.md instructions")
+# Blocks that coding agents put before the user's message: `<environment_context>…</environment_context>`.
+_BLOCK = re.compile(
+    r"\s*<((?:\w+[-_])?(?:context|environment|info|instructions|reminder|system))\b[^>]*>.*</\1>\s*",
+    re.I | re.S,
+)
 
 
 class Message(NamedTuple):
@@ -59,7 +65,8 @@ def message_of(message: Any) -> Message | None:
     for part in [*parts, *requested] if isinstance(requested, list) else parts:
         read = _part(part)
         if isinstance(read, str):
-            texts.append(read)
+            if not (role == "user" and "</" in read and _BLOCK.fullmatch(read)):
+                texts.append(read)
         elif isinstance(read, MessageCall):
             if read.call_id is None or all(call.call_id != read.call_id for call in calls):  # in both forms
                 calls.append(read)
@@ -85,7 +92,7 @@ def is_of_system(message: Any) -> bool:
 
 def _part(part: Any) -> str | MessageCall | ToolResult | None:
     if not isinstance(part, dict):
-        return part if isinstance(part, str) else None
+        return part if isinstance(part, str) and not is_removed(part) else None
     kind = text(part.get("type"))
     if kind in _TEXTS:
         return _text(part)
@@ -111,7 +118,9 @@ def _part(part: Any) -> str | MessageCall | ToolResult | None:
 
 def _text(part: dict[str, Any]) -> str | None:
     content = part.get("content", part.get("text"))
-    return content if isinstance(content, str) and not part.get("thought") else None
+    return (
+        content if isinstance(content, str) and not part.get("thought") and not is_removed(content) else None
+    )
 
 
 def _call(part: dict[str, Any], call_id: Any) -> MessageCall:
@@ -205,7 +214,7 @@ def _exchange(inputs: Any, response: str | None, calls: tuple[MessageCall, ...])
             repeated[:0] = [call for call in message.tool_calls if call.call_id]
         if message.tool_results and (new or earlier):
             results[:0] = [r for r in message.tool_results if new or r.call_id]
-        if message.role == "user" and message.text and not message.text.startswith(_INJECTED):
+        if message.role == "user" and message.text and not is_injected(message.text):
             user_input = message.text
             user_messages = 1
             if earlier_ones := messages[: -newer - 1]:
@@ -220,6 +229,11 @@ def _exchange(inputs: Any, response: str | None, calls: tuple[MessageCall, ...])
     )
 
 
+def is_injected(said: str) -> bool:
+    """Return whether a framework wrote a text in the user's role: such as a block of context."""
+    return said.startswith(_INJECTED) or ("</" in said and _BLOCK.fullmatch(said) is not None)
+
+
 def _is_of_user(message: Any) -> bool:
     """Return whether a message, read or not, is the user's own text."""
     if isinstance(message, dict):
@@ -229,7 +243,7 @@ def _is_of_user(message: Any) -> bool:
         message = message_of(message)
     if not isinstance(message, Message) or message.role != "user" or not message.text:
         return False
-    return not message.text.startswith(_INJECTED)
+    return not is_injected(message.text)
 
 
 def _response(outputs: Sequence[Any]) -> tuple[str | None, tuple[MessageCall, ...]]:

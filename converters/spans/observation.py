@@ -16,8 +16,13 @@ Kind = Literal["turn", "workflow", "agent", "tool", "handoff", "llm", "other"]
 # What is peculiar to how an instrumentation records a span:
 Trait = Literal[
     "approved",  # a tool ran after a person's approval had been asked for
+    "by_content",  # read by its content, under an operation of a name that is not known
     "by_shape",  # taken for a model call because it has a model with tokens or messages
+    "cached_unplaced",  # nothing tells whether a model call's input includes its cached tokens
     "counts_its_calls",  # a run's tokens are those of the model calls in it, and no others
+    "doubtful_tokens",  # a model call's counts contradict each other, or leave open what they include
+    "is_node",  # a node of a graph, which an instrumentation takes for an agent
+    "of_bus",  # a message between agents, which repeats what a model answered
     "of_protocol",  # recorded by the protocol between an agent and its tools (MCP)
     "of_user",  # stands for a message that the user gives a run which goes on
     "only_requested",  # a tool's call that has neither a span nor a result
@@ -190,7 +195,8 @@ class RunSpan(NamedTuple):
     """A run of an agent (`is_agent`), or of several: a workflow.
 
     `run_input`, `run_output` are texts that are the user's message and the reply if it is topmost. `agent` is
-    the one that it belongs to, `declares_agent` the one that it is a part of, or is, as its framework says.
+    the one that it belongs to, `declares_agent` the one that it is a part of, or is, as its framework says;
+    `candidate` is the name of its span, if it is an agent's run without another.
     """
 
     span: SpanRef
@@ -207,6 +213,7 @@ class RunSpan(NamedTuple):
     run_input: str | None = None
     run_output: str | None = None
     declares_agent: str | None = None
+    candidate: str | None = None
     is_agent: bool = False
 
 

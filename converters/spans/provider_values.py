@@ -56,8 +56,11 @@ def _item(item: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", **item} if item.get("type") == "message" else {**item}
 
 
-def tokens(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the token counts that a provider's own usage has, as the conventions count them."""
+def tokens(usage: Mapping[str, Any], *, of_provider: bool = True) -> dict[str, Any]:
+    """Return the token counts that a provider's own usage has, as the conventions count them.
+
+    One that is not `of_provider`, but has Anthropic's names for all providers, is returned as it is.
+    """
     if not usage.keys().isdisjoint({"promptTokenCount", "prompt_token_count"}):
         counts: Mapping[str, int | None] = gemini_usage(usage)._asdict()
     else:
@@ -65,7 +68,9 @@ def tokens(usage: Mapping[str, Any]) -> dict[str, Any]:
         if read is not None or written is not None:  # Anthropic's, where the input leaves out what was cached
             uncached = count(usage.get("input_tokens"))
             counts = {
-                "input_tokens": None if uncached is None else uncached + (read or 0) + (written or 0),
+                "input_tokens": uncached + (read or 0) + (written or 0)
+                if uncached is not None and of_provider
+                else uncached,
                 "output_tokens": count(usage.get("output_tokens")),
                 "cached_input_tokens": read,
                 "cache_write_tokens": written,

@@ -97,12 +97,18 @@ class _Fields(NamedTuple):
     run_input: str | None = None
     run_output: str | None = None
     declares_agent: str | None = None
+    candidate: str | None = None
     handoff_to: str | None = None
     grounding_chunks: int | None = None
     fault: str | None = None
     approved: bool = False
+    by_content: bool = False
     by_shape: bool = False
+    cached_unplaced: bool = False
     counts_its_calls: bool = False
+    doubtful_tokens: bool = False
+    is_node: bool = False
+    of_bus: bool = False
     of_protocol: bool = False
     of_user: bool = False
     only_requested: bool = False
@@ -152,9 +158,14 @@ class Reading(_Fields):
     - `unreadable`: the dialect that could not read the span, and its error in one line.
     - `of_user`: whether this stands for a message that the user gives a run which goes on.
     - `sums_up`: the agent whose run's usage this span repeats, if that run has spans of its own.
-    - `declares_agent`: the agent that this run is a part of, or is, as its framework says.
+    - `declares_agent`: the agent that this run is a part of, or is, as its framework says; `candidate`: the
+      name of its span, if it is an agent's run without another; `is_node`: whether it is a node of a graph.
+    - `of_bus`: whether a model call is read of a message between agents, which repeats what a model answered.
     - `approved`: whether a tool ran after a person's approval had been asked for.
     - `counts_its_calls`: whether a run's tokens are those of the model calls in it, and no others.
+    - `by_content`: whether this is read by its content, under an operation of a name that is not known.
+    - `cached_unplaced`: whether nothing tells if the input includes the cached tokens; `doubtful_tokens`:
+      whether counts contradict each other, so that they are unknown.
     - `by_shape`: whether this is taken for a model call because it has a model with tokens or messages.
     - `text_only`: whether a model call's output is recorded without the calls that it requested.
     - `session_candidates`: values that may be the session's id, which nothing says for certain.

@@ -8,12 +8,14 @@ from functools import cache, lru_cache
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
+from spangrade.converters.spans.agent_names import with_agent
 from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
 from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.evaluations import evaluations_of
 from spangrade.converters.spans.histories import forget_messages
+from spangrade.converters.spans.logs import with_logs
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.reading import Reading, observation_of
 from spangrade.converters.spans.session_attributes import with_session_attributes
@@ -32,6 +34,7 @@ _OURS = "spangrade."  # the package of our own
 _NO_CALLS = frozenset({"other", "workflow"})
 _OF_CALLS = frozenset({semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.INPUT_TOKENS})
 _COUNTS_TOKENS = frozenset({"llm", "agent", "workflow", "turn"})
+_OF_BUSES = frozenset({"messaging.system", "messaging.operation", "messaging.destination"})
 _TOKENS = "token"  # in the name of an attribute that counts tokens
 _MOST_NAMES = 4096
 _not_counts: set[str] = set()  # the names of attributes that were looked at and count no tokens
@@ -164,11 +167,12 @@ def readings(
             yield with_session_attributes(_of_simulated_user(span), span)
             continue
         name = FALLBACK
+        own_logs = logs.get((span.trace_id, span.span_id), ())
         try:
             for dialect, is_ours in candidates.of(span):
                 name = dialect.name
                 if dialect.only_if is None or dialect.only_if(span):
-                    reading = dialect.read(span, logs.get((span.trace_id, span.span_id), ()))
+                    reading = dialect.read(span, own_logs)
                     if not is_ours:
                         reading = checked(reading, span)
                     if reading.kind == "other" and name == FALLBACK:
@@ -176,13 +180,14 @@ def readings(
                     elif reading.kind in _NO_CALLS and is_ours and not dialect.repeats_calls:
                         reading = _not_lowered(reading, span)
                     break
+            reading = _completed(reading, span, own_logs)
             if reading.kind in _COUNTS_TOKENS and (wrong := _negative_count(span.attributes)):
                 reading = reading._replace(unreadable=(name, wrong))
             reading = with_session_attributes(reading, span)
             if semconv.FAULT in span.attributes:
                 reading = reading._replace(fault=text(span.attributes[semconv.FAULT]))
             if reading.conversation_id is None and (
-                candidates_of := session_candidates(span.attributes, reading.kind)
+                candidates_of := session_candidates(span.attributes, reading.kind, span.resource)
             ):
                 reading = reading._replace(session_candidates=candidates_of)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code: other packages' dialects)
@@ -192,6 +197,15 @@ def readings(
             reading = reading._replace(evaluations=evaluations, not_understood=None)
         yield _with_sampling(reading, span.trace_state) if span.trace_state else reading
     forget_messages()
+
+
+def _completed(reading: Reading, span: Span, logs: Sequence[LogRecord]) -> Reading:
+    """Return a reading with what holds for the spans of all dialects."""
+    if reading.kind != "other":
+        reading = with_agent(reading, span)
+        if reading.kind == "llm" and not _OF_BUSES.isdisjoint(span.attributes):
+            reading = reading._replace(of_bus=True)
+    return with_logs(reading, logs) if logs else reading
 
 
 def _of_simulated_user(span: Span) -> Reading:
@@ -227,7 +241,7 @@ def _not_lowered(reading: Reading, span: Span) -> Reading:
     if semconv.OPERATION_NAME not in attributes or _OF_CALLS.isdisjoint(attributes):
         return reading
     call = genai.read_attributes(span, attributes)
-    if call.kind != "llm":
+    if call.kind != "llm" or call.by_content:
         return reading
     return call._replace(
         conversation_id=call.conversation_id or reading.conversation_id,

@@ -13,11 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans import flattened, langchain_values, provider_values, run_io
+from spangrade.converters.spans import (
+    cached_tokens,
+    flattened,
+    langchain_values,
+    provider_values,
+    quantities,
+    run_io,
+)
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.observation import Kind
 from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
+from spangrade.converters.spans.values import first_text, json_object, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -35,20 +42,6 @@ _ENTITY = re.compile(r"(?:^|[._])entity[._]type$")
 _MODEL = re.compile(r"(?:^|[._])model(?:[._](?:name|id))?$")
 # Models of machines, and of what is not a call of a language model.
 _OTHER_MODEL = re.compile(r"(?:^|[._])(?:device|host|cpu|os|hardware|embedding|embedder|reranker)[._]")
-_TOKENS = {
-    "input_tokens": re.compile(
-        r"(?:^|[._])(?:input|prompt)[._]tokens?$|[._]tokens?(?:[._](?:count|usage))?[._](?:input|prompt|in)$"
-        r"|[._]usage[._](?:input|prompt)$"
-    ),
-    "output_tokens": re.compile(
-        r"(?:^|[._])(?:output|completion)[._]tokens?$"
-        r"|[._]tokens?(?:[._](?:count|usage))?[._](?:output|completion|out)$|[._]usage[._](?:output|completion)$"
-    ),
-    "cached_input_tokens": re.compile(
-        r"(?:^|[._])(?:cached|cache[._]read)(?:[._](?:input|prompt))?[._]tokens?$"
-    ),
-    "reasoning_tokens": re.compile(r"(?:^|[._])(?:reasoning|thinking)[._]tokens?$"),
-}
 _USAGE = re.compile(r"(?:^|[._])(?:usage|metrics)$")
 _INPUT = re.compile(
     r"(?:^|[._])(?:(?:input|prompt)(?:[._](?:value|messages|text))?|inputs|messages|arguments|args|parameters)$"
@@ -59,8 +52,9 @@ _OUTPUT = re.compile(
 _ARGUMENTS = re.compile(r"(?:^|[._])(?:arguments|args)$")
 _TOOL_NAME = re.compile(r"(?:^|[._])(?:tool|function)[._]name$")
 _AGENT_NAME = re.compile(r"(?:^|[._])agent[._]name$")
-_CALL_ID = re.compile(r"(?:^|[._])(?:tool[._])?call[._]id$")
+_CALL_ID = re.compile(r"(?:^|[._])(?:tool[._])?(?:call|use)[._]id$|(?:^|[._])function[._]id$")
 _PROVIDER = re.compile(r"(?:^|[._])(?:provider(?:[._]name)?|llm[._](?:vendor|system))$")
+_CACHED = ("cached_input_tokens", "cache_write_tokens")
 _FLAT = re.compile(r"^(.+)\.0\.(?:message\.)?(?:role|content)$")
 _FLAT_OUTPUT = re.compile(r"output|completion|response")
 # What frameworks put around the name of an agent or a tool in the name of its span.
@@ -82,7 +76,7 @@ class _Layout(NamedTuple):
     models: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    tokens: tuple[tuple[str, str], ...]  # (field, attribute)
+    tokens: tuple[str, ...]
     usages: tuple[str, ...]
     tool_names: tuple[str, ...]
     agent_names: tuple[str, ...]
@@ -94,7 +88,7 @@ class _Layout(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _layout(keys: tuple[str, ...]) -> _Layout | None:
-    """Return what attributes may record; None if neither a kind nor a model is among them."""
+    """Return what attributes may record; None if neither a kind, a model nor a tool is among them."""
     names = {key: _normalized(key) for key in keys if not _FOREIGN.match(key)}
 
     def named(pattern: re.Pattern[str]) -> tuple[str, ...]:
@@ -102,7 +96,8 @@ def _layout(keys: tuple[str, ...]) -> _Layout | None:
 
     kinds = named(_KIND) or named(_ENTITY)
     models = tuple(key for key in named(_MODEL) if not _OTHER_MODEL.search(names[key]))
-    if not kinds and not models:
+    tools = named(_TOOL_NAME)
+    if not kinds and not models and not tools:
         return None
     flat = [found[1] for key in keys if (found := _FLAT.match(key))]
     outputs = [prefix for prefix in flat if _FLAT_OUTPUT.search(prefix)]
@@ -111,9 +106,9 @@ def _layout(keys: tuple[str, ...]) -> _Layout | None:
         tuple(sorted(models, key=lambda key: ("response" not in key, "request" not in key))),
         named(_INPUT),
         named(_OUTPUT),
-        tuple((field, key) for field, pattern in _TOKENS.items() for key in named(pattern)),
+        tuple(quantities.named(names)),
         named(_USAGE),
-        named(_TOOL_NAME),
+        tools,
         named(_AGENT_NAME),
         named(_CALL_ID),
         named(_PROVIDER),
@@ -137,7 +132,7 @@ def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Reading | No
         return None
     found = _kind(layout, attributes)
     if found is None:
-        return _llm(span, attributes, layout, "")
+        return _tool_by_content(span, attributes, layout) or _llm(span, attributes, layout, "")
     kind, named_by = found
     if kind is None:
         return None
@@ -203,22 +198,27 @@ def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: s
     observation = genai.read_attributes(span, {**attributes, **own})
     read = observation._asdict()
     missing: dict[str, Any] = {name: number for name, number in tokens.items() if read[name] is None}
-    return observation._replace(
+    call = observation._replace(
         model=observation.model or model,
         provider=observation.provider or first_text(attributes[key] for key in layout.providers),
         by_shape=by_shape,
         **missing,
     )
+    counts = {name: n for name in quantities.FIELDS if (n := getattr(call, name)) is not None}
+    if not quantities.are_plausible(counts):
+        unknown: dict[str, Any] = dict.fromkeys(quantities.FIELDS)
+        return call._replace(**unknown, doubtful_tokens=True)
+    if not missing.keys().isdisjoint(_CACHED):
+        names = (call.provider, call.model)
+        return call._replace(**cached_tokens.placed(span.scope_name, attributes, counts, *names))
+    return call
 
 
 def _tokens(attributes: Mapping[str, Any], layout: _Layout) -> dict[str, Any]:
     tokens: dict[str, Any] = {}
     for key in layout.usages:
         tokens |= provider_values.tokens(json_object(attributes[key]))
-    for field, key in layout.tokens:
-        if (number := count(attributes[key])) is not None:
-            tokens[field] = number
-    return tokens
+    return tokens | quantities.quantities({key: attributes[key] for key in layout.tokens})
 
 
 def _messages(
@@ -266,13 +266,24 @@ def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: 
     return tool
 
 
+def _tool_by_content(span: Span, attributes: Mapping[str, Any], layout: _Layout) -> Reading | None:
+    """Return the call of a tool that has a name, and an id or both arguments and a result; None without."""
+    called = first_text(attributes[key] for key in layout.call_ids)
+    if first_text(attributes[key] for key in layout.tool_names) is None or (
+        called is None and not (layout.inputs and layout.outputs)
+    ):
+        return None
+    tool = _tool(span, attributes, layout, layout.tool_names[0])
+    return None if tool is None else tool._replace(by_content=True)
+
+
 def _place_of_input(key: str) -> int:
     """Return the place of an attribute among those that may have a tool's arguments; some have its schema."""
     return 0 if _ARGUMENTS.search(key) else 2 if key.endswith("parameters") else 1
 
 
 def _agent(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
-    name = first_text(attributes[key] for key in layout.agent_names) or _name_in(span)
+    name = first_text(attributes[key] for key in layout.agent_names)
     own = {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: name}
     return _run(span, attributes, layout, named_by, own)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,6 +14,14 @@ from spangrade.tracer.canonical_json import canonical, json_value
 from spangrade.tracer.json_text import parse_exact
 
 _CONTAINERS = ("{", "[")
+# What stands in place of a value that was taken out: Logfire, Sentry, OpenInference, OpenAI's SDK and others.
+_REMOVED = re.compile(
+    r"\[scrubbed due to [^\n]*\]|[\[<(]?(?:re(?:da|ada)cted|filtered|masked|removed)[\]>)]|"
+    r"__redacted__|re(?:da|ada)cted|\*{3,}",
+    re.IGNORECASE,
+)
+_FIRST = frozenset("[<(*_rR")  # of their characters
+_MOST_REMOVED = 200  # characters
 _MAX_COUNT = 10**12  # of one call; anything above is not a count, and a million of them still fit in 63 bits
 
 
@@ -45,26 +54,33 @@ def json_object(value: Any) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str | None:
-    """Return a value, or the value of a JSON text, as canonical JSON text; None for None.
+    """Return a value, or the value of a JSON text, as canonical JSON text; None for None and a removed value.
 
     Integers beyond 64 bits, of which `orjson` makes floats, become texts.
     """
-    if value is None:
+    if value is None or (isinstance(value, str) and is_removed(value)):
         return None
     written = canonical(parse_json(value))
     return canonical(parse_json(value, parse_exact)) if "e+" in written else written  # 1e+25
 
 
+def is_removed(value: str) -> bool:
+    """Return whether a text says that the value was taken out (`[REDACTED]`): the value is unknown."""
+    return (
+        value[:1] in _FIRST and len(value) <= _MOST_REMOVED and _REMOVED.fullmatch(value.strip()) is not None
+    )
+
+
 def text(value: Any) -> str | None:
-    """Return a value that is a non-empty string, else None."""
-    return value if isinstance(value, str) and value else None
+    """Return a value that is a non-empty string and was not removed, else None."""
+    return value if isinstance(value, str) and value and not is_removed(value) else None
 
 
 def first_text(values: Iterable[Any]) -> str | None:
     """Return the first value that is a non-empty string; None if none is."""
     for value in values:
-        if isinstance(value, str) and value:
-            return value
+        if known := text(value):
+            return known
     return None
 
 

@@ -29,7 +29,7 @@ from spangrade.evaluator.derive.price_overrides import OwnPrice
 from spangrade.evaluator.derive.simulation import simulated_messages
 from spangrade.evaluator.derive.span_tree import Tree, of_kind
 from spangrade.evaluator.derive.timing import latency, seconds
-from spangrade.evaluator.derive.tokens import agents_with_tokens
+from spangrade.evaluator.derive.tokens import agents_with_tokens, beyond_calls
 from spangrade.evaluator.derive.tool_calls import calls_by_turn, requested_call, tool_interaction
 from spangrade.evaluator.derive.turns import Group, turn_groups, turn_of
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
@@ -94,7 +94,7 @@ def build_session(
         llm_calls=llm_calls,
         usage=_usage_of_runs(runs, llm_calls)
         if runs
-        else _usage(llm_calls, lacks_calls=lacks_model_calls(groups, tree)),
+        else _usage(llm_calls, beyond_calls(tree), lacks_calls=lacks_model_calls(groups, tree)),
         models=tuple(dict.fromkeys(call.model for call in (llm_calls or runs) if call.model)) or None,
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
@@ -254,6 +254,7 @@ def _llm_call(position: int, turn: int, call: ModelCall, tree: Tree, prices: Seq
         cost_estimated=priced is not None and priced.estimated,
         cost_configured=priced is not None and priced.own,
         context_window=context_window(call.model, call.provider),
+        doubtful_tokens="doubtful_tokens" in call.traits,
     )
 
 
@@ -281,15 +282,17 @@ def _state(tree: Tree, logged: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[
     return state
 
 
-def _usage(llm_calls: Sequence[LLMCall], *, lacks_calls: bool) -> Usage:
+def _usage(llm_calls: Sequence[LLMCall], beyond: tuple[int, int], *, lacks_calls: bool) -> Usage:
+    """Return the tokens of model calls, and those `beyond` them that only runs record."""
+    inputs, outputs = ([more] if more else [] for more in beyond)
     return Usage(
         llm_calls=len(llm_calls) or None,
-        input_tokens=_total(call.input_tokens for call in llm_calls),
-        output_tokens=_total(call.output_tokens for call in llm_calls),
+        input_tokens=_total([*(call.input_tokens for call in llm_calls), *inputs]),
+        output_tokens=_total([*(call.output_tokens for call in llm_calls), *outputs]),
         cached_input_tokens=_total(call.cached_input_tokens for call in llm_calls),
         reasoning_tokens=_total(call.reasoning_tokens for call in llm_calls),
         complete=bool(llm_calls)
-        and not lacks_calls
+        and not (lacks_calls or any(beyond))
         and all(call.unanswered or _is_counted(call) for call in llm_calls),
     )
 

@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from spangrade.converters.spans.observation import Observation, fields_of
+from spangrade.evaluator.derive.agent_runs import (
+    with_agents_named_by_spans,
+    with_declared_agents,
+    without_plumbing,
+)
 from spangrade.evaluator.derive.attempts import with_last_attempts
 from spangrade.evaluator.derive.duplicates import merge_duplicates
 from spangrade.evaluator.derive.errors import without_copies
 from spangrade.evaluator.derive.shapes import without_doubtful_calls
-from spangrade.evaluator.derive.span_tree import Tree, with_declared_agents, with_topmost_runs
+from spangrade.evaluator.derive.span_tree import Tree, with_topmost_runs
 from spangrade.evaluator.derive.tokens import with_sound_tokens
 
 _Spans = TypeVar("_Spans")
@@ -42,6 +47,8 @@ BEFORE_THE_TREE: Sequence[Pass[Sequence[Observation]]] = (
 )
 IN_THE_TREE: Sequence[Pass[Tree]] = (
     Pass("declared_agents", "it is the outermost run that an agent is declared on", with_declared_agents),
+    Pass("plumbing", "it is a node of a graph that calls no model as an agent", without_plumbing),
+    Pass("span_names", "no span names its agent: its own name does", with_agents_named_by_spans),
     Pass("topmost_runs", "a function is a run only where no agent's work is around it", with_topmost_runs),
     Pass("attempts", "the call was taken up again later, under the same id", with_last_attempts),
     Pass("duplicates", "two spans record one call, which counts once", merge_duplicates),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from spangrade.converters.spans.observation import (
@@ -10,32 +11,46 @@ from spangrade.converters.spans.observation import (
     Observation,
     SessionContext,
     Structure,
+    ToolUse,
+    Traits,
 )
+from spangrade.evaluator.derive.span_tree import Node
+
+_DOUBTFUL: Traits = frozenset({"by_content", "by_shape", "of_bus"})
 
 
 def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Observation]:
-    """Return observations in which a span that looks like a model call is one only in traces without others.
+    """Return observations in which a span that only looks like a call is one only where it holds no other.
 
-    A span with a model and tokens may be the sum of the calls inside it. Where only such spans record model
-    calls, those that hold none of the others count.
+    A span with a model and tokens may be the sum of the calls inside it. One that names no operation counts
+    only in traces without other model calls.
     """
-    doubtful = [o for o in observations if "by_shape" in o.traits]
-    if not doubtful:
+    if not any(_DOUBTFUL & o.traits for o in observations):
         return observations
-    calls = (o for o in observations if isinstance(o, ModelCall))
-    certain = {call.span.trace_id for call in calls if "by_shape" not in call.traits}
+    calls = [o for o in observations if isinstance(o, ModelCall | ToolUse)]
+    certain = {o.span.trace_id for o in calls if isinstance(o, ModelCall) and "by_shape" not in o.traits}
     parents = {o.span.node: o.span.parent_span_id for o in observations}
-    around: set[tuple[str, str]] = set()
-    for call in doubtful:
+    around: dict[type[Observation], set[Node]] = defaultdict(set)
+    for call in calls:
+        passed = around[type(call)]
         above = call.span.parent_span_id
-        while above is not None and (call.span.trace_id, above) not in around:
-            around.add((call.span.trace_id, above))
+        while above is not None and (call.span.trace_id, above) not in passed:
+            passed.add((call.span.trace_id, above))
             above = parents.get((call.span.trace_id, above))
+    has_calls = any(isinstance(o, ModelCall) and "of_bus" not in o.traits for o in calls)
+
+    def is_none(o: Observation) -> bool:
+        return (
+            o.span.node in around[type(o)]
+            or ("by_shape" in o.traits and o.span.trace_id in certain)
+            or ("of_bus" in o.traits and has_calls)
+        )
+
     return [
         o
-        if "by_shape" not in o.traits
+        if not _DOUBTFUL & o.traits
         else _structure(o)
-        if o.span.trace_id in certain or o.span.node in around
+        if is_none(o)
         else o._replace(notes=o.notes._replace(not_understood=None))
         for o in observations
     ]

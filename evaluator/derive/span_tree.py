@@ -156,10 +156,10 @@ class Tree:
         return name
 
     def agent_model(self, observation: Observation) -> str | None:
-        """Return the model that the nearest agent's or workflow's span around an observation names."""
+        """Return the model that the nearest span of a run or a turn around an observation names."""
         ancestor = self.nearest(observation)
         while ancestor is not None:
-            if isinstance(ancestor, RunSpan) and ancestor.model:
+            if isinstance(ancestor, RunSpan | TurnSpan) and ancestor.model:
                 return ancestor.model
             ancestor = self.nearest(ancestor)
         return None
@@ -172,26 +172,3 @@ def with_topmost_runs(tree: Tree) -> Tree:
         if "only_topmost" in o.traits and tree.nearest(o) is not None:
             inner[o.span.node] = structure_of(o)._replace(notes=o.notes._replace(state=()))
     return tree.changed(inner)
-
-
-def with_declared_agents(tree: Tree) -> Tree:
-    """Return the tree in which the outermost run that an agent is declared on is that agent's run.
-
-    Only where no span is the run of that agent: then the runs inside it are the agent's parts.
-    """
-    declaring = [run for run in of_kind(RunSpan, tree.ordered) if run.declares_agent and not run.is_agent]
-    if not declaring:
-        return tree
-    started = {(run.span.trace_id, run.name) for run in tree.agents}
-    changed: dict[Node, Observation] = {}
-    for run in declaring:
-        agent = (run.span.trace_id, run.declares_agent)
-        if agent not in started:
-            started.add(agent)
-            changed[run.span.node] = run._replace(
-                is_agent=True,
-                name=run.declares_agent,
-                agent=run.declares_agent,
-                traits=run.traits - {"only_topmost"},
-            )
-    return tree.changed(changed)

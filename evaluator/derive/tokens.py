@@ -10,17 +10,21 @@ from spangrade.converters.spans.observation import (
     RunSpan,
     TokenCounts,
     ToolUse,
+    Traits,
     TurnSpan,
 )
-from spangrade.evaluator.derive.span_tree import Tree
+from spangrade.evaluator.derive.span_tree import Node, Tree
+
+_DOUBTFUL: Traits = frozenset({"doubtful_tokens"})
 
 
 def with_sound_tokens(observations: Iterable[Observation]) -> list[Observation]:
     """Return observations whose model calls count the cached tokens as input, and no output that was not.
 
     Cached tokens above the input mean that the input leaves them out (Bedrock, Anthropic), then in all calls
-    of that model and instrumentation. A total that equals the input means an output of 0, unless the call
-    has an answer: then the output is unknown.
+    of that model and instrumentation. An input of which nothing tells whether it includes the cached tokens
+    is unknown. A total that equals the input means an output of 0, unless the call has an answer: then the
+    output is unknown.
     """
     observed = list(observations)
     apart = {
@@ -40,7 +44,45 @@ def _sound(call: ModelCall, apart: set[tuple[str | None, str | None, str | None]
         tokens = tokens._replace(output_tokens=None if answered else 0)
     if tokens.input_tokens is not None and (call.span.scope, call.provider, call.model) in apart:
         tokens = tokens._replace(input_tokens=tokens.input_tokens + _cached(tokens))
+    elif tokens.input_tokens is not None and "cached_unplaced" in call.traits and _cached(tokens):
+        call = call._replace(traits=call.traits | _DOUBTFUL)
+        tokens = tokens._replace(input_tokens=None)
     return call if tokens is call.tokens else call._replace(tokens=tokens)
+
+
+def beyond_calls(tree: Tree) -> tuple[int, int]:
+    """Return the input and output tokens of runs that are above the sum of the model calls in them.
+
+    Only an agent's first run in the session counts, and only one that is not below another agent's: any other
+    total may be that of the agent's life, or shared with its caller.
+    """
+    inputs, outputs = 0, 0
+    inside: dict[Node, tuple[int, int]] = {}
+    for call in tree.model_calls:
+        above = tree.nearest(call)
+        while above is not None:
+            known = inside.get(above.span.node, (0, 0))
+            tokens = (call.tokens.input_tokens or 0, call.tokens.output_tokens or 0)
+            inside[above.span.node] = known[0] + tokens[0], known[1] + tokens[1]
+            above = tree.nearest(above)
+    started: set[str | None] = set()
+    for run in tree.agents:
+        is_first = run.name not in started
+        started.add(run.name)
+        counted = inside.get(run.span.node)
+        if not is_first or counted is None or not any(counted) or _is_below_an_agent(run, tree):
+            continue
+        more = [(a or 0) - b for a, b in zip(run.tokens[:2], counted, strict=True)]
+        if None not in run.tokens[:2] and min(more) >= 0:
+            inputs, outputs = inputs + more[0], outputs + more[1]
+    return inputs, outputs
+
+
+def _is_below_an_agent(run: RunSpan, tree: Tree) -> bool:
+    above = tree.nearest(run)
+    while above is not None and not (isinstance(above, RunSpan) and above.is_agent):
+        above = tree.nearest(above)
+    return above is not None
 
 
 def _cached(tokens: TokenCounts) -> int:

@@ -39,6 +39,10 @@ _STATUS_IN_REPR = re.compile(
     r"\b(?:status|success|ok|error|is_?error)['\"]?\s?[=:]",
     re.IGNORECASE,
 )
+# What clients of the Model Context Protocol make of an error's text, without its mark.
+_OF_PROTOCOL = re.compile(
+    r"(?:Error (?:executing|calling) tool|MCP error|Unknown tool:|Input validation error)\b"
+)
 # Calls by which a model gives its answer, which run nothing.
 _ANSWERS = ("final_answer", "final_result")
 _SUCCEEDED: Traits = frozenset({"succeeded"})
@@ -360,7 +364,7 @@ def ok_and_error(tool: ToolUse, result: Any) -> tuple[bool | None, str | None]:
         return True, None
     if tool.result is None or ((result is None or isinstance(result, str)) and not tool.span.span_id):
         return None, None
-    if isinstance(result, str) and _STATUS_IN_REPR.match(result):
+    if isinstance(result, str) and (_STATUS_IN_REPR.match(result) or _OF_PROTOCOL.match(result)):
         return None, None
     return True, None
 

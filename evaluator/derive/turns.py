@@ -26,7 +26,7 @@ from spangrade.evaluator.session import Turn
 # What frameworks record in place of a message: an identifier (a UUID, digits of a hash), an empty value.
 _PLACEHOLDER = re.compile(
     r"\s*(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\S*\d)[0-9a-f]{24,64}|(?=\S*\d)[0-9A-HJKMNP-TV-Z]{26}|"
-    r"\{\}|\[\]|None|null|undefined|N/A|<[^<>]* object at 0x[0-9a-f]+>|[<\[]?redacted[>\]]?)\s*",
+    r"\{\}|\[\]|None|null|undefined|N/A|<[^<>]* object at 0x[0-9a-f]+>)\s*",
     re.IGNORECASE,
 )
 _LAST = 100  # spans of a turn that are looked at for its last tool or model call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
@@ -52,15 +52,22 @@ class UnmatchedCalls:
         return numbers
 
     def pop(self, tool: ToolUse) -> ModelRequest | None:
-        """Return the first call that a span executes, which no other span is then matched with."""
+        """Return the call that a span executes, which no other span is then matched with.
+
+        Without an id it is one of the last model call that asked for such a tool before the span began.
+        """
         if tool.call_id:
             number = self._first(self._by_id.get(tool.call_id))
         else:
             forms = ("object",) if (tool.arguments or "").startswith("{") else ("object", "value")
-            same = [self._first(self._by_content.get((form, tool.name, tool.arguments))) for form in forms]
+            start_ns = tool.span.start_ns
+            same = [
+                self._last_asked(self._by_content.get((form, tool.name, tool.arguments)), start_ns)
+                for form in forms
+            ]
             number = min((one for one in same if one is not None), default=None)
             if number is None and tool.arguments is None:
-                number = self._first(self._by_content.get(("name", tool.name)))
+                number = self._last_asked(self._by_content.get(("name", tool.name)), start_ns)
         if number is None:
             return None
         self._matched[number] = True
@@ -72,7 +79,10 @@ class UnmatchedCalls:
         Frameworks add arguments (a context) and convert values. Two call ids that differ are two calls unless
         name and arguments are the same: a framework may give a call an id of its own.
         """
-        same_name = self._by_content.get(("name", tool.name), ())
+        same_name: Iterable[int] = self._by_content.get(("name", tool.name), ())
+        last = self._last_asked(self._by_content.get(("name", tool.name)), tool.span.start_ns)
+        if last is not None and not tool.call_id:
+            same_name = (last, *islice(same_name, _MOST_CANDIDATES))
         same_arguments = self._by_content.get(("arguments", tool.arguments), ()) if tool.arguments else ()
         for number in islice(chain(same_name, same_arguments), _MOST_CANDIDATES):
             call = self._requested[number].call
@@ -87,6 +97,24 @@ class UnmatchedCalls:
     def rest(self) -> list[ModelRequest]:
         """Return the calls that no span is matched with."""
         return [item for number, item in enumerate(self._requested) if not self._matched[number]]
+
+    def _last_asked(self, numbers: deque[int] | None, start_ns: int) -> int | None:
+        """Return the first call, of these, of the last model call that began before a time.
+
+        That model call may have ended then, or enclose what runs the tool. Without one, it is the first call.
+        """
+        while numbers and self._matched[numbers[-1]]:
+            numbers.pop()
+        found: int | None = None
+        asking = None
+        for number in islice(reversed(numbers or ()), _MOST_CANDIDATES):
+            by = self._requested[number].requested_by.span
+            if self._matched[number] or by.start_ns > start_ns:
+                continue
+            if asking not in (None, by.node):
+                break
+            found, asking = number, by.node
+        return self._first(numbers) if found is None else found
 
     def _first(self, numbers: deque[int] | None) -> int | None:
         while numbers and self._matched[numbers[0]]:

@@ -42,11 +42,22 @@ def _after_replies(members: Sequence[Work], tree: Tree) -> Iterator[int]:
             and call.exchange.user_input not in (None, message)
             and before.span.end_ns <= call.span.start_ns
             and not before.exchange.tool_calls
-            and _same_text(call.exchange.previous_reply, before.exchange.response)
+            and (
+                _same_text(call.exchange.previous_reply, before.exchange.response)
+                or _gains_a_message(call, before)
+            )
         ):
             yield _begin(call, before.span.end_ns, tree)
         message = call.exchange.user_input or message
         before = call
+
+
+def _gains_a_message(call: ModelCall, before: ModelCall) -> bool:
+    """Return whether a history has more messages of the user than that of a call without a recorded reply."""
+    asked, again = before.exchange.user_messages, call.exchange.user_messages
+    if before.exchange.response is not None or call.exchange.previous_reply is None:
+        return False
+    return asked is not None and again is not None and again > asked
 
 
 def _further_runs(members: Sequence[Work], tops: Sequence[Work]) -> Iterator[int]:

@@ -36,11 +36,12 @@ _WORK = frozenset({semconv.PROVIDER_NAME, semconv.REQUEST_MODEL, semconv.OUTPUT_
 def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, and an accounting record by what its usage is of."""
     attributes = with_events(span, logs)
-    observation = genai.read_attributes(span, attributes)
     span_type = text(span.attributes.get(_SPAN_TYPE))
+    own = {semconv.OPERATION_NAME: genai.NO_STEP} if span_type in _CONVERSATIONS else {}
+    observation = genai.read_attributes(span, {**attributes, **own} if own else attributes)
     if span_type == "usage":
         return _accounting(span, observation)
-    if span_type in _CONVERSATIONS:
+    if own:
         said = read_exchange(parse_json(attributes.get(semconv.INPUT_MESSAGES)), None).user_input
         return observation._replace(kind="workflow", name=None, agent=None, user_input=said)
     name = observation.agent or ""

@@ -29,7 +29,7 @@ _TEAM = re.compile(r"_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
 def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (AutoGen has none)
     """Read a span by the message that an agent or the team's manager receives in it."""
     attributes = span.attributes
-    observation = genai.read_attributes(span, {semconv.OPERATION_NAME: "autogen"})
+    observation = genai.read_attributes(span, {semconv.OPERATION_NAME: genai.NO_STEP})
     recipient = text(attributes.get("recipient_agent_type"))
     team = _TEAM.search(recipient) if recipient else None
     if not span.name.startswith("autogen process ") or team is None:

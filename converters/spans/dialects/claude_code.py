@@ -1,4 +1,4 @@
-"""Claude Code, which runs under the Claude Agent SDK: its traces (beta) and the log events beside them.
+"""Claude Code, which also runs under the Claude Agent SDK: its traces (beta) and the log events beside them.
 
 An interaction is a turn of the main agent, which has no name. Arguments of tools and the final texts are only
 in log events; a tool's result is an event of its span, its failure stands on the span of its execution.

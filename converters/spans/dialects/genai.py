@@ -10,13 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans import run_io
+from spangrade.converters.spans import cached_tokens, run_io
 from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
+from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
 from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import Dialect
 from spangrade.converters.spans.digests import conversation_digests, with_responses
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.histories import messages_in
+from spangrade.converters.spans.logs import CALL_IDS
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind
 from spangrade.converters.spans.reading import Reading
@@ -26,7 +28,10 @@ from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
 
+# The operation of a span that a dialect knows not to be a step, or reads by names of its own.
+NO_STEP = "spangrade.no_step"
 _KINDS: dict[str | None, Kind] = {
+    **dict.fromkeys((None, NO_STEP, *OTHER_OPERATIONS), "other"),
     semconv.INVOKE_AGENT: "agent",
     semconv.INVOKE_WORKFLOW: "workflow",
     semconv.EXECUTE_TOOL: "tool",
@@ -38,11 +43,16 @@ _KINDS: dict[str | None, Kind] = {
     "text.completions": "llm",
     "text.streaming_completions": "llm",
 }
+_REQUEST_TYPES = frozenset({"chat", "completion"})
 _OPERATIONS_IN_NAMES = frozenset({semconv.INVOKE_AGENT, semconv.INVOKE_WORKFLOW, semconv.EXECUTE_TOOL})
 # Names of tool spans that are not tools: ADK's summaries of a round of parallel calls.
 _NOT_TOOLS = frozenset({"(merged tools)", "(merged)"})
 # Endings of the scopes of instrumentations that record the Model Context Protocol alone.
 _PROTOCOLS = (".mcp", "fastmcp")
+_OF_CALLS = frozenset(
+    {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
+)
+_MCP_METHOD = "mcp.method.name"
 _NOT_CALL_IDS = frozenset({"<not specified>"})
 _PROMPTED = frozenset({"llm", "agent"})
 # A response of OpenAI's, which a client that leaves the conversation to the server records as its id.
@@ -72,7 +82,7 @@ _TEXTS = (
     ("model", _MODELS),
     ("requested_model", (semconv.REQUEST_MODEL,)),
     ("call_key", (semconv.RESPONSE_ID,)),
-    ("call_id", (semconv.TOOL_CALL_ID,)),
+    ("call_id", CALL_IDS),
 )
 _TURN_TEXTS = (("user_input", semconv.TURN_INPUT), ("response", semconv.TURN_OUTPUT))
 _JSON_TEXTS = (("arguments", semconv.TOOL_CALL_ARGUMENTS), ("result", semconv.TOOL_CALL_RESULT))
@@ -129,12 +139,13 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
 
 def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
     """Read a span by the conventions, given its attributes (and what its events add to them)."""
-    kind, tool, agent = _kind_and_names(span, attributes)
+    named_kind, tool, agent = _kind_and_names(span, attributes)
+    kind = named_kind or _kind_by_content(attributes)
     fields: dict[str, Any] = {
         field: text(attributes[name]) for field, name in _TEXT_NAMES if name in attributes
     }
-    # The spans of a web server may carry a `session.id` of another kind.
-    ids = _CONVERSATION_IDS[:1] if kind == "other" else _CONVERSATION_IDS
+    # The spans of a web server, or of a connection to a server, may carry a `session.id` of another kind.
+    ids = _CONVERSATION_IDS[:1] if kind == "other" or _MCP_METHOD in attributes else _CONVERSATION_IDS
     conversation_id, previous = text(_first(attributes, ids)), None
     if conversation_id is not None and conversation_id.startswith(_RESPONSE):
         conversation_id, previous = None, conversation_id
@@ -145,7 +156,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
     if kind in _PROMPTED:
         fields |= _exchange(span, attributes, kind, conversation_id, previous)
     if kind != "tool":
-        fields |= {field: count(attributes[name]) for field, name in _TOKEN_NAMES if name in attributes}
+        fields |= _counts(span, attributes, fields)
     for field, name in _JSON_TEXTS:
         if name in attributes:
             fields[field] = json_text(run_io.python_value(attributes[name]))
@@ -155,7 +166,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
                 fields[field] = _content_of_only(attributes[name])
         if arguments := fields.get("arguments"):
             fields["arguments"] = run_io.without_contexts(arguments)
-    if "mcp.method.name" in attributes or (span.scope_name or "").endswith(_PROTOCOLS):
+    if _MCP_METHOD in attributes or (span.scope_name or "").endswith(_PROTOCOLS):
         fields["of_protocol"] = True
     # What a turn records of itself comes before the messages.
     for field, name in _TURN_TEXTS:
@@ -181,6 +192,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
         service_name=service,
         state=_state(span, attributes),
         timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
+        by_content=named_kind is None and kind != "other",
         **fields,
     )
 
@@ -219,12 +231,37 @@ def _exchange(
     return fields
 
 
-def _kind_and_names(span: Span, attributes: Mapping[str, Any]) -> tuple[Kind, str | None, str | None]:
-    """Return a span's kind, its tool's name and its agent's name."""
+def _counts(span: Span, attributes: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the counts of tokens, the cached ones a part of the input."""
+    counts: dict[str, Any] = {
+        field: count(attributes[name]) for field, name in _TOKEN_NAMES if name in attributes
+    }
+    if counts.get("cached_input_tokens") or counts.get("cache_write_tokens"):
+        names = (fields.get("provider"), fields.get("model"), fields.get("requested_model"))
+        counts |= cached_tokens.placed(span.scope_name, attributes, counts, *names)
+    return counts
+
+
+def _kind_by_content(attributes: Mapping[str, Any]) -> Kind:
+    """Return the kind of a span whose operation has a name that is not known, by what it records."""
+    if text(attributes.get(semconv.TOOL_NAME)):
+        called = any(map(attributes.get, CALL_IDS))
+        ran = semconv.TOOL_CALL_ARGUMENTS in attributes and semconv.TOOL_CALL_RESULT in attributes
+        return "tool" if called or ran else "other"
+    if not any(text(attributes.get(name)) for name in _MODELS):
+        return "other"
+    has_tokens = any(count(attributes.get(name)) is not None for _, name in _TOKEN_NAMES)
+    return "llm" if has_tokens or not _OF_CALLS.isdisjoint(attributes) else "other"
+
+
+def _kind_and_names(span: Span, attributes: Mapping[str, Any]) -> tuple[Kind | None, str | None, str | None]:
+    """Return a span's kind, None if its operation is not known, its tool's name and its agent's name."""
     operation = text(attributes.get(semconv.OPERATION_NAME))
     if operation is None and (word := span.name.partition(" ")[0]) in _OPERATIONS_IN_NAMES:
         operation = word
-    kind = "turn" if attributes.get(semconv.TURN) else _KINDS.get(operation, "other")
+    kind = "turn" if attributes.get(semconv.TURN) else _KINDS.get(operation)
+    if (kind is None or operation is None) and text(attributes.get("llm.request.type")) in _REQUEST_TYPES:
+        kind = "llm"
     tool, agent = text(attributes.get(semconv.TOOL_NAME)), text(attributes.get(semconv.AGENT_NAME))
     if kind == "tool":
         tool = tool or _name_after(span, semconv.EXECUTE_TOOL)

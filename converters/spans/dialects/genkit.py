@@ -31,7 +31,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Gen
     subtype = text(attributes.get("genkit:metadata:subtype")) or text(attributes.get("genkit:type"))
     kind = _KINDS.get(subtype, "other")
     inputs, outputs = parse_json(attributes.get("genkit:input")), parse_json(attributes.get("genkit:output"))
-    own: dict[str, Any] = {semconv.OPERATION_NAME: "genkit"}
+    own: dict[str, Any] = {semconv.OPERATION_NAME: genai.NO_STEP}
     if kind == "llm":
         own = {
             semconv.OPERATION_NAME: semconv.CHAT,

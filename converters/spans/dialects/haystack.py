@@ -40,7 +40,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Hay
     outputs = json_object(attributes.get(f"{prefix}.output"))
     if prefix in {_MODEL, _COMPONENT}:
         return _llm(span, inputs, outputs)
-    observation = genai.read_attributes(span, {semconv.OPERATION_NAME: "haystack"})
+    observation = genai.read_attributes(span, {semconv.OPERATION_NAME: genai.NO_STEP})
     if span.name != _RUN:
         return observation
     inputs = json_object(attributes.get("haystack.agent.input"))
@@ -54,7 +54,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Hay
 
 def _tool(span: Span) -> Reading:
     attributes = span.attributes
-    observation = genai.read_attributes(span, {semconv.OPERATION_NAME: "haystack"})
+    observation = genai.read_attributes(span, {semconv.OPERATION_NAME: genai.NO_STEP})
     name, failure = text(attributes.get("haystack.tool.name")), attributes.get("haystack.tool.error")
     return observation._replace(
         kind="tool" if name else "other",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans import provider_values, run_io
+from spangrade.converters.spans import cached_tokens, provider_values, run_io
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.declarations import declared_tools
 from spangrade.converters.spans.dialect import Dialect, Signs
@@ -48,7 +48,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Lan
     kind = _KINDS.get(text(attributes[_KIND]), "other")
     inputs, outputs = _value(attributes, "input"), _value(attributes, "output")
     declared, inputs = _without_declarations(inputs)
-    own: dict[str, Any] = {semconv.OPERATION_NAME: "langfuse"}
+    own: dict[str, Any] = {semconv.OPERATION_NAME: genai.NO_STEP}
     if kind == "llm":
         own = {
             semconv.OPERATION_NAME: semconv.CHAT,
@@ -124,16 +124,18 @@ def _argument(value: Any) -> Any:
 
 def _llm(attributes: Mapping[str, Any]) -> dict[str, Any]:
     usage = json_object(attributes.get("langfuse.observation.usage_details"))
+    model = text(attributes.get("langfuse.observation.model.name"))
     return {
-        "model": text(attributes.get("langfuse.observation.model.name")),
-        **(_tokens(usage) if "input" in usage or "output" in usage else provider_values.tokens(usage)),
+        "model": model,
+        **(_tokens(usage, model) if "input" in usage or "output" in usage else provider_values.tokens(usage)),
     }
 
 
-def _tokens(usage: Mapping[str, Any]) -> dict[str, int]:
+def _tokens(usage: Mapping[str, Any], model: str | None) -> dict[str, Any]:
     """Return the tokens of Langfuse's own usage, which leaves its details out of `input` and `output`.
 
-    The total decides whether they are left out; without a total, details make the sums unknown.
+    They are left out where the total is the sum of all. Where it is that of `input` and `output`, the model's
+    provider decides; any other total, or none, makes the sums unknown.
     """
     inputs, outputs, total = (count(usage.get(name)) for name in ("input", "output", "total"))
     details = {name: number for name in usage if (number := count(usage[name])) is not None}
@@ -141,9 +143,10 @@ def _tokens(usage: Mapping[str, Any]) -> dict[str, int]:
     more_out = sum(n for name, n in details.items() if name.startswith("output_"))
     if inputs is not None and outputs is not None and total == inputs + outputs + more_in + more_out:
         inputs, outputs = inputs + more_in, outputs + more_out
+        more_in = 0
     elif (more_in or more_out) and (inputs is None or outputs is None or total != inputs + outputs):
         inputs = outputs = None
-    counts = {
+    counts: dict[str, Any] = {
         "input_tokens": inputs,
         "output_tokens": outputs,
         "cached_input_tokens": _first(
@@ -152,6 +155,8 @@ def _tokens(usage: Mapping[str, Any]) -> dict[str, int]:
         "reasoning_tokens": _first(details, "output_reasoning_tokens", "output_reasoning"),
         "cache_write_tokens": _first(details, "input_cache_creation", "cache_creation_input_tokens"),
     }
+    if more_in:
+        counts |= cached_tokens.placed("langfuse", {}, counts, model)
     return {name: number for name, number in counts.items() if number is not None}
 
 

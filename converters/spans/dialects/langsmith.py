@@ -33,7 +33,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Lan
     metadata = {key[start:]: value for key, value in attributes.items() if key.startswith(_METADATA)}
     inputs, outputs = (parse_json(attributes.get(f"gen_ai.{side}")) for side in ("prompt", "completion"))
     kind = attributes[_KIND]
-    own: dict[str, Any] = {semconv.OPERATION_NAME: "chain"}
+    own: dict[str, Any] = {semconv.OPERATION_NAME: genai.NO_STEP}
     if kind == "llm":
         own = {
             semconv.OPERATION_NAME: semconv.CHAT,

@@ -28,8 +28,6 @@ _LONGEST = 10_000  # characters of a usage in Python's syntax
 def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by the conventions, and a model call's tool calls and usage by LiteLLM's own attributes."""
     attributes = dict(with_events(span, logs))
-    if attributes.get("llm.request.type") and semconv.OPERATION_NAME not in attributes:
-        attributes[semconv.OPERATION_NAME] = semconv.CHAT
     calls = [
         {
             "type": "tool_call",

@@ -36,7 +36,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Log
     attributes = span.attributes
     template = text(attributes.get("logfire.msg_template")) or span.name
     kind: Kind = next((kind for start, kind in _KINDS if template.startswith(start)), "other")
-    own: dict[str, Any] = {semconv.OPERATION_NAME: "logfire"}
+    own: dict[str, Any] = {semconv.OPERATION_NAME: genai.NO_STEP}
     if kind == "llm":
         given = attributes.get("raw_input", attributes.get("input"))
         returned = attributes.get("response", attributes.get("output"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans import provider_values, run_io
+from spangrade.converters.spans import cached_tokens, provider_values, run_io
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
@@ -39,7 +39,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (MLf
     attributes = span.attributes
     kind = _KINDS.get(text(parse_json(attributes[_KIND])), "other")
     inputs, outputs = (parse_json(attributes.get(f"mlflow.span{side}")) for side in ("Inputs", "Outputs"))
-    own: dict[str, Any] = {semconv.OPERATION_NAME: "mlflow"}
+    own: dict[str, Any] = {semconv.OPERATION_NAME: genai.NO_STEP}
     if kind == "llm":
         own = {
             semconv.OPERATION_NAME: semconv.CHAT,
@@ -75,12 +75,20 @@ def _llm(attributes: Mapping[str, Any], inputs: Any, outputs: Any) -> dict[str, 
     request, response = json_object(inputs), json_object(outputs)
     models = (attributes.get("mlflow.llm.model"), response.get("model"), request.get("model"))
     usage = response.get("usage") or response.get("usage_metadata") or response.get("usageMetadata")
+    provider, model = (
+        text(parse_json(attributes.get("mlflow.llm.provider"))),
+        first_text(map(parse_json, models)),
+    )
+    counts = provider_values.tokens(json_object(attributes.get("mlflow.chat.tokenUsage")), of_provider=False)
+    of_response = provider_values.tokens(json_object(usage))
+    if not of_response:
+        counts |= cached_tokens.placed("mlflow", {}, counts, provider, model)
     return {
-        "provider": text(parse_json(attributes.get("mlflow.llm.provider"))),
-        "model": first_text(map(parse_json, models)),
+        "provider": provider,
+        "model": model,
         "call_key": text(response.get("id")),
-        **provider_values.tokens(json_object(attributes.get("mlflow.chat.tokenUsage"))),
-        **provider_values.tokens(json_object(usage)),
+        **counts,
+        **of_response,
     }
 
 

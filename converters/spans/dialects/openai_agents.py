@@ -15,12 +15,10 @@ from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import literal, parse_json, text
+from spangrade.converters.spans.values import is_removed, literal, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
-
-_REDACTED = frozenset({"readacted", "redacted"})  # the instrumentation writes the first
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
@@ -56,7 +54,7 @@ def _part(part: Any) -> Any:
     content = part.get("content") if isinstance(part, dict) else None
     if not isinstance(content, str):
         return part
-    if content in _REDACTED:
+    if is_removed(content):
         return None
     if content.startswith("Response") and content.endswith(")"):
         fields = _literals(content)

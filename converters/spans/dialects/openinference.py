@@ -188,7 +188,7 @@ DIALECT = Dialect(
         content="unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and the like",
         conversation="wrap the agent in using_session(session_id=…); in TypeScript: "
         "setSession(context.active(), { sessionId })",
-        agents="record a span of kind AGENT around each agent's run: @tracer.agent(name=…)",
+        agents="record agent.name on a span of kind AGENT around each agent's run: @tracer.agent(name=…)",
         tools="record a span of kind TOOL around each tool call: @tracer.tool(name=…)",
         model_calls="instrument the model client too, by its openinference-instrumentation-… package",
         tokens=STREAMED,

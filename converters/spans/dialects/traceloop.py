@@ -102,8 +102,6 @@ def _kind(observation: Reading, attributes: Mapping[str, Any]) -> Kind:
         return "llm"
     if kind in _KINDS:
         return _KINDS[kind]
-    if text(attributes.get("llm.request.type")) in {"chat", "completion"}:
-        return "llm"
     if kind is None and observation.kind == "other" and _is_call(observation, attributes):
         return "llm"
     nodes = texts(parse_json(attributes.get("gen_ai.workflow.nodes")))

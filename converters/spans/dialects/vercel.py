@@ -69,7 +69,9 @@ def _as_conventions(operation: str, attributes: Mapping[str, Any]) -> dict[str, 
             semconv.TOOL_CALL_ID: attributes.get("ai.toolCall.id"),
         }
     if operation.rpartition(".")[2] not in _CALLS:
-        return {semconv.OPERATION_NAME: "ai"}  # a run, or one that is not a step: embeddings, images, speech
+        return {
+            semconv.OPERATION_NAME: genai.NO_STEP
+        }  # a run, or one that is not a step: embeddings, images, speech
     reply = attributes.get("ai.response.text", attributes.get("ai.result.text"))
     calls = attributes.get("ai.response.toolCalls", attributes.get("ai.result.toolCalls"))
     written = attributes.get("ai.response.object", attributes.get("ai.result.object"))

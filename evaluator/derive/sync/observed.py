@@ -194,9 +194,24 @@ def session_id_of_trace(trace_id: str, observations: Sequence[Observation]) -> s
 
 
 def _only_candidate(observations: Sequence[Observation]) -> str | None:
-    """Return the value that may be a session's id in a trace with a model call, if there is only one."""
-    values = {value for o in observations for value in o.session.session_candidates}
-    return values.pop() if len(values) == 1 and any(isinstance(o, ModelCall) for o in observations) else None
+    """Return the value that may be a session's id in a trace with a model call, if there is only one.
+
+    One that only spans have which are not an agent's work counts only if one of them is around a model call.
+    """
+    found = [o for o in observations if o.session.session_candidates]
+    calls = [o.span for o in observations if isinstance(o, ModelCall)] if found else []
+    if not calls:
+        return None
+    parents = {o.span.span_id: o.span.parent_span_id for o in observations}
+    around: set[str | None] = set()
+    for call in calls:
+        above = call.parent_span_id
+        while above is not None and above not in around:
+            around.add(above)
+            above = parents.get(above)
+    values = {value for o in found for value in o.session.session_candidates}
+    of_work = any(not isinstance(o, Structure) or o.span.span_id in around for o in found)
+    return values.pop() if len(values) == 1 and of_work else None
 
 
 def packed(observations: Sequence[Observation]) -> bytes:

@@ -85,3 +85,19 @@ def test_an_answer_of_the_ai_sdk_is_a_text_and_calls(written: Any, calls: Any, c
 def test_the_text_of_a_message_of_langchain_is_in_its_parts(content: Any, text: str | None) -> None:
     state = {"messages": [{"type": "human", "content": "hi"}, {"type": "ai", "content": content}]}
     assert last_text(state, "assistant") == text
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["<session_context>\nThis is a CLI.\n</session_context>", "Where is A1?"], "Where is A1?"),
+        (["<system-reminder>Be brief.</system-reminder>\n", "Where is A1?"], "Where is A1?"),
+        (["<environment_context>cwd</environment_context>"], None),
+        (["<user_instructions> is a tag?"], "<user_instructions> is a tag?"),
+        (["Why <system-reminder>this</system-reminder>?"], "Why <system-reminder>this</system-reminder>?"),
+        (["<b>Where</b>"], "<b>Where</b>"),
+    ],
+)
+def test_a_block_of_context_before_the_users_text_is_not_the_users(texts: list[str], message: str) -> None:
+    parts = [{"type": "text", "content": text} for text in texts]
+    assert read_exchange([{"role": "user", "parts": parts}], []).user_input == message

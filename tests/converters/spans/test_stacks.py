@@ -1,4 +1,4 @@
-"""What is derived from recordings of ten stacks, against facts that were worked out by hand."""
+"""What is derived from recordings of stacks, against facts that were worked out by hand."""
 
 from __future__ import annotations
 

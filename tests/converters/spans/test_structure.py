@@ -244,7 +244,8 @@ def test_what_is_not_certain_is_not_a_step(attributes: dict[str, Any]) -> None:
         ([{"app.chat_id": "c7"}, {"acme.session.id": "c7"}], "c7"),
         ([{"app.chat_id": "c7"}, {"acme.session.id": "c8"}], None),
         ([{"thread.id": "12"}, {"messaging.conversation_id": "m"}], None),
-        ([{"session.id": "of the browser"}, {}], None),
+        ([{"session.id": "of the browser", "browser.platform": "X11"}, {}], None),
+        ([{}, {"app.chat_id": "c7"}], None),
         ([{"metadata": '{"thread_id": "t1"}'}, {}], "t1"),
     ],
 )

@@ -51,7 +51,8 @@ def test_the_usage_of_an_agents_span_counts_where_no_model_call_is_recorded() ->
     session = built_session("s1", "conversation", [run, inner])
     assert session.usage == Usage(input_tokens=300, output_tokens=30)
     assert (session.models, session.cost_usd, session.llm_calls) == (("m",), None, ())
-    assert built_session("s1", "conversation", [run, CALL]).usage.input_tokens == 100
+    beside = built_session("s1", "conversation", [run, CALL])
+    assert (beside.usage.input_tokens, beside.llm_calls[0].input_tokens) == (300, 100)
 
 
 def test_the_usage_of_runs_counts_where_model_calls_record_no_tokens() -> None:

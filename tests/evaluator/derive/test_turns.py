@@ -40,7 +40,6 @@ def turns(*observations: Reading) -> list[tuple[str | None, str | None]]:
         "01ARZ3NDEKTSV4RRFFQ69G5FAV",
         "{}",
         "None",
-        "<redacted>",
         "<crew.Input object at 0x7f4f10591f90>",
     ],
 )

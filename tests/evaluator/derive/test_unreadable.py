@@ -9,11 +9,11 @@ from pathlib import Path
 import command_line
 import pytest
 from builders import question, session
+from grading import grade
 from recordings import sessions
 
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
-from spangrade.evaluator.grading.grade import grade
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.session import UnreadableSpan
 from spangrade.tracer.span import Span
