@@ -413,7 +413,8 @@ def taken_golden(raw: Any, where: str, form: Form | None = None) -> GoldenDatase
     """Return the golden dataset in a value, which loses its questions: nobody holds them twice then.
 
     It is an object with `golden_questions`, a list of questions, or one. Raises InputError with one line for
-    each mistake in it, an example of the form, and what the words of other tools are called here.
+    each mistake in it, what the words of other tools are called here and, where the form of the file or of a
+    question is another one, an example of the form.
     """
     form = form or form_of(raw)
     if isinstance(raw, dict) and "golden_questions" not in raw and ("id" in raw or "user_inputs" in raw):
@@ -427,7 +428,8 @@ def taken_golden(raw: Any, where: str, form: Form | None = None) -> GoldenDatase
         lines = other_tool or [f"{where}: {problem}" for problem in _problems(raw, error, form)]
         if len(lines) > MAX_PROBLEMS:
             lines[MAX_PROBLEMS:] = [f"{where}: and {len(lines) - MAX_PROBLEMS} more"]
-        raise InputError(*lines, *words, "expected, for example:", *form.example) from error
+        example = ("expected, for example:", *form.example) if words or _of_form(error) else ()
+        raise InputError(*lines, *words, *example) from error
     first: dict[str, int] = {}
     for index, question in enumerate(dataset.golden_questions):
         if first.setdefault(question.id, index) != index:
@@ -436,6 +438,15 @@ def taken_golden(raw: Any, where: str, form: Form | None = None) -> GoldenDatase
                 f"{form.place(first[question.id])}; ids must differ"
             )
     return dataset
+
+
+def _of_form(error: ValidationError) -> bool:
+    """Return whether the file, a question, or a field that every question has is missing or of another type."""
+    return any(
+        (mistake["type"] == "missing" or mistake["type"].endswith("_type"))
+        and mistake["loc"][2:3] in ((), ("id",), ("user_inputs",))
+        for mistake in error.errors(include_url=False)
+    )
 
 
 def _other_tool(raw: Any) -> Iterator[str]:

@@ -150,6 +150,19 @@ def test_a_custom_reference_is_found_at_either_place(tmp_path: Path) -> None:
             "id,user_inputs,max_cost_usd\nx,Hi,0\n",
             [
                 'FILE: row 1 (id "x").max_cost_usd: Input should be greater than 0',
+            ],
+        ),
+        (
+            "id,user_input\nx,Hi\n",
+            [
+                'FILE: row 1 (id "x"): unknown key "user_input"; did you mean "user_inputs"?',
+            ],
+        ),
+        (
+            "number,text\nx,Hi\n",
+            [
+                "FILE: row 1.id: missing",
+                "FILE: row 1.user_inputs: missing",
                 "expected, for example:",
                 "id,user_inputs,required_texts,reference_response",
                 "a1,Where is order A1?,shipped,",

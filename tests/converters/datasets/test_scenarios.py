@@ -71,8 +71,7 @@ def test_a_scenario_takes_the_place_of_user_inputs() -> None:
     ],
 )
 def test_a_mistake_in_a_scenario_is_named(changes: dict[str, Any], lines: list[str]) -> None:
-    said = refusal(**changes)
-    assert said[: said.index("expected, for example:")] == lines
+    assert [line for line in refusal(**changes) if line.startswith((".", ":"))] == lines
 
 
 def test_a_question_that_asks_by_another_scenario_has_another_digest() -> None:
