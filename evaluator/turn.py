@@ -12,8 +12,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from spangrade.converters.datasets.yaml_text import parse_yaml
 from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.json_text import parse_written, refusal
 
 _CONFIG = ConfigDict(extra="forbid")
 _T = TypeVar("_T")
@@ -177,16 +179,14 @@ def _read(path: Path) -> Any:
         raise InputError(f"{path}: cannot be read: {error}") from error
     if path.suffix == ".json":
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not JSON: {error}") from error
+            return parse_written(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path}: {refusal(error)}") from error
     if path.suffix in {".yaml", ".yml"}:
-        import yaml
-
         try:
-            return yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+            return parse_yaml(text)
+        except ValueError as error:
+            raise InputError(f"{path}: not YAML: {error}") from error
     raise InputError(f"{path}: expected a file that ends in .json, .yaml or .yml")
 
 

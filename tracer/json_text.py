@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]', re.DOTALL)
 # A number of twenty digits or more, which may be beyond 64 bits: orjson reads such integers as floats. Within
 # a text it only costs the slower reader.
 _LONG_NUMBER = re.compile(rb"[:\[,\s]-?\d{20}")
+_STRING_OR_SIGN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}:]', re.DOTALL)
 _ZEROS_FOR_DIGITS = bytes.maketrans(b"123456789", b"0" * 9)
 _TWENTY_DIGITS = b"0" * 20  # with zeros for digits; looking for it takes a sixth of the time
 _CHUNK = 1 << 20
@@ -32,6 +33,10 @@ class NotJSONError(ValueError):
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
         self.offset = offset
+
+
+class DoubledKeyError(json.JSONDecodeError):
+    """Text that is JSON, in which an object has a key twice: readers disagree about its value."""
 
 
 class Portion(NamedTuple):
@@ -92,6 +97,63 @@ def parse_exact(text: bytes | str) -> Any:
         raise json.JSONDecodeError("nested too deeply", "", 0) from error
     except ValueError as error:  # an integer of thousands of digits
         raise json.JSONDecodeError(str(error), "", 0) from error
+
+
+def parse_written(text: bytes | str, recorded: Collection[str] = ()) -> Any:
+    """Return the JSON value of a text that people write, integers of any size exactly.
+
+    The members of the topmost object that are `recorded` by machines are read as `parse_exact` reads them.
+    Raises json.JSONDecodeError, and DoubledKeyError if an object has a key twice.
+    """
+    value = parse_exact(text)
+    try:
+        json.loads(text, object_pairs_hook=_refuse_doubled)
+    except RecursionError as error:
+        raise json.JSONDecodeError("nested too deeply", "", 0) from error
+    except _RepeatedKeyError:
+        written = text if isinstance(text, str) else text.decode()
+        for key, place in _doubled_keys(written, recorded):
+            shown = json.dumps(key, ensure_ascii=False)
+            raise DoubledKeyError(f"the key {shown} is in one object twice", written, place) from None
+    return value
+
+
+def refusal(error: json.JSONDecodeError, first_line: int = 1) -> str:
+    """Return why a text is refused, with its place: "not JSON: line 3, column 7: …".
+
+    `first_line` is the number of the text's first line in its file.
+    """
+    reason = f"line {first_line + error.lineno - 1}, column {error.colno}: {error.msg}"
+    return reason if isinstance(error, DoubledKeyError) else f"not JSON: {reason}"
+
+
+class _RepeatedKeyError(Exception):
+    """An object has a key twice."""
+
+
+def _refuse_doubled(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len({key for key, _ in pairs}) < len(pairs):
+        raise _RepeatedKeyError
+
+
+def _doubled_keys(text: str, recorded: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Yield each key that an object of a JSON text has had before, and its place."""
+    objects: list[set[str]] = []
+    topmost, string = "", None
+    for token in _STRING_OR_SIGN.finditer(text):
+        match token[0]:
+            case "{":
+                objects.append(set())
+            case "}":
+                objects.pop()
+            case ":" if string is not None:
+                key = json.loads(string[0])
+                topmost = key if len(objects) == 1 else topmost
+                if key in objects[-1] and (len(objects) == 1 or topmost not in recorded):
+                    yield key, string.start()
+                objects[-1].add(key)
+            case _:
+                string = token
 
 
 def has_items(text: bytes) -> bool:

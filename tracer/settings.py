@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
+from spangrade.tracer.json_text import parse_written, refusal
 from spangrade.tracer.settings_file import find_settings
 
 DEFAULT = "default"
@@ -165,9 +166,9 @@ def _of_variable(name: str, variable: str, text: str) -> Any:
         return {"mode": mode.lower(), "keys": [key.strip() for key in keys.split(",") if key.strip()]}
     if name in ("prices", "dialects"):
         try:
-            return json.loads(text)
-        except ValueError:
-            raise InputError(f"${variable}: expected a JSON list of {name}") from None
+            return parse_written(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"${variable}: expected a JSON list of {name}; {refusal(error)}") from None
     if name in ("gates", "metrics", "metrics_files", "ignore_scopes"):
         return [item.strip() for item in text.split(",") if item.strip()]
     return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from pathlib import Path
@@ -61,14 +60,24 @@ def _read(file: Path) -> dict[str, Any] | None:
                 return None
             values = tomllib.loads(text).get("tool", {}).get("spangrade")
         else:
-            values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+            values = _json(file, text) if file.suffix == ".json" else tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except RecursionError:
         raise InputError(f"{file}: nested too deep") from None
     except ValueError as error:
-        kind = "JSON" if file.suffix == ".json" else "TOML"
-        raise InputError(f"{file}: not valid {kind}: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{file}: not valid TOML: {str(error).splitlines()[0]}") from error
     if values is not None and not isinstance(values, dict):
         raise InputError(f"{file}: expected an object with settings")
     return values
+
+
+def _json(file: Path, text: str) -> Any:
+    from json import JSONDecodeError
+
+    from spangrade.tracer.json_text import parse_written, refusal
+
+    try:
+        return parse_written(text)
+    except JSONDecodeError as error:
+        raise InputError(f"{file}: {refusal(error)}") from error

@@ -12,7 +12,7 @@ from spangrade.converters.datasets.files import load_json
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.json_text import parse_written, refusal
 from spangrade.tracer.span import Problem
 
 _SUFFIX = ".evalset_result.json"
@@ -79,12 +79,12 @@ def read_history(path: Path) -> Iterator[EvalCase | Problem]:
     try:
         document = load_json(path)
         if isinstance(document, str):  # ADK 1.14 writes JSON inside a JSON string
-            document = parse_exact(document)
+            document = parse_written(document)
     except InputError as error:
         yield Problem(str(path), str(error).removeprefix(f"{path}: "))
         return
     except JSONDecodeError as error:
-        yield Problem(str(path), f"a JSON string that does not hold JSON: {error}")
+        yield Problem(str(path), f"in its JSON string: {refusal(error)}")
         return
     results = either(document, "eval_case_results")
     if not isinstance(results, list):

@@ -11,7 +11,7 @@ from typing import Any
 
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.json_text import parse_written
 from spangrade.tracer.span import Problem
 
 _NAMES = ("tool_name", "name", "tool")
@@ -135,7 +135,7 @@ def _requested(message: Mapping[str, Any]) -> list[Any]:
         if isinstance(function, dict):
             arguments = function.get("arguments")
             with suppress(JSONDecodeError):
-                arguments = parse_exact(arguments) if isinstance(arguments, str) else arguments
+                arguments = parse_written(arguments) if isinstance(arguments, str) else arguments
             call = {"name": function.get("name"), "arguments": arguments}
         calls.append(call)
     return calls

@@ -17,22 +17,23 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.json_text import parse_written, refusal
 
 _NEW = ".spangrade-new-"  # begins the name of a folder in which files wait for the last of them
 
 
 def load_json(path: Path) -> Any:
-    """Return the JSON value in a file. Raises InputError if the file cannot be read or is not JSON."""
+    """Return the JSON value in a file that people write.
+
+    Raises InputError if the file cannot be read, is not JSON, or has a key twice in one object.
+    """
     refuse_device(path)
     try:
-        return parse_exact(path.read_bytes())
+        return parse_written(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}: not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from error
+        raise InputError(f"{path}: {refusal(error)}") from error
 
 
 def refuse_device(path: Path) -> None:

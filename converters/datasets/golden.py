@@ -441,7 +441,7 @@ def taken_golden(raw: Any, where: str, form: Form | None = None) -> GoldenDatase
 
 
 def _of_form(error: ValidationError) -> bool:
-    """Return whether the file, a question, or a field that every question has is missing or of another type."""
+    """Return whether the file, a question, or a field of every question is missing or of another type."""
     return any(
         (mistake["type"] == "missing" or mistake["type"].endswith("_type"))
         and mistake["loc"][2:3] in ((), ("id",), ("user_inputs",))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.files import refuse_device
 from spangrade.converters.datasets.yaml_text import parse_yaml
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.json_text import DoubledKeyError, parse_exact, parse_written, refusal
 
 _NAME = re.compile(r"\s*[A-Za-z_][\w. -]*\s*")
 _COLUMNS = {"id", "user_inputs"}  # a first line with a cell of these is the header of a CSV
@@ -113,22 +113,19 @@ def _header(text: str) -> list[str]:
 def _json(path: Path, text: str) -> Written:
     """Return JSON or, if its first line is a document by itself and others follow, JSON Lines."""
     try:
-        content = parse_exact(text)
+        content = parse_written(text)
         return Written(content, form_of(content))
     except JSONDecodeError as error:
         first, _, others = text.lstrip().partition("\n")
         if not others.strip() or not _is_object(first):
-            at = f"line {error.lineno}, column {error.colno}"
-            raise InputError(f"{path}: not JSON: {at}: {error.msg}") from error
+            raise InputError(f"{path}: {refusal(error)}") from error
     questions, numbers = [], []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                questions.append(parse_exact(line))
+                questions.append(parse_written(line))
             except JSONDecodeError as error:
-                raise InputError(
-                    f"{path}: not JSON: line {number}, column {error.colno}: {error.msg}"
-                ) from error
+                raise InputError(f"{path}: {refusal(error, number)}") from error
             numbers.append(number)
     return Written(questions, Form("JSON Lines", _LINES, lambda index: f"line {numbers[index]}"))
 
@@ -177,9 +174,11 @@ def _value(cell: str, types: set[str], where: str) -> Any:
     is_text = not types.isdisjoint(("string", "array"))
     if "string" not in types or cell.lstrip()[:1] in ("[", "{"):
         try:
-            value = parse_exact(cell)
+            value = parse_written(cell)
             if not is_text or types & _TYPES[type(value)]:
                 return value
+        except DoubledKeyError as error:
+            raise InputError(f"{where}: {refusal(error)}") from error
         except JSONDecodeError as error:
             if not is_text:
                 raise InputError(f"{where}: expected JSON, found {json.dumps(cell[:40])}") from error

@@ -20,7 +20,7 @@ from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import canonical, dumps
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.json_text import parse_exact, parse_written, refusal
 from spangrade.tracer.span import Problem, Span
 
 COLUMNS = (
@@ -43,6 +43,7 @@ _ID = re.compile(r"[0-9a-fA-F]{1,39}")
 _LONGEST_HEADER = 1 << 16  # characters
 _HEXADECIMAL = re.compile(r"[a-fA-F]")
 _OBJECTS = ("extracted_data", "reference_data", "question_metadata", *_SESSION_RECORDS)
+_RECORDED = frozenset({"session_trace", "sub_agent_trace", "extracted_data", *_SESSION_RECORDS})
 
 
 class Row(NamedTuple):
@@ -228,9 +229,9 @@ def read_jsonl(path: Path) -> Iterator[Row | Problem]:
                     continue
                 where = f"{path}:{number}"
                 try:
-                    values = parse_exact(line)
+                    values = parse_written(line, _RECORDED)
                 except JSONDecodeError as error:
-                    yield Problem(where, f"not JSON: {error}")
+                    yield Problem(where, refusal(error, number))
                     continue
                 missing = REQUIRED.difference(values) if isinstance(values, dict) else REQUIRED
                 if missing:
@@ -252,9 +253,9 @@ def _row(where: str, cells: Mapping[str, Any], number: int) -> Iterator[Row | Pr
             continue
         kind = list if column in _LISTS else dict if column in _OBJECTS else None
         try:
-            value = _cell(cell, as_json=kind is not None)
+            value = _cell(cell, column, as_json=kind is not None)
         except JSONDecodeError as error:
-            problems.append(Problem(f"{at}: {column}", f"not JSON at character {error.pos}: {error.msg}"))
+            problems.append(Problem(f"{at}: {column}", refusal(error)))
             continue
         if kind and value is not None and not isinstance(value, kind):
             expected = "a list" if kind is list else "an object"
@@ -268,13 +269,15 @@ def _row(where: str, cells: Mapping[str, Any], number: int) -> Iterator[Row | Pr
         yield row._replace(where=at)
 
 
-def _cell(cell: Any, *, as_json: bool) -> Any:
+def _cell(cell: Any, column: str, *, as_json: bool) -> Any:
     """Return a cell's value; None if it is blank. Raises JSONDecodeError for a text that should be JSON."""
     if not isinstance(cell, str):
         return cell
     if not cell.strip():
         return None
-    return parse_exact(cell) if as_json else cell
+    if not as_json:
+        return cell
+    return parse_exact(cell) if column in _RECORDED else parse_written(cell)
 
 
 def spans_in(row: Row) -> Iterator[Span | Problem]:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ from spangrade.evaluator.turn import ToolCall, Turn, UserTurn
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import current_session
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.json_text import DoubledKeyError, parse_written, refusal
 
 if TYPE_CHECKING:
     import ssl
@@ -100,7 +102,9 @@ def _http_answer(agent: HttpAgent, conversation_id: str) -> Answer:
         if not is_json:
             return Reply(content)
         try:
-            answered = _Answered.model_validate_json(content)
+            answered = _Answered.model_validate(parse_written(content))
+        except JSONDecodeError as error:
+            raise AgentError(f"{_shown(agent.url)}: {refusal(error)}") from None
         except ValidationError as error:
             found = error.errors()[0]
             where = ".".join(map(str, found["loc"]))
@@ -123,8 +127,10 @@ def _chat_answer(agent: ChatAgent) -> Answer:
             call.input(messages)
             _, content = await _post(url, {"model": agent.model, "messages": messages}, headers)
             try:
-                completion = _Completion.model_validate_json(content)
-            except ValidationError:
+                completion = _Completion.model_validate(parse_written(content))
+            except DoubledKeyError as error:
+                raise AgentError(f"{_shown(url)}: {refusal(error)}") from None
+            except ValueError:  # of JSON, or of its fields
                 raise AgentError(
                     f"{_shown(url)}: expected a chat completion, found {_cut(content, key)}"
                 ) from None

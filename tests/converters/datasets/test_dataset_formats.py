@@ -169,7 +169,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_graded(spangrade: Spangrade, 
     at = [f"spangrade: {file}: row {number}" for number in range(9)]
     cart, first = '(id "cart_only_wrong_expectation")', '(id "discount_then_return")'
     assert done.err == [
-        f"{at[2]} {cart}: user_inputs: not JSON at character 5: unexpected end of data",
+        f"{at[2]} {cart}: user_inputs: not JSON: line 1, column 6: unexpected end of data",
         f"{at[3]} {cart}: extracted_data: expected an object as JSON, found []",
         f"{at[4]}: user_inputs[0]: expected a string, found a number",
         f'{at[5]} {first}: id: "discount_then_return" is also the id of another question',

@@ -175,6 +175,22 @@ def test_a_custom_reference_is_found_at_either_place(tmp_path: Path) -> None:
         ),
         ("id,user_inputs\nx,Hi,more\n", ["FILE: row 1: more cells than the header has columns"]),
         ("id,user_inputs,id\nx,Hi,y\n", ['FILE: the column "id" is there twice']),
+        (
+            '{"golden_questions": [\n {"id": "a", "user_inputs": ["Hi"], "goal": "x",\n  "\\u0069d": "b"}]}',
+            ['FILE: line 3, column 3: the key "id" is in one object twice'],
+        ),
+        (
+            '{"id": "a", "user_inputs": "Hi"}\n\n{"id": "b", "goal": "x", "id": "c"}\n',
+            ['FILE: line 3, column 26: the key "id" is in one object twice'],
+        ),
+        (
+            'id,user_inputs,metadata\nx,Hi,"{""a"": {""b"": 1, ""b"": 2}}"\n',
+            ['FILE: row 1: metadata: line 1, column 16: the key "b" is in one object twice'],
+        ),
+        (
+            'id,user_inputs,reference_response\nx,Hi,"{""b"": 1, ""b"": 2}"\n',
+            ['FILE: row 1: reference_response: line 1, column 10: the key "b" is in one object twice'],
+        ),
         ("- id: a\n  id: b\n", ['FILE: not YAML: line 2, column 3: the key "id" is in one map twice']),
         (
             "- 1: a\n",

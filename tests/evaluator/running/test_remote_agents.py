@@ -226,3 +226,15 @@ def test_an_agent_is_refused_whose_url_is_not_http(url):
     with pytest.raises(InputError, match="expected a URL with http or https") as raised:
         ChatAgent(url, "m")
     assert "S3CR3T" not in str(raised.value)
+
+
+@pytest.mark.parametrize("options", [("--http",), ("--model", "m", "--openai")])
+def test_a_key_twice_in_an_answer_is_refused(tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": [question("one")]}))
+    text = '{"text": "Hi",\n "choices": [{"message": {"content": "a", "content": "b"}}], "text": ""}'
+    with served(lambda *_: (200, "application/json", text)) as url:
+        assert spangrade("run", *options, url, "golden.json").code == 1
+    with sg.open() as db:
+        (session,) = db
+    assert session.errors[0].message.endswith(': line 2, column 43: the key "content" is in one object twice')
