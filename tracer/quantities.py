@@ -11,8 +11,8 @@ from spangrade.tracer.fields import FieldError
 
 _AGE = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-_DURATION_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_DURATION_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def parse_time(time_or_age: str | datetime) -> int:
@@ -64,7 +64,7 @@ def share_of(value: object) -> float:
 
 
 def seconds_of(value: float | str) -> float:
-    """Return a duration in seconds, of a number or a text such as `30s`, `5m` or `1h`.
+    """Return a duration in seconds, of a number or a text such as `30s`, `5m`, `1h` or `30`.
 
     Raises ValueError for another value.
     """

@@ -6,42 +6,51 @@ import atexit
 import gc
 import os
 import sys
-import threading
 from _thread import interrupt_main
-from typing import TYPE_CHECKING
 
-from spangrade.tracer.command_exit import leave, open_outputs
-from spangrade.tracer.errors import ExitCode, InputError
-from spangrade.tracer.fields import FieldError
-from spangrade.tracer.terminal import log_to_terminal
-
+TYPE_CHECKING = False  # nothing is imported here that takes time: Ctrl-C is caught from `main` on
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from sys import UnraisableHookArgs
 
 
-def main() -> None:
-    """Run the command line; whatever goes wrong is one line on standard error and an exit code."""
+def main(prepare: Callable[[], None] = lambda: None) -> None:
+    """Run the command line; whatever goes wrong is one line on standard error and an exit code.
+
+    `prepare` is called first.
+    """
     # Hundreds of thousands of small values are made and kept, few in a cycle: looking for cycles after
     # every 700 of them takes a third of the time of an import or a grade.
     gc.set_threshold(200_000, 20, 20)
     try:
-        from spangrade.evaluator.cli.app import app
-
-        log_to_terminal()
-        try:
-            app()
-        except SystemExit as end:
-            if end.code == ExitCode.INTERRUPTED and end.__cause__ is None:  # typer's, which says nothing
-                leave(KeyboardInterrupt())
-            raise
-        except FieldError as error:
-            from spangrade.evaluator.cli.options import in_words_of_options
-
-            raise InputError(in_words_of_options(error)) from error
-        finally:
-            sys.stdout.flush()
+        prepare()
+        _run_command()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (any other end is Python's traceback)
+        from spangrade.tracer.command_exit import leave
+
         leave(error)
+
+
+def _run_command() -> None:
+    from spangrade.evaluator.cli.app import app
+    from spangrade.tracer.command_exit import leave
+    from spangrade.tracer.errors import ExitCode, InputError
+    from spangrade.tracer.fields import FieldError
+    from spangrade.tracer.terminal import log_to_terminal
+
+    log_to_terminal()
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == ExitCode.INTERRUPTED and end.__cause__ is None:  # typer's, which says nothing
+            leave(KeyboardInterrupt())
+        raise
+    except FieldError as error:
+        from spangrade.evaluator.cli.options import in_words_of_options
+
+        raise InputError(in_words_of_options(error)) from error
+    finally:
+        sys.stdout.flush()
 
 
 def run() -> None:
@@ -49,11 +58,12 @@ def run() -> None:
 
     What others registered with `atexit` is called. While other threads run, the process ends as any other.
     """
-    open_outputs()
     sys.unraisablehook = _press_again
     try:
-        main()
+        main(_open_outputs)
     except SystemExit as end:
+        import threading
+
         code = end.code or 0
         if isinstance(code, int) and threading.active_count() == 1:
             atexit._run_exitfuncs()
@@ -61,6 +71,12 @@ def run() -> None:
             sys.stderr.flush()
             os._exit(code)
         raise
+
+
+def _open_outputs() -> None:
+    from spangrade.tracer.command_exit import open_outputs
+
+    open_outputs()
 
 
 def _press_again(unraisable: UnraisableHookArgs) -> None:

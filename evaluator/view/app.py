@@ -50,7 +50,7 @@ _HEADERS = {
     b"content-security-policy": _POLICY.encode(),
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
-    b"referrer-policy": b"no-referrer",
+    b"referrer-policy": b"same-origin",
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
     b"cache-control": b"no-store",
@@ -186,7 +186,9 @@ class _Pages:
     ) -> Response:
         """Do what a form asks for, if it comes from a page of this server, and lead back to the page."""
         reviewer = self._writer()
-        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        own = f"http://{request.headers['host']}"
+        by_origin = "same-origin" if request.headers.get("origin", own) == own else "cross-site"
+        if request.headers.get("sec-fetch-site", by_origin) != "same-origin":  # older browsers: Origin alone
             raise HTTPException(403, "this request comes from another site")
         body = b""
         async for chunk in request.stream():

@@ -43,19 +43,24 @@ def outbox_key() -> bytes:
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     file = Path(state) / "spangrade" / "outbox.key"
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            key = file.read_bytes()
-        else:
-            key = secrets.token_bytes(32)
-            with os.fdopen(descriptor, "wb") as written:
-                written.write(key)
+        key = (file.exists() and file.read_bytes()) or _new_key(file)
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}: set {KEY_VARIABLE} instead") from None
-    if len(key) < 32:  # another process is writing it, or it was cut
-        raise InputError(f"{file}: expected 32 bytes, found {len(key)}: try again, or delete it")
+    if len(key) < 32:
+        raise InputError(f"{file}: expected 32 bytes, found {len(key)}: delete it")
+    return key
+
+
+def _new_key(file: Path) -> bytes:
+    """Write a key into a file that is missing or empty; return what it then has, of whichever process."""
+    import fcntl  # here, so that the module can be used where it does not exist
+
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)  # until it is closed
+        if not (key := opened.read()):
+            key = secrets.token_bytes(32)
+            opened.write(key)
     return key
 
 

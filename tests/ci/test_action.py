@@ -44,14 +44,23 @@ QUESTION = {
 @pytest.fixture
 def comments() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Serve the comments of a pull request as GitHub does: the address of the API, and the comments."""
-    kept: list[dict[str, Any]] = [{"id": 1, "body": "a person's"}]
+    kept: list[dict[str, Any]] = [
+        {"id": 1, "body": "a person's", "user": {"login": "ann"}},
+        {"id": 2, "body": "<!-- spangrade --> of a person", "user": {"login": "github-actions"}},
+        {"id": 3, "body": "<!-- spangrade --> of an account that was deleted", "user": None},
+    ]
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.reply(kept if self.path.endswith("&page=1") else [])
 
         def do_POST(self) -> None:
-            kept.append({"id": len(kept) + 1, **self.body()})
+            body = self.body()
+            if self.path == "/graphql":
+                assert body == {"query": "{viewer {login}}"}
+                self.reply({"data": {"viewer": {"login": "github-actions[bot]"}}})
+                return
+            kept.append({"id": len(kept) + 1, **body, "user": {"login": "github-actions[bot]"}})
             self.reply(kept[-1])
 
         def do_PATCH(self) -> None:
@@ -97,6 +106,7 @@ def run_action(folder: Path, api: str, base: str = "", **inputs: str) -> tuple[i
         "GITHUB_STEP_SUMMARY": str(summary),
         "GITHUB_OUTPUT": str(output),
         "GITHUB_API_URL": api,
+        "GITHUB_GRAPHQL_URL": f"{api}/graphql",
         "GITHUB_REPOSITORY": "shop/agent",
     }
     code = 0
@@ -131,27 +141,28 @@ def test_a_pull_request_is_compared_with_the_base_branch_and_commented_once(
     tmp_path: Path, comments: tuple[str, list[dict[str, Any]]]
 ) -> None:
     api, kept = comments
+    of_others = [dict(one) for one in kept]
     (tmp_path / "shop.py").write_text(AGENT)
     (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": [QUESTION]}))
     inputs = {"agent": "shop.py:answer", "dataset": "golden.json"}
     assert run_action(tmp_path, api, **inputs)[0] == 0  # a push to the base branch
     assert (tmp_path / "spangrade-baseline" / "results.json").exists()
-    assert kept == [{"id": 1, "body": "a person's"}]
+    assert kept == of_others
 
     (tmp_path / "lazy").touch()
     shutil.rmtree(tmp_path / "spangrade-report")
     code, summary = run_action(tmp_path, api, base="main", **inputs)
     assert code == 1
     assert "## spangrade `my-branch`: failed" in summary
-    assert len(kept) == 2
-    assert kept[1]["body"].startswith("<!-- spangrade -->\n\n## spangrade: ")
-    assert "Broken: 1" in kept[1]["body"]
+    assert kept[:-1] == of_others
+    assert kept[-1]["body"].startswith("<!-- spangrade -->\n\n## spangrade: ")
+    assert "Broken: 1" in kept[-1]["body"]
     assert (tmp_path / "spangrade-report" / "report.html").exists()
 
     (tmp_path / "lazy").unlink()
     assert run_action(tmp_path, api, base="main", **inputs)[0] == 0
-    assert len(kept) == 2
-    assert "## spangrade `my-branch`: passed" in kept[1]["body"]
+    assert kept[:-1] == of_others
+    assert "## spangrade `my-branch`: passed" in kept[-1]["body"]
 
 
 def test_a_report_that_the_checkout_has_is_not_shown(

@@ -73,7 +73,14 @@ def test_a_command_works_with_outputs_that_are_closed_from_the_beginning(db: str
 
 
 @pytest.mark.parametrize(
-    "module", ["typer", "spangrade.evaluator.cli.sessions", "spangrade.tracer.store.untrusted"]
+    "module",
+    [
+        "spangrade.tracer.configure",
+        "spangrade.tracer.command_exit",
+        "typer",
+        "spangrade.evaluator.cli.sessions",
+        "spangrade.tracer.store.untrusted",
+    ],
 )
 def test_ctrl_c_at_any_moment_of_the_start_is_one_line_and_130(db: str, module: str) -> None:
     interrupt = f"""

@@ -394,6 +394,7 @@ def test_an_agent_that_cannot_be_found_is_named_before_anything_runs(shop, agent
     [
         (["--rate", "fast"], "--rate: expected a rate such as 60/m or 2/s, found 'fast'"),
         (["--timeout", "0s"], "--timeout: expected more than 0 seconds, found 0s"),
+        (["--timeout", "0", "--wait", "2"], "--timeout: expected more than 0 seconds, found 0"),
         (["--name", "x", "--resume"], "--resume: there is no run 'x' of an agent in spangrade.duckdb"),
         (["--where", "cost_usd > 1"], "--where: it chooses questions here: expected metadata.KEY = VALUE"),
     ],

@@ -137,6 +137,10 @@ def test_what_does_not_come_from_a_page_of_this_server_writes_nothing(served: Se
         served.get(path, method="POST", body=good, Content_Type=FORM, Sec_Fetch_Site="cross-site"),
         served.get(path, method="POST", body=good, Content_Type=FORM, Sec_Fetch_Site="same-site"),
         served.get(path, method="POST", body=good, Content_Type=FORM, Host="evil.example"),
+        *(
+            served.get(path, method="POST", body=good, Content_Type=FORM, Origin=origin)
+            for origin in ("http://evil.example", "http://127.0.0.1:1", "https://localhost", "null", "")
+        ),
         served.get(f"{path}?{good}", method="POST", Content_Type=FORM),
     ]
     assert [one.status for one in tried] == [403] * len(tried)

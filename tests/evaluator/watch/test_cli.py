@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 from command_line import Spangrade
+from sinks import hook
 from watching import BAD, GATE, OK, add, verdicts
+
+from spangrade.evaluator.watch.deliveries import KEY_VARIABLE
+from spangrade.evaluator.watch.webhook import SECRET_VARIABLE
 
 
 def test_once_grades_what_is_idle_and_exits_with_0(tmp_path: Path, spangrade: Spangrade) -> None:
@@ -54,6 +58,31 @@ def test_a_query_that_cannot_run_is_one_line_although_no_session_is_idle(
     assert (done.code, done.out, len(done.err)) == (2, [], 1)
     assert 'query.sql: Binder Error: Referenced column "totl_s" not found' in done.err[0]
     assert 'Candidate bindings: "total_s"' in done.err[0]
+
+
+def test_an_empty_key_of_the_outbox_is_made_again(
+    tmp_path: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY_VARIABLE)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv(SECRET_VARIABLE, "0123456789abcdef")
+    key = tmp_path / "spangrade" / "outbox.key"
+    key.parent.mkdir()
+    key.touch()  # as if its writer was killed
+    db = tmp_path / "s.duckdb"
+    add(db, [("bad", BAD)])
+    with hook() as receiving:
+        monkeypatch.setenv("SPANGRADE_WEBHOOK", receiving.url)
+        done = spangrade("watch", "--db", db, "--metric", GATE, "--once")
+    assert (done.code, done.err, len(receiving.applied), len(key.read_bytes())) == (0, [], 1, 32)
+
+
+def test_a_duration_without_a_unit_is_in_seconds(tmp_path: Path, spangrade: Spangrade) -> None:
+    db = tmp_path / "s.duckdb"
+    add(db, [("good", OK)])
+    options = ["--metric", GATE, "--once", "--idle", "2", "--every", "0.5"]
+    done = spangrade("watch", "--db", db, *options)
+    assert (done.code, done.out, done.err) == (0, ["1 session graded: 1 passed"], [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -375,6 +375,8 @@ def test_the_key_of_the_installation_is_in_a_file_of_its_owner(
     file = tmp_path / "spangrade" / "outbox.key"
     assert (len(key), outbox_key(), file.read_bytes()) == (32, key, key)
     assert file.stat().st_mode & 0o777 == 0o600
+    file.write_bytes(b"")  # its writer was killed
+    assert (len(outbox_key()), outbox_key()) == (32, file.read_bytes())
     file.write_bytes(b"cut")
     with pytest.raises(InputError, match="expected 32 bytes, found 3"):
         outbox_key()
