@@ -21,6 +21,14 @@ SessionFrom = Annotated[
     list[str] | None,
     _remembered("ATTRIBUTE", "A span or resource attribute that holds the session's id, before any other."),
 ]
+# What sessions may lack, by the code of lint's finding: what lacks it, and what it is.
+_LACKING = {
+    "no_user_input": ("turn", "the user's message"),
+    "no_response": ("turn", "the agent's answer"),
+    "no_tool_arguments": ("tool call", "arguments"),
+    "no_tool_result": ("tool call", "result"),
+    "no_tokens": ("model call", "tokens"),
+}
 IgnoreScope = Annotated[
     list[str] | None,
     _remembered("SCOPE", "Do not report spans of this instrumentation scope as not understood."),
@@ -67,6 +75,12 @@ def import_(
     if imported.records_lost:
         warn(f"not read: {imported.records_lost} of the records; the rest is imported")
     warn_not_understood(imported.not_understood)
+    if lacking := [
+        f"{counted(imported.lacking[code], what)} without {part}"
+        for code, (what, part) in _LACKING.items()
+        if code in imported.lacking
+    ]:
+        warn(f"grades will miss something: {', '.join(lacking)}; what helps: spangrade lint")
     if imported.without_session and not imported.not_understood:
         warn(
             f"no session was found in {counted(imported.without_session, 'span')}: "

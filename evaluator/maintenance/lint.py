@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import Any, NamedTuple
@@ -29,6 +29,10 @@ from spangrade.tracer.store.sql import statement
 # Clocks of one network are kept that close; within a process there is no skew.
 CLOCK_TOLERANCE_NS = 10_000_000
 _SLICE = 500  # sessions
+# What most recordings lack without harm: listed only where a metric that was asked for needs it.
+_RARE = frozenset(
+    {"no_state", "no_cached_tokens", "no_reasoning_tokens", "no_grounding", "no_code_executions"}
+)
 _SPANS_AT_ONCE = 50_000
 _MOST_NAMES = 12  # attributes of spans that were not understood
 _SQL = "spangrade.evaluator.maintenance"
@@ -49,6 +53,11 @@ class Finding:
     count: int
     metrics: tuple[str, ...]
     advice: str | None
+
+
+def matters(finding: Finding, asked: Collection[str] = ()) -> bool:
+    """Return whether a finding is worth a reader's time, given the metrics that were asked for."""
+    return finding.code not in _RARE or not set(asked).isdisjoint(finding.metrics)
 
 
 class _SpanCounts(NamedTuple):
@@ -94,11 +103,12 @@ def lint(store: Store, session_id: str | None = None, in_order: InOrder = map) -
 
 
 def findings_of(store: Store, sessions: Sequence[Session]) -> Mapping[str, Sequence[Finding]]:
-    """Return what the recordings of some sessions lack, by session."""
+    """Return what the recordings of some sessions lack, by session, but for what `matters` to few."""
     metrics, ids = load_metrics(), [session.session_id for session in sessions]
     found: dict[str, list[Finding]] = {session_id: [] for session_id in ids}
     for finding in _advised(store, _gaps(sessions, _span_counts(store, ids))):
-        found[finding.session_id or ""].append(finding)
+        if matters(finding):
+            found[finding.session_id or ""].append(finding)
     for one in not_understood.by_session(store, ids):
         unread = _unread("not_understood", "that no dialect understood", one, metrics)
         found[one.session_id or ""].append(unread)

@@ -24,7 +24,7 @@ from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.slices import SLICE, read_shared, shared_file, workers_for, workers_of_slices
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
-from spangrade.evaluator.maintenance.lint import Finding, lint
+from spangrade.evaluator.maintenance.lint import Finding, lint, matters
 from spangrade.evaluator.metrics import Inconclusive, Score
 from spangrade.tracer.semconv import QUESTION_ID
 from spangrade.tracer.span import Problem
@@ -72,7 +72,8 @@ def lint_stored(
             rows, whole = load_rows(store, session_id), session_id is None
             grading = in_order if workers_for(prepared, _NO_JUDGE, sessions, workers) > 1 else map
             findings += _inconclusive(rows, prepared, tuple(findings), whole, on_problem, grading)
-    return findings
+    asked = () if prepared is None else [metric.name for metric in prepared.metrics]
+    return [finding for finding in findings if matters(finding, asked)]
 
 
 def _inconclusive(

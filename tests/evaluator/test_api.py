@@ -205,14 +205,16 @@ def test_deriving_counts_what_is_new_or_everything(db: Database) -> None:
         spangrade.open(db.path.with_name("none.duckdb")).derive()
 
 
-def test_lint_names_what_is_missing_and_how_to_fix_it(db: Database) -> None:
-    findings = [(one.session_id, one.code, one.metrics, one.advice) for one in db.lint("conversation-1")]
-    assert findings == [
-        ("conversation-1", "no_cached_tokens", ("cache_efficiency",), None),
-        ("conversation-1", "no_reasoning_tokens", ("thinking_metrics",), None),
-        ("conversation-1", "no_grounding", ("grounding_utilization",), None),
-        ("conversation-1", "no_code_executions", ("sandbox_usage",), None),
+def test_lint_lists_what_few_recordings_have_only_where_a_metric_that_is_asked_for_needs_it(
+    db: Database,
+) -> None:
+    assert db.lint("conversation-1") == []
+    asked = spangrade.GradeSpec(gates=spangrade.Gates(metrics=["cache_efficiency>=0.5"]))
+    findings = [(one.code, one.metrics) for one in db.lint("conversation-1", dataset=asked)]
+    assert [one for one in findings if one[0] == "no_cached_tokens"] == [
+        ("no_cached_tokens", ("cache_efficiency",))
     ]
+    assert "no_grounding" not in dict(findings)
 
 
 def test_sessions_are_deleted_by_id_time_or_user(db: Database) -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import nanoarrow as na
@@ -46,6 +47,7 @@ from spangrade.tracer.fields import FieldError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH_BYTES, Table, arrow_column, bytes_of
+from spangrade.tracer.store.sql import statement
 
 WRITE = 32_768  # rows that are written at once: some 60 MB
 WRITE_BYTES = BATCH_BYTES  # that they have at most, but for the last batch of them
@@ -187,13 +189,15 @@ def _read_files(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> 
 class Contents(NamedTuple):
     """How many sessions a database has and had, and its spans that no dialect understood, by scope.
 
-    `without_session` are the spans of an import in which no session was found.
+    `without_session` are the spans of an import in which no session was found. `lacking` is what the
+    imported sessions do not record and metrics read: how many turns or calls, by the code of lint's finding.
     """
 
     sessions: int
     sessions_before: int
     not_understood: Mapping[str, int]
     without_session: int
+    lacking: Mapping[str, int]
 
 
 def import_batches(
@@ -256,7 +260,8 @@ def _store_batches(
 
 def _contents(store: Store, sessions_before: int) -> Contents:
     unread = sum(spans for _, _, spans, _ in without_session(store))
-    return Contents(count_sessions(store), sessions_before, by_scope(store), unread)
+    lacking = dict(store.query(statement("lacking", "spangrade.evaluator.derive.sync.sql")))
+    return Contents(count_sessions(store), sessions_before, by_scope(store), unread, lacking)
 
 
 def _share_of_write(batch: ReadBatch) -> float:
@@ -298,7 +303,7 @@ class Imported(NamedTuple):
     `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could
     not be read. `not_understood` is, by scope, the number of spans in the database that look like an agent's
     and that no dialect understood. `without_session` is the number of spans in these files if no session was
-    found in any of them, ignored scopes left out; else 0.
+    found in any of them, ignored scopes left out; else 0. For `lacking` see `Contents`.
     """
 
     db: str
@@ -311,6 +316,7 @@ class Imported(NamedTuple):
     files_lost: int
     not_understood: Mapping[str, int]
     without_session: int = 0
+    lacking: Mapping[str, int] = MappingProxyType({})
 
     @property
     def exit_code(self) -> ExitCode:
@@ -342,4 +348,5 @@ def import_files(
         files_lost=intake.files_lost,
         not_understood=contents.not_understood,
         without_session=contents.without_session,
+        lacking=contents.lacking,
     )

@@ -331,3 +331,25 @@ def test_where_two_values_may_be_the_id_the_advice_names_their_attributes(
     assert (
         "(the spans have acme.session.id, app.chat_id): spangrade import --session-from" in finding["advice"]
     )
+
+
+@pytest.mark.parametrize(
+    ("stack", "lacking", "warning"),
+    [
+        (
+            "ax",
+            {"no_user_input": 2, "no_response": 2},
+            "2 turns without the user's message, 2 turns without the agent's answer",
+        ),
+        ("dspy", {"no_tokens": 2}, "2 model calls without tokens"),
+        ("gemini_cli", {}, None),
+    ],
+)
+def test_an_import_says_at_once_what_grades_will_miss(
+    tmp_path: Path, spangrade: Spangrade, stack: str, lacking: dict[str, int], warning: str | None
+) -> None:
+    file, db = FIXTURES / "stacks" / f"{stack}.otlp.jsonl", str(tmp_path / "s.duckdb")
+    expected = f"spangrade: grades will miss something: {warning}; what helps: spangrade lint"
+    assert spangrade("import", file, "--db", db).err == ([] if warning is None else [expected])
+    again = spangrade("import", file, "--db", db, "--format", "json")
+    assert json.loads("\n".join(again.out))["lacking"] == lacking

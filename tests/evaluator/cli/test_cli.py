@@ -49,6 +49,7 @@ def test_import_says_what_came_in_and_what_was_there(tmp_path: Path) -> None:
         "files_lost": 0,
         "not_understood": {},
         "without_session": 0,
+        "lacking": {},
     }
     assert second == first | {"spans": 0, "duplicates": 44, "new_sessions": 0}
 
