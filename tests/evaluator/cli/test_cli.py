@@ -138,6 +138,8 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "recorded_scores",
         "identity_doubt",
         "prompts",
+        "origin",
+        "origin_run",
         "simulated",
         "simulated_messages",
         "assembly_error",
