@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from spangrade import tracer
 from spangrade.converters.spans.vendor import Vendor
-from spangrade.evaluator.derive.origin import origin_tag
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity, is_pattern
@@ -223,7 +222,7 @@ class ConversationRunner:
             answer,
             turn.text,
             history,
-            tracer.session(session.id, tags=origin_tag("test")),
+            tracer.session(session.id),
             session.spans,
             is_stored=session.store is not None,
             dialects=session.dialects,

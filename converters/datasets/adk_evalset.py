@@ -283,7 +283,16 @@ def _as_response(output: Any) -> dict[str, Any]:
 
 
 _OF_TURNS = ("reference_tool_interactions", "reference_response")
-_WITHOUT_A_PLACE = ("forbidden_tools", "no_further_calls", "max_cost_usd", "max_latency_s")
+_WITHOUT_A_PLACE = (
+    "forbidden_tools",
+    "no_further_calls",
+    "at_most",
+    "before",
+    "failed_calls",
+    "forbidden_texts",
+    "max_cost_usd",
+    "max_latency_s",
+)
 
 
 def _without_a_place(question: GoldenQuestion) -> str:

@@ -23,6 +23,13 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from spangrade.converters.datasets.call_rules import (
+    CallsBefore,
+    FailedCalls,
+    ForbiddenTools,
+    FurtherCalls,
+    MostCalls,
+)
 from spangrade.converters.datasets.files import write_json
 from spangrade.converters.datasets.golden_text import OBJECT, Form, form_of, read_written
 from spangrade.tracer.canonical_json import canonical
@@ -141,7 +148,9 @@ class ReferenceData(_Model):
     `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`,
     and of at least one call. An empty `reference_tool_interactions` expects that no tool is called.
     A list within `reference_trajectory` holds steps that may come in any order.
-    `forbidden_tools` must not be called; with `no_further_calls` no calls but the expected ones are made.
+    `forbidden_tools` must not be called; with `no_further_calls` no calls but the expected ones are made, or
+    none of the tools that it lists. `at_most` has the most calls of a tool, and `before` the tools that need
+    an earlier call of another. With `failed_calls` "ignore" these three do not count a call that failed.
     `reference_responses` has the reply to each user input, None for any.
     `goal` is what must be so at the end, in words for a judge; of a scenario without one it is its plan.
     `forbidden_texts` must not be in any reply, whatever their case.
@@ -150,8 +159,11 @@ class ReferenceData(_Model):
 
     reference_tool_interactions: tuple[ReferenceToolInteraction, ...] | None = None
     reference_tool_alternatives: tuple[Calls, ...] | None = None
-    forbidden_tools: Annotated[Names, Field(min_length=1)] | None = None
-    no_further_calls: StrictBool | None = None
+    forbidden_tools: ForbiddenTools = None
+    no_further_calls: FurtherCalls = None
+    at_most: MostCalls = None
+    before: Annotated[tuple[CallsBefore, ...], Field(min_length=1)] | None = None
+    failed_calls: FailedCalls | None = None
     reference_trajectory: tuple[Annotated[TrajectoryStep, BeforeValidator(_step)], ...] | None = None
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None

@@ -33,7 +33,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="'METRIC worse by MARGIN'",
-            help="A gate: 'worse', 'broken > 0', 'passed worse by 5 points', 'cost worse by 5%'; repeatable.",
+            help="A gate: 'passed worse by 5 points', 'cost worse by 10%', 'broken > 0'; repeat it for more.",
         ),
     ] = None,
     min_compared: Annotated[

@@ -38,6 +38,8 @@ REFERENCE_GATES = {
     "reference_tool_interactions": "tool_usage_accuracy",
     "forbidden_tools": "forbidden_calls",
     "no_further_calls": "further_calls",
+    "at_most": "calls_over_limit",
+    "before": "calls_too_early",
     "reference_state_variables": "state_management_fidelity",
     RESPONSE: "final_response_match",
     RESPONSES: "responses_match",

@@ -110,10 +110,12 @@ def _of_incomplete(metric: Metric, result: Any, why: str) -> Any:
         result.close()
         return Inconclusive(why)
     result = _checked(result)
+    is_limited = metric.grows and metric.higher_is_better is False
+    if isinstance(result, Inconclusive):
+        return result if is_limited else result._replace(best=None)
     if not isinstance(result, Score) or not _is_number(result.value):
         return result
     reason = f"{why}; of the rest: {result.reason}" if result.reason else why
-    is_limited = metric.grows and metric.higher_is_better is False
     return Inconclusive(reason, result.value if is_limited else None)
 
 

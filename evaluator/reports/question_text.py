@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from spangrade.converters.datasets.golden import GoldenQuestion, Scenario
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceData, Scenario
 from spangrade.evaluator.reports.tables import cell
 from spangrade.tracer.canonical_json import dumps
 
@@ -25,10 +25,7 @@ def question_text(question: GoldenQuestion) -> Iterator[Text]:
             notes = [f"status {call.status}"] * (call.status is not None) + ["in any order"] * call.unordered
             yield cell(f"  {call.tool_name}{arguments} {', '.join(notes)}".rstrip())
     reference = question.reference_data
-    if reference.forbidden_tools:
-        yield cell(f"forbidden: {', '.join(reference.forbidden_tools)}")
-    if reference.no_further_calls:
-        yield cell("no further calls")
+    yield from _limits(reference)
     if reference.reference_state_variables:
         yield cell(f"state: {dumps(reference.reference_state_variables)}")
     if reference.reference_response is not None:
@@ -49,3 +46,16 @@ def _scenario_text(scenario: Scenario) -> Iterator[Text]:
         yield cell(f"plan {number}: {part}")
     if scenario.facts:
         yield cell(f"facts: {dumps(scenario.facts)}")
+
+
+def _limits(reference: ReferenceData) -> Iterator[Text]:
+    if reference.forbidden_tools:
+        yield cell(f"forbidden: {', '.join(reference.forbidden_tools.tools)}")
+    if (further := reference.no_further_calls) is True:
+        yield cell("no further calls")
+    elif further:
+        yield cell(f"no further calls of {', '.join(further)}")
+    for limit in reference.at_most or ():
+        yield cell(f"at most: {limit.calls} of {limit.tool}")
+    for rule in reference.before or ():
+        yield cell(f"order: {rule}")

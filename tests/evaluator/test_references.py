@@ -178,12 +178,28 @@ def test_unexpected_calls_are_counted_and_can_be_a_gate(graded: Any) -> None:
     assert graded(said, options=gate, reference_tool_interactions=[FIND]).code == 1
 
 
+BEFORE = '["FIRST", "THEN"], or {"first": "FIRST", "then": "THEN", "same": ["ARGUMENT"]}'
+
+
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
         ("forbidden_tools", "delete_account", "expected a list of strings, found a string"),
         ("forbidden_tools", [], "must not be empty"),
-        ("no_further_calls", "yes", "expected true or false, found a string"),
+        ("no_further_calls", "yes", "expected true or false, or a list of tools, found a string"),
+        ("no_further_calls", [], "must not be empty"),
+        ("at_most", {"find": "3"}, "find: expected a whole number, 0 or more"),
+        ("at_most", 3, "expected an object of tools, each with the most calls of it, found a number"),
+        ("before", [["find"]], f"expected {BEFORE}, found a list"),
+        (
+            "before",
+            [{"first": "find", "than": "sell"}],
+            'unknown key "than"; the keys here are first, then, same',
+        ),
+        ("before", [["find", "find"]], "expected two tools, found find twice"),
+        ("forbidden_tools", {"tools": []}, "must not be empty"),
+        ("forbidden_tools", {"tools": ["a"], "failed_calls": "count"}, 'failed_calls: expected "ignore"'),
+        ("failed_calls", "count", "Input should be 'ignore'"),
         ("forbiden_tools", ["a"], 'unknown key "forbiden_tools"; did you mean "forbidden_tools"?'),
     ],
 )

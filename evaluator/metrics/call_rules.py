@@ -1,0 +1,198 @@
+"""Metrics of the limits on calls: how many are made beyond those expected, forbidden, too many or too early.
+
+A call that failed is made all the same, unless the question says `"failed_calls": "ignore"`. A call that was
+only requested may have been made: where it matters, the outcome is inconclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from spangrade.converters.datasets.call_rules import AtMost, Before
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.metrics.call_text import call_text, listed, not_recorded, only_requested
+from spangrade.evaluator.metrics.matching import json_equal
+from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
+from spangrade.evaluator.metrics.pairing import best_met, compared_calls, met_calls
+from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
+
+_Call = ToolInteraction | RequestedCall
+
+
+@metric(needs="reference_tool_interactions", unit="calls", higher_is_better=False, grows=True)
+def unexpected_calls(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls that meet no call of the reference, without failed calls before one that does.
+
+    Inconclusive if it depends on arguments or results that are not recorded, or on whether a requested call
+    was executed.
+
+    Source: own definition.
+    """
+    return _further_calls(session, question, None)
+
+
+@metric(needs="no_further_calls", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
+def further_calls(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls that meet no call of the reference, where it allows none: `unexpected_calls`.
+
+    If the question lists tools, only calls of these count. Inconclusive if it depends on arguments or results
+    that are not recorded, or on whether a requested call was executed.
+
+    Source: own definition.
+    """
+    tools = question.reference("no_further_calls")
+    return _further_calls(session, question, None if tools is True else tools)
+
+
+@metric(needs="forbidden_tools", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
+def forbidden_calls(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls of the tools that the reference forbids, failed ones too unless it ignores them.
+
+    Inconclusive if such a call was only requested.
+
+    Source: own definition.
+    """
+    forbidden = question.reference("forbidden_tools")
+    calls = _counted(session.tool_interactions, forbidden.tools, forbidden.failed_calls == "ignore")
+    return _count(calls, only_requested(_of(session.requested_calls, forbidden.tools)))
+
+
+@metric(needs="at_most", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
+def calls_over_limit(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls beyond those that `at_most` allows of a tool, failed ones too unless ignored.
+
+    Inconclusive if it depends on whether a requested call was executed.
+
+    Source: own definition.
+    """
+    limits: Sequence[AtMost] = question.reference("at_most")
+    over: list[ToolInteraction] = []
+    perhaps: list[RequestedCall] = []
+    for limit in limits:
+        calls = _counted(session.tool_interactions, (limit.tool,), _ignores_failed(question))
+        requested = _of(session.requested_calls, (limit.tool,))
+        over += calls[limit.calls :]
+        perhaps += requested if len(calls) + len(requested) > limit.calls else ()
+    most = ", ".join(f"{limit.tool} {limit.calls}" for limit in limits)
+    return _count(over, only_requested(perhaps), f"expected at most {most}; beyond that")
+
+
+@metric(needs="before", threshold=0.0, unit="calls", higher_is_better=False)
+def calls_too_early(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls without the earlier call that `before` asks for, failed ones too unless ignored.
+
+    The earlier call has ended, without failing, before the other began. Inconclusive if it depends on times
+    or arguments that are not recorded, or on whether a requested call was executed.
+
+    Source: own definition.
+    """
+    rules: Sequence[Before] = question.reference("before")
+    early: dict[int, ToolInteraction] = {}
+    missing: dict[str, None] = {}
+    unknown: dict[str, None] = {}
+    for rule in rules:
+        for call in _counted(session.tool_interactions, (rule.then,), _ignores_failed(question)):
+            preceded, why = _is_preceded(call, rule, session)
+            if preceded is None:
+                unknown[why] = None
+            elif not preceded:
+                early[call.position] = call
+                missing[str(rule)] = None
+        for requested in _of(session.requested_calls, (rule.then,)):
+            if not _is_preceded(requested, rule, session)[0]:
+                unknown[only_requested([requested])] = None
+    return _count(list(early.values()), "; ".join(unknown), f"expected {'; '.join(missing)}; too early")
+
+
+LIMITS = (unexpected_calls, further_calls, forbidden_calls, calls_over_limit, calls_too_early)
+
+
+def _ignores_failed(question: GoldenQuestion) -> bool:
+    return bool(question.reference("failed_calls") == "ignore")
+
+
+def _of(calls: Iterable[RequestedCall], tools: Collection[str] | None) -> list[RequestedCall]:
+    return [call for call in calls if tools is None or call.tool_name in tools]
+
+
+def _counted(
+    calls: Iterable[ToolInteraction], tools: Collection[str] | None, without_failed: bool
+) -> list[ToolInteraction]:
+    """Return the calls of some tools (None: all), without those that failed if these do not count."""
+    return [
+        call
+        for call in calls
+        if (tools is None or call.tool_name in tools) and not (without_failed and call.ok is False)
+    ]
+
+
+def _further_calls(session: Session, question: GoldenQuestion, tools: Collection[str] | None) -> Outcome:
+    actual = _counted(compared_calls(session, question), tools, _ignores_failed(question))
+    of_these = {call.position for call in actual}
+    met, perhaps_met = (met_calls(session, question, at_best=at_best) & of_these for at_best in (False, True))
+    certain = [call for call in actual if call.position not in perhaps_met]
+    if len(perhaps_met) > len(met):
+        names = {wanted.tool_name for calls in question.accepted_calls for wanted in calls}
+        possible = [call for call in actual if call.tool_name in names]
+        return _count(certain, not_recorded(best_met(session, question), possible, ()))
+    return _count(certain, only_requested(_of(session.requested_calls, tools)))
+
+
+def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | None, str]:
+    """Return whether the call that a rule asks for came before a call; if that is unknown, None and why."""
+    why = ""
+    for first in session.tool_interactions:
+        if first.tool_name != rule.first or first.ok is False or not first.ran:
+            continue
+        same, earlier = _same_arguments(first, call, rule.same), _ended_before(first, call)
+        if same and earlier:
+            return True, ""
+        if same is not False and earlier is not False:
+            lacking = "arguments" if same is None else "times"
+            why = f"whether {rule.first} came before {rule.then} depends on {lacking} that are not recorded"
+    for requested in _of(session.requested_calls, (rule.first,)):
+        if requested.start_ns < call.start_ns and _same_arguments(requested, call, rule.same) is not False:
+            why = why or only_requested([requested])
+    return (None, why) if why else (False, "")
+
+
+def _same_arguments(first: _Call, call: _Call, names: Sequence[str]) -> bool | None:
+    """Return whether two calls have equal values of arguments, None if these are not recorded.
+
+    An argument that one of them does not have is not equal.
+    """
+    if not names:
+        return True
+    if not (first.arguments_known and call.arguments_known):
+        return None
+    left, right = first.input_arguments, call.input_arguments
+    return (
+        isinstance(left, dict)
+        and isinstance(right, dict)
+        and all(name in left and name in right and json_equal(left[name], right[name]) for name in names)
+    )
+
+
+def _ended_before(first: ToolInteraction, call: _Call) -> bool | None:
+    """Return whether a call had ended when another began, None if their times do not say so."""
+    if not _is_timed(first) or (isinstance(call, ToolInteraction) and not _is_timed(call)):
+        return None
+    if first.end_ns > call.start_ns:
+        return False
+    return True if first.start_ns < call.start_ns else None
+
+
+def _is_timed(call: ToolInteraction) -> bool:
+    """Return whether the times of a call are known: those of a span, or of the messages around it."""
+    return call.span_id is None or call.latency_s is not None
+
+
+def _count(
+    calls: Sequence[ToolInteraction], unknown: str, what: str = "not expected"
+) -> Score | Inconclusive:
+    """Return the number of calls, a lower bound if there may be more."""
+    names = listed([call_text(call) for call in calls])
+    if unknown:
+        return Inconclusive(f"{unknown}; {names}" if calls else unknown, float(len(calls)))
+    spans = tuple(call.span_id for call in calls if call.span_id is not None)
+    return Score(float(len(calls)), None, f"{what}: {names}" if calls else "none", spans)

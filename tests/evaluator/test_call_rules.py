@@ -1,0 +1,170 @@
+"""Limits on calls, graded by the command line: which may be made, how often, and after which others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Spangrade
+from made_once import new_database
+from otlp_sessions import Call, Said, write_golden, write_sessions
+
+
+@pytest.fixture
+def verdict(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Grade a session of some calls by rules: the exit code, and the reason of the verdict."""
+    monkeypatch.chdir(tmp_path)
+
+    def grade(*calls: Call, **rules: Any) -> tuple[int, str]:
+        new_database(Path("spangrade.duckdb"))
+        write_golden(Path("golden.json"), {"id": "q1", "user_inputs": ["Hi"], **rules})
+        write_sessions(Path("spans.jsonl"), [("s1", [Said("Hi", calls=calls)])])
+        command = ("grade", "golden.json", "--spans", "spans.jsonl", "--out", "out", "--reports", "json")
+        code = spangrade(*command).code
+        (line,) = Path("out/sessions.jsonl").read_text().splitlines()
+        return code, json.loads(line)["reason"]
+
+    return grade
+
+
+LOOK, REFUND = Call("look_up", {"order_id": "A1"}), Call("refund", {"order_id": "A1"})
+OTHER = Call("look_up", {"order_id": "A2"})
+FAILED = LOOK._replace(error="no connection")
+REQUESTED = {"only_requested": True}
+
+
+@pytest.mark.parametrize(
+    ("calls", "code"),
+    [
+        ((LOOK,), 0),
+        ((LOOK, Call("search")), 0),  # which is not listed
+        ((LOOK, Call("book")), 1),
+        ((LOOK, LOOK), 1),  # beyond the one that is expected
+        ((LOOK, Call("book", error="full")), 1),
+        ((LOOK, Call("search", **REQUESTED)), 0),
+        ((LOOK, Call("book", **REQUESTED)), 4),
+    ],
+)
+def test_no_further_calls_of_some_tools(verdict: Any, calls: tuple[Call, ...], code: int) -> None:
+    expected = [{"tool_name": "look_up"}]
+    rules = {"reference_tool_interactions": expected, "no_further_calls": ["book", "look_up"]}
+    assert verdict(*calls, **rules)[0] == code
+
+
+@pytest.mark.parametrize(
+    "rule", [{"no_further_calls": True}, {"no_further_calls": ["book"]}, {"at_most": {"book": 0}}]
+)
+def test_a_call_that_failed_is_not_a_further_one_if_failed_calls_are_ignored(
+    verdict: Any, rule: dict[str, Any]
+) -> None:
+    expected = {"reference_tool_interactions": [{"tool_name": "look_up"}], **rule}
+    failed = Call("book", error="full")
+    codes = [
+        verdict(LOOK, failed, **expected)[0],
+        verdict(LOOK, failed, **expected, failed_calls="ignore")[0],
+        verdict(LOOK, Call("book"), **expected, failed_calls="ignore")[0],
+    ]
+    assert codes == [1, 0, 1]
+
+
+def test_a_forbidden_call_that_failed_counts_unless_it_is_ignored_there(verdict: Any) -> None:
+    failed = Call("book", error="full")
+    ignored = {"tools": ["book"], "failed_calls": "ignore"}
+    codes = [
+        verdict(failed, forbidden_tools=["book"])[0],
+        verdict(failed, forbidden_tools=["book"], failed_calls="ignore")[0],
+        verdict(failed, forbidden_tools=ignored)[0],
+        verdict(Call("book"), forbidden_tools=ignored)[0],
+    ]
+    assert codes == [1, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("calls", "verdict_and_reason"),
+    [
+        ((), (0, "")),
+        ((LOOK, OTHER), (0, "")),
+        (
+            (LOOK, FAILED, OTHER),
+            (1, 'calls_over_limit: expected at most look_up 2; beyond that: look_up{"order_id":"A2"}'),
+        ),
+        (
+            (LOOK, OTHER, Call("look_up", {"order_id": "A3"}, **REQUESTED)),
+            (
+                4,
+                "calls_over_limit: whether look_up was executed is not recorded, only that it was requested",
+            ),
+        ),
+        ((LOOK, OTHER._replace(**REQUESTED)), (0, "")),
+    ],
+)
+def test_a_tool_is_called_at_most_so_often(
+    verdict: Any, calls: tuple[Call, ...], verdict_and_reason: tuple[int, str]
+) -> None:
+    assert verdict(*calls, at_most={"look_up": 2}) == verdict_and_reason
+
+
+UNKNOWN = "calls_too_early: whether look_up was executed is not recorded, only that it was requested"
+EARLY = "calls_too_early: expected look_up before refund; too early: "
+
+
+@pytest.mark.parametrize(
+    ("calls", "verdict_and_reason"),
+    [
+        ((), (0, "")),
+        ((LOOK,), (0, "")),
+        ((LOOK, REFUND), (0, "")),
+        ((OTHER, REFUND, REFUND), (0, "")),  # one look-up serves both
+        ((REFUND,), (1, EARLY + 'refund{"order_id":"A1"}')),
+        ((REFUND, LOOK, REFUND), (1, EARLY + 'refund{"order_id":"A1"}')),
+        ((FAILED, REFUND), (1, EARLY + 'refund{"order_id":"A1"}')),
+        ((FAILED, LOOK, REFUND), (0, "")),
+        ((LOOK._replace(at=(1, 4)), REFUND._replace(at=(3, 5))), (1, EARLY + 'refund{"order_id":"A1"}')),
+        ((LOOK._replace(at=(1, 3)), REFUND._replace(at=(3, 5))), (0, "")),
+        (
+            (REFUND._replace(error="declined"),),
+            (1, EARLY + 'refund{"order_id":"A1"} (failed: declined)'),
+        ),
+        ((REFUND._replace(**REQUESTED),), (4, UNKNOWN.replace("whether look_up", "whether refund"))),
+        ((LOOK, REFUND._replace(**REQUESTED)), (0, "")),
+    ],
+)
+def test_a_call_needs_an_earlier_one(
+    verdict: Any, calls: tuple[Call, ...], verdict_and_reason: tuple[int, str]
+) -> None:
+    assert verdict(*calls, before=[["look_up", "refund"]]) == verdict_and_reason
+
+
+def test_a_look_up_that_was_only_requested_may_have_come_before(verdict: Any) -> None:
+    """The model's call that requests it ends after the refund here, so it cannot have; then it could."""
+    look_up = LOOK._replace(**REQUESTED)
+    late = REFUND._replace(at=(100, 101))
+    assert [verdict(look_up, one, before=[["look_up", "refund"]])[0] for one in (REFUND, late)] == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("calls", "code"),
+    [
+        ((LOOK, REFUND), 0),
+        ((OTHER, REFUND), 1),
+        ((OTHER, LOOK, REFUND, REFUND), 0),
+        ((Call("look_up"), REFUND), 1),
+        ((Call("look_up"), Call("refund")), 1),  # neither has the argument
+        ((Call("look_up", {"order_id": 1}), Call("refund", {"order_id": 1.0})), 0),
+    ],
+)
+def test_a_call_needs_an_earlier_one_with_the_same_arguments(
+    verdict: Any, calls: tuple[Call, ...], code: int
+) -> None:
+    rule = {"first": "look_up", "then": "refund", "same": ["order_id"]}
+    done = verdict(*calls, before=[rule])
+    assert done[0] == code
+    words = "calls_too_early: expected look_up before refund with the same order_id; too early: refund"
+    assert done[1].startswith(words) is (code == 1)
+
+
+def test_a_refund_that_failed_is_not_too_early_if_failed_calls_are_ignored(verdict: Any) -> None:
+    failed = REFUND._replace(error="declined")
+    assert verdict(failed, before=[["look_up", "refund"]], failed_calls="ignore") == (0, "")
