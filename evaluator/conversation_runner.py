@@ -23,15 +23,16 @@ from spangrade.evaluator.similarity_utils import Similarity, is_pattern
 from spangrade.evaluator.testing.agents import Answer, converse
 from spangrade.evaluator.testing.capture import keep, take_turn
 from spangrade.evaluator.testing.current_test import BegunConversation, current_test
-from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn
+from spangrade.evaluator.testing.exchange import Exchange, ObservedCall
 from spangrade.evaluator.testing.turn_similarity import is_similar_turn
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, text_of
 from spangrade.tracer.settings import load_settings
 from spangrade.tracer.span import Span
 
 _DEFAULT_NAME = "conversation"
+_ENDS_THE_TESTS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)  # or the loop that they run in
 _OTHER_LOOP = re.compile(r"different (event )?loop")  # asyncio's words for an object of another loop
 
 
@@ -174,8 +175,8 @@ class ConversationRunner:
         __tracebackhide__ = True
         try:
             return await self._hold(session, run)
-        except Exception as error:
-            run.failure = f"{type(error).__name__}: {error}"
+        except BaseException as error:
+            run.failure = text_of(error)
             if isinstance(error, ConversationMismatch):
                 run.failure = str(error.similarity)
             raise
@@ -189,14 +190,15 @@ class ConversationRunner:
         __tracebackhide__ = True
         answer = converse(self._agent, session.id)
         history: list[Turn] = [] if self._opening is None else [AgentTurn(self._opening)]
-        actual = ObservedTurn(self._opening, None)
+        actual = Exchange(self._opening, None)
         for number, turn in enumerate(self._expected.turns, 1):
             if isinstance(turn, UserTurn):
-                try:
-                    actual = await self._take_turn(answer, turn, history, session)
-                except Exception as error:
+                actual = await self._take_turn(answer, turn, history, session)
+                if (error := actual.error) is not None:
                     error.add_note(f"in answer to turn {number} of {session.name}: {turn.text!r}")
-                    raise
+                    if isinstance(error, _ENDS_THE_TESTS):
+                        raise RuntimeError(f"the agent raised {actual.failure}") from error
+                    raise error
                 run.calls += ((call.name, _arguments(call)) for call in actual.calls or ())
                 history += [turn, actual.as_agent_turn()]
                 continue
@@ -217,7 +219,7 @@ class ConversationRunner:
 
     async def _take_turn(
         self, answer: Answer, turn: UserTurn, history: Sequence[Turn], session: _Session
-    ) -> ObservedTurn:
+    ) -> Exchange:
         return await take_turn(
             answer,
             turn.text,

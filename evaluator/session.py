@@ -67,6 +67,13 @@ class Turn(NamedTuple):
     end_ns: Annotated[int, _END]
     trace_ids: Annotated[tuple[str, ...], Column("the traces that record it")]
     failed: Annotated[bool, Column("whether it ended in an error")] = False
+    driven: Annotated[
+        bool, Column("whether a run or a test asked it: a reply that is unknown is then none")
+    ] = False
+    raised: Annotated[
+        str | None,
+        Column("what the agent raised, of a turn that a run or a test asked, with the last line of its code"),
+    ] = None
 
 
 class Step(NamedTuple):

@@ -25,6 +25,7 @@ from spangrade.tracer import semconv
 from spangrade.tracer._content import content_captured
 from spangrade.tracer._wrap import wrapped
 from spangrade.tracer.canonical_json import dumps, json_value, plain_text
+from spangrade.tracer.errors import text_of
 from spangrade.tracer.faults import Faults
 
 _log = logging.getLogger("spangrade")
@@ -248,14 +249,21 @@ class Operation:
             return
         self._is_open = False
         try:
-            if isinstance(error, Exception) and self.span.is_recording():
-                self.span.set_attribute(semconv.ERROR_TYPE, _qualified_name(error))
-                self.span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
-                self.span.record_exception(error)
+            if isinstance(error, Exception):
+                self.failed(error)
             elif error is not None and type(error).__name__ in _CANCELLATIONS:
                 self.span.record_exception(error)
         finally:
             self.span.end(self.end_ns)
+
+    @never_raising
+    def failed(self, error: BaseException) -> None:
+        """Record what was raised, as the reason for which the operation failed."""
+        if self.span.is_recording():
+            self.span.set_attribute(semconv.ERROR_TYPE, _qualified_name(error))
+            self.span.set_status(Status(StatusCode.ERROR, text_of(error)))
+            with contextlib.suppress(Exception):  # of the exception's own text
+                self.span.record_exception(error)
 
     @never_raising
     def cut_off(self, error: BaseException | None = None) -> None:
@@ -304,6 +312,6 @@ def current(kind: type[O], context: Context | None = None) -> O | None:
     return None
 
 
-def _qualified_name(error: Exception) -> str:
+def _qualified_name(error: BaseException) -> str:
     name, module = type(error).__qualname__, type(error).__module__
     return name if module == "builtins" else f"{module}.{name}"

@@ -28,6 +28,15 @@ def one_line(text: str) -> str:
     return text.replace("\n", "\\n")
 
 
+def text_of(error: BaseException) -> str:
+    """Return an exception's type and text: `ValueError: no refunds`; the text of some cannot be read."""
+    try:
+        text = str(error)
+    except Exception as broken:  # noqa: BLE001 (third-party code: the exception's own)
+        text = f"its text cannot be read ({type(broken).__name__})"
+    return f"{type(error).__name__}: {text}"
+
+
 class SpangradeError(Exception):
     """The base of all errors; the message says what was wrong, where, and what was expected.
 

@@ -57,6 +57,7 @@ TAGS = "spangrade.tags"  # a session's tags, a list of texts
 TURN = "spangrade.turn"  # true on a span that stands for one user message and all that follows
 TURN_INPUT = "spangrade.turn.input"  # the user's text
 TURN_OUTPUT = "spangrade.turn.output"  # the agent's text
+DRIVEN = "spangrade.driven"  # on a turn: a JSON object of what the run, or the test, that asked it saw of it
 CUT_OFF = "spangrade.cut_off"  # true: nobody took the rest of what the decorated function streams
 DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end time or later
 NOT_RECORDED = "spangrade.not_recorded"  # the last call of ours that failed, and where the agent made it

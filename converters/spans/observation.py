@@ -126,6 +126,7 @@ class Notes(NamedTuple):
     - `state`: the writes of state variables, as (time in ns, variables).
     - `evaluations`: scores, whoever gave them.
     - `simulated_message`: what a simulated user said and decided: the span is not the agent's.
+    - `driven`: what the run, or the test, that asked a turn saw of it, as JSON.
     - `unreadable`: the dialect that could not read the span, and its error in one line.
     - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind;
       `sums_up`: the agent whose run's usage it repeats, if that run has spans of its own.
@@ -139,6 +140,7 @@ class Notes(NamedTuple):
     not_understood: str | None = None
     sums_up: str | None = None
     simulated_message: str | None = None
+    driven: str | None = None
 
 
 class SpanFailure(NamedTuple):

@@ -90,6 +90,7 @@ class _Fields(NamedTuple):
     not_understood: str | None = None
     sums_up: str | None = None
     simulated_message: str | None = None
+    driven: str | None = None
     failed: bool = False
     error: str | None = None
     raised: bool = False
@@ -171,6 +172,7 @@ class Reading(_Fields):
     - `session_candidates`: values that may be the session's id, which nothing says for certain.
     - `fault`: what a drill made a tool's call do.
     - `simulated_message`: what a simulated user said and decided: the span is not the agent's.
+    - `driven`: what the run, or the test, that asked a turn saw of it, as JSON.
     - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind.
     """
 

@@ -186,6 +186,8 @@ def readings(
             reading = with_session_attributes(reading, span)
             if semconv.FAULT in span.attributes:
                 reading = reading._replace(fault=text(span.attributes[semconv.FAULT]))
+            if semconv.DRIVEN in span.attributes:
+                reading = reading._replace(driven=text(span.attributes[semconv.DRIVEN]))
             if reading.conversation_id is None and (
                 candidates_of := session_candidates(span.attributes, reading.kind, span.resource)
             ):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
+from spangrade.converters.spans import values
 from spangrade.converters.spans.observation import (
     Handoff,
     ModelCall,
@@ -239,6 +240,7 @@ def turn_of(number: int, group: Group) -> Turn:
     """Return the turn of a group of observations."""
     tops = group.tops or group.members
     spans: list[Interval] = [(o.span.start_ns, o.span.end_ns) for o in tops]
+    driven = next((values.parse_json(o.notes.driven) for o in group.turns if o.notes.driven), None)
     return Turn(
         turn=number,
         user_input=_user_input(group),
@@ -248,6 +250,8 @@ def turn_of(number: int, group: Group) -> Turn:
         latency_s=length_s(spans) if all(o.span.timed for o in tops) else None,
         trace_ids=tuple(dict.fromkeys(o.span.trace_id for o in group.members)),
         failed=max(tops, key=lambda o: o.span.end_ns).failure is not None,
+        driven=isinstance(driven, dict),
+        raised=values.text(driven.get("error")) if isinstance(driven, dict) else None,
     )
 
 

@@ -165,13 +165,15 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
         numbers = ", ".join(str(turn.turn) for turn in unanswered)
         traces = {trace_id for turn in unanswered for trace_id in turn.trace_ids}
         kinds = (error_type(error.message) for error in session.errors if error.trace_id in traces)
-        what = ", ".join(dict.fromkeys(filter(None, kinds)))
+        raised = [turn.raised for turn in unanswered if turn.raised]
+        what = ", ".join(dict.fromkeys(raised or filter(None, kinds)))
         reason = f"turn {numbers} ended in an error without an answer{': ' if what else ''}{what}"
         return Score(0.0, None, reason)
     silent = _silent(session)
     if silent:
         numbers = ", ".join(str(turn.turn) for turn in silent)
-        reason = f"turn {numbers} has an empty reply"
+        is_none = all(turn.final_response is None for turn in silent)
+        reason = f"turn {numbers} has {'no' if is_none else 'an empty'} reply"
         requested = {call.turn for call in session.requested_calls}
         if turns == expected and all(turn.turn in requested for turn in silent):
             return Inconclusive(f"{reason}, and a call whose result is not recorded", 1.0)
@@ -187,12 +189,12 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
 
 
 def _silent(session: Session) -> list[Turn]:
-    """Return the turns that have an empty reply, and nothing that stands for one."""
+    """Return the turns that have an empty reply, or are known to have none, and nothing in its place."""
     turns = [
         turn
         for turn in session.turns
-        if turn.final_response is not None
-        and not turn.final_response.strip()
+        if (turn.final_response is not None or turn.driven)
+        and not (turn.final_response or "").strip()
         and (turn.user_input or "").strip()
     ]
     if not turns:

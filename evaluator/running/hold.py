@@ -26,11 +26,13 @@ from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder
 from spangrade.evaluator.running.users import FixedUser, SimulatedUser, User
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.testing.agents import Answer, Reply, converse
+from spangrade.evaluator.testing.agents.remote import UnreachableError
 from spangrade.evaluator.testing.capture import take_turn
-from spangrade.evaluator.testing.observed import observed_turn
+from spangrade.evaluator.testing.exchange import Exchange, observed
 from spangrade.evaluator.turn import Turn as ConversationTurn
 from spangrade.evaluator.turn import UserTurn
 from spangrade.tracer import semconv
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.faults import Fault, Faults
 from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.span import Span
@@ -113,6 +115,7 @@ class Conversations:
         self._dialects = dialects
         self._rate = _Rate(options.pause_s)
         self._costs = [spent_before_usd]
+        self._is_reached = False  # whether the agent has answered, with whatever
         self.not_begun: list[Task] = []
         self.over_user_budget: list[Task] = []
 
@@ -125,7 +128,7 @@ class Conversations:
         """Hold a conversation for each task, in their order; if this is cancelled, all end."""
         asyncio.get_running_loop().set_default_executor(_ThreadPerCall())
         self._open("")  # an agent that cannot be run is known before the first session
-        observed_turn((), Reply(), self._dialects)  # loads what the first turn would wait for
+        observed((), Reply(), self._dialects)  # loads what the first turn would wait for
         context_window("", None)
         rest = iter(tasks)
         async with asyncio.TaskGroup() as group:
@@ -144,7 +147,7 @@ class Conversations:
 
     async def _hold_one(self, task: Task) -> Held:
         session_id = f"{task.question.id}-{uuid.uuid4().hex[:8]}"
-        answer = self._open(session_id)
+        answer = self._opened(session_id)
         tags = tags_of(self._mark, task.repeat, task.asked)
         spans: list[Span] = []
         history: list[ConversationTurn] = []
@@ -162,36 +165,47 @@ class Conversations:
                 break
             await self._rate.wait()
             of_turn: list[Span] = []
-            end = _End(tags, is_last=user.is_over)
             session = tracer.session(session_id, question_id=task.question.id, tags=tags)
             session.faults = faults
+            is_last = user.is_over
+
+            def mark(turn: CurrentTurn, exchange: Exchange | None, *, is_last: bool = is_last) -> None:
+                is_complete = exchange is not None and (is_last or exchange.error is not None)
+                more = (INTERRUPTED,) if exchange is None else (COMPLETE,) if is_complete else ()
+                turn.span.set_attribute(semconv.TAGS, (*tags, *more))
+
             try:
-                actual = await take_turn(
-                    end.noting(self._in_time(answer)),
+                exchange = await take_turn(
+                    self._in_time(answer),
                     text,
                     history,
                     session,
                     of_turn,
                     is_stored=True,
                     agent=self._options.agent_name,
-                    at_end=end.mark,
+                    at_end=mark,
                     dialects=self._dialects,
                 )
-            except Exception as raised:  # noqa: BLE001 (what an agent raises is its session's failure)
-                error = f"{type(raised).__name__}: {raised}"
-                costs.append(observed_turn(of_turn, Reply(), self._dialects).cost_usd)
-                self._costs.append(costs[-1] or 0.0)
-                break
+                self._end_if_unreachable(exchange, of_turn)
             finally:
                 spans += of_turn
                 self._recorder.add(of_turn)
-            costs.append(actual.cost_usd)
-            self._costs.append(actual.cost_usd or 0.0)
-            history += [UserTurn(text), actual.as_agent_turn()]
+            costs.append(exchange.cost_usd)
+            self._costs.append(exchange.cost_usd or 0.0)
+            if (error := exchange.failure) is not None:
+                break
+            history += [UserTurn(text), exchange.as_agent_turn()]
         if isinstance(user, SimulatedUser) and (task.question.id, task.repeat) in self._replayed:
             self.parted.append((task, user.parted_at))
         known = [cost for cost in costs if cost is not None]
         return Held(task, session_id, tuple(spans), error, fsum(known) if known else None)
+
+    def _end_if_unreachable(self, exchange: Exchange, spans: list[Span]) -> None:
+        """Raise InputError, and store nothing, if a server did not take the first connection of the run."""
+        if isinstance(exchange.error, UnreachableError) and not self._is_reached:
+            spans.clear()
+            raise InputError(*exchange.error.args)
+        self._is_reached = True
 
     def _user_of(self, task: Task, session_id: str, tags: tuple[str, ...], spans: list[Span]) -> User:
         """Return the user of a conversation; what a simulated one says is recorded, too."""
@@ -210,6 +224,20 @@ class Conversations:
         agent = self._agent() if inspect.isclass(self._agent) else self._agent
         return converse(agent, session_id)
 
+    def _opened(self, session_id: str) -> Answer:
+        """Open a conversation with the agent; what it raises there, it raises at the first turn."""
+        try:
+            return self._open(session_id)
+        except InputError:
+            raise
+        except BaseException as error:  # noqa: BLE001 (third-party code: the agent's class)
+            raised = error
+
+        async def answer(text: str, history: Any) -> Any:  # noqa: ARG001
+            raise raised
+
+        return answer
+
     def _in_time(self, answer: Answer) -> Answer:
         async def answer_in_time(text: str, history: Any) -> Any:
             try:
@@ -227,38 +255,6 @@ def _faults_of(question: GoldenQuestion) -> Faults | None:
     """Return the faults of one conversation, None if it is not a drill."""
     given = () if question.scenario is None else question.scenario.faults
     return Faults(Fault(one.tool, one.call, one.kind, one.value) for one in given) if given else None
-
-
-class _End:
-    """How a turn ends: whether the session is complete then, which its tags say."""
-
-    def __init__(self, tags: tuple[str, ...], *, is_last: bool) -> None:
-        self._tags = tags
-        self._is_complete = is_last
-        self._is_interrupted = False
-
-    def noting(self, answer: Answer) -> Answer:
-        """Return the same answer, which notes how it ends."""
-
-        async def noted(text: str, history: Any) -> Any:
-            try:
-                return await answer(text, history)
-            except Exception:
-                self._is_complete = True  # the session ends with the error
-                raise
-            except SystemExit as error:
-                self._is_complete = True
-                raise RuntimeError(f"the agent ended the process, with {error.code!r}") from error
-            except BaseException:
-                self._is_interrupted = True
-                raise
-
-        return noted
-
-    def mark(self, turn: CurrentTurn) -> None:
-        """Mark the turn's own span."""
-        more = (INTERRUPTED,) if self._is_interrupted else (COMPLETE,) if self._is_complete else ()
-        turn.span.set_attribute(semconv.TAGS, (*self._tags, *more))
 
 
 class _ThreadPerCall(ThreadPoolExecutor):

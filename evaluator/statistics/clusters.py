@@ -19,6 +19,7 @@ _BEYOND = re.compile(r"(missing: (?:(?!missing: )[^;])*+); not expected: ([^;]*)
 _OF_A_TURN = re.compile(r"\n +expected: (?:\[(['\w, ]*)\])?(?:.|\n)*")  # what a test of pytest expected
 _FAILED = re.compile(r" \(failed(?:: \w+)?\)")  # after the name of a call
 _BETWEEN = re.compile("[,;:]")  # names of calls
+_RAISED = re.compile(r"( without an answer: \w{1,80}): (?:.|\n){0,1500}? \([^()\s]{1,300}:\d+\)(?=;|$)")
 _VALUE = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+|\d{3,}")  # not the number of a turn or a step
 
 
@@ -50,7 +51,7 @@ def what_went_wrong(reason: str) -> str:
 
     Of the calls beside missing ones only those that failed are left, each once, with its type of error.
     """
-    reason = _OF_A_TURN.sub(_with_expected, reason)
+    reason = _RAISED.sub(r"\1", _OF_A_TURN.sub(_with_expected, reason))
     names = _BEYOND.sub(_with_failed, "".join(_outside_of_json(reason)))
     return " ".join(_VALUE.sub("…", _QUOTED.sub("…", names)).split())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,9 +17,11 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from spangrade import tracer
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.testing.agents import Answer, Reply
-from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn, observed_turn
+from spangrade.evaluator.testing.exchange import Exchange, ObservedCall, observed
 from spangrade.evaluator.turn import Turn as ConversationTurn
+from spangrade.tracer import semconv
 from spangrade.tracer._operation import CurrentSession
+from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.exporter import stored_spans
 from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.span import Span
@@ -52,27 +55,46 @@ async def take_turn(
     *,
     is_stored: bool,
     agent: str | None = None,
-    at_end: Callable[[CurrentTurn], None] = lambda _: None,
+    at_end: Callable[[CurrentTurn, Exchange | None], None] = lambda *_: None,
     dialects: Sequence[Vendor] = (),
-) -> ObservedTurn:
-    """Pass the user's text to an agent, and return what it answered and did; add its spans to `spans`.
+) -> Exchange:
+    """Pass the user's text to an agent, and return what came back; add the spans of the turn to `spans`.
 
-    If they are stored, what it reported without spans is recorded in spans too, and `agent` is the name of an
-    agent whose spans have none. `at_end` is called with the turn's own span just before it ends, also by an
-    error. `dialects` are those of the project's settings.
+    What the agent raises, of whatever kind, is the exchange's `error`. If the spans are stored, what the
+    agent reported without spans is recorded in spans too, and `agent` is the name of an agent whose spans
+    have none. `at_end` is called with the turn's own span just before it ends, and with the exchange, None if
+    the turn is interrupted. `dialects` are those of the project's settings.
     """
     with captured_turn(session, text, spans) as captured:
+        exchange = None
         try:
-            reply = await answer(text, history)
-            captured.root.end_ns = time.time_ns()  # what is done from here on is not the agent's
-            actual = observed_turn(captured.spans(), reply, dialects)
-            if actual.text is not None:
-                captured.root.respond(actual.text)
+            start_ns = time.time_ns()
+            error: BaseException | None = None
+            try:
+                reply = await answer(text, history)
+            except BaseException as raised:
+                if _is_interruption(raised):
+                    raise
+                reply, error = Reply(), raised
+            end_ns = captured.root.end_ns = time.time_ns()  # what is done from here on is not the agent's
+            exchange = observed(captured.spans(), reply, dialects)._replace(
+                sent=text, error=error, start_ns=start_ns, end_ns=end_ns
+            )
+            if error is None and exchange.text is not None:
+                captured.root.respond(exchange.text)
             if is_stored:
-                _record_reported(actual, reply, agent or reply.agent)
+                _record(captured.root, exchange, reply, agent or reply.agent)
         finally:
-            at_end(captured.root)
-    return actual
+            at_end(captured.root, exchange)
+    return exchange
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Return whether an error ends the conversation from outside, and is not one that the agent raised."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, GeneratorExit)
 
 
 @contextmanager
@@ -128,10 +150,16 @@ def _captured_turns() -> dict[int, CapturedTurn]:
     return _processors[provider].turns
 
 
-def _record_reported(actual: ObservedTurn, reply: Reply, agent: str | None) -> None:
-    """Record what an agent reported without spans in the turn in progress; its times are not the agent's."""
-    calls = () if actual.recorded else actual.calls or ()
-    if agent is not None and not actual.agents:
+def _record(root: CurrentTurn, exchange: Exchange, reply: Reply, agent: str | None) -> None:
+    """Record an exchange on the turn in progress, and what the agent reported without spans in spans.
+
+    The times of these are not the agent's.
+    """
+    root.span.set_attribute(semconv.DRIVEN, dumps({"error": exchange.failure} if exchange.error else {}))
+    if exchange.error is not None:
+        root.failed(exchange.error)
+    calls = () if exchange.recorded else exchange.calls or ()
+    if agent is not None and not exchange.agents:
         with tracer.agent(agent):
             _record_calls(calls)
     else:

@@ -12,9 +12,9 @@ from typing import Any
 from warnings import warn
 
 from spangrade.evaluator.judge import Judge
-from spangrade.evaluator.metrics.matching import is_subsequence, maximum_matching
+from spangrade.evaluator.metrics.matching import ANY_TEXT, is_subsequence, maximum_matching
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch, Similarity, is_similar
-from spangrade.evaluator.testing.observed import ObservedCall, ObservedTurn
+from spangrade.evaluator.testing.exchange import Exchange, ObservedCall
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 
@@ -22,7 +22,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 async def is_similar_turn(
-    actual: ObservedTurn,
+    actual: Exchange,
     expected: AgentTurn,
     *,
     path: str = "turn",
@@ -44,8 +44,10 @@ async def is_similar_turn(
     if actual.text is None and actual.events:
         actual = actual._replace(text="")
     if actual.text is None:
-        reason = "the agent's text is not known: neither its return value nor its spans contain it"
+        reason = "the agent gave no reply: neither its return value nor its spans contain a text"
         return Similarity((Mismatch(f"{path}.text", expected.text, ABSENT, reason),))
+    if expected.text == ANY_TEXT and not (actual.text.strip() or actual.events or actual.calls):
+        return Similarity((Mismatch(f"{path}.text", expected.text, actual.text, "the reply is empty"),))
     actual_value: dict[str, Any] = {"text": actual.text}
     expected_value: dict[str, Any] = {"text": expected.text}
     actual, rest = _with_events_as_calls(actual, {call.name for call in expected.tool_calls or ()})
@@ -84,7 +86,7 @@ async def is_similar_turn(
 _Compare = Callable[[ObservedCall, ToolCall, str], Awaitable[Similarity]]
 
 
-def _with_events_as_calls(actual: ObservedTurn, names: Set[str]) -> tuple[ObservedTurn, list[TurnEvent]]:
+def _with_events_as_calls(actual: Exchange, names: Set[str]) -> tuple[Exchange, list[TurnEvent]]:
     """Return a turn whose events are calls where one of their names is expected, and the other events."""
     rest: list[TurnEvent] = []
     calls = list(actual.calls or ())
@@ -113,7 +115,7 @@ def _compare_events(actual: Sequence[TurnEvent], expected: Sequence[TurnEvent], 
     return Mismatch(path, wanted, names, "other events, or in another order")
 
 
-def _comparable_calls(actual: ObservedTurn, expected: Sequence[ToolCall]) -> Sequence[ObservedCall] | None:
+def _comparable_calls(actual: Exchange, expected: Sequence[ToolCall]) -> Sequence[ObservedCall] | None:
     """Return the calls without the hand-offs that are not expected; None if they are not known."""
     if actual.calls is None:
         return None

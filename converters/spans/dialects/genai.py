@@ -170,8 +170,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
         fields["of_protocol"] = True
     # What a turn records of itself comes before the messages.
     for field, name in _TURN_TEXTS:
-        if name in attributes and (own := text(attributes[name])):
-            fields[field] = own
+        if name in attributes and ((own := text(attributes[name])) or attributes[name] == ""):
+            fields[field] = own or ""  # an empty reply is one
     environment, service = (None, None) if kind == "other" else of_resource(span.resource)
     return Reading(
         kind,

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from spangrade.evaluator.testing.agents.adapter import Reply
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
 from spangrade.tracer.canonical_json import json_value
@@ -18,17 +20,54 @@ async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) ->
     A function that is not async runs in a thread, with the context of the caller: it may block, and it may
     run an event loop of its own.
     """
-    value = await asyncio.to_thread(function, *arguments, **named)
+    value = await _in_thread(function, *arguments, **named)
     if inspect.isawaitable(value):
         value = await value
     if hasattr(value, "__aiter__"):
         async for piece in value:
             yield piece
     elif inspect.isgenerator(value):
-        for piece in await asyncio.to_thread(list, value):
+        for piece in await _in_thread(list, value):
             yield piece
     else:
         yield value
+
+
+async def _in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Call a function in a thread; its StopIteration, which no future can hold, becomes a RuntimeError."""
+
+    def call() -> Any:
+        try:
+            return function(*arguments, **named)
+        except StopIteration as error:
+            raise RuntimeError("the agent raised StopIteration") from error
+
+    return await asyncio.to_thread(call)
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    text: str | None
+    tool_calls: list[ToolCall] | None = None
+    state: dict[str, Any] | None = None
+
+
+def read_answer(answer: Any) -> Reply:
+    """Return the reply in an object `{"text", "tool_calls", "state"}`, of which the last two may be missing.
+
+    Raises ValueError for anything else, with the keys that it has.
+    """
+    if not isinstance(answer, Mapping):
+        raise ValueError(f"expected an object with the key `text`, found {answer!r:.80}")
+    if "text" not in answer:
+        raise ValueError(f"no key `text` in the answer; it has: {', '.join(map(str, answer)) or 'none'}")
+    try:
+        read = _Answer.model_validate(dict(answer))
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, found['loc']))}: {found['msg']}") from None
+    return Reply(read.text, read.tool_calls, read.state)
 
 
 def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
@@ -36,8 +75,12 @@ def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
 
     A piece is a string, an `AgentTurn`, a `ToolCall`, an object with a text as `content` or `text`, or one
     with a `tool_name` (and `tool_args`, `result`, `error`, `tool_call_id`): a call, or its result. Any other
-    piece but None is an event.
+    piece but None is an event. A mapping that is the only piece, and has no `type` as events do, is an
+    answer: see `read_answer`, whose errors are raised.
     """
+    pieces_of_reply = list(pieces_of_reply)
+    if len(pieces_of_reply) == 1 and isinstance(only := pieces_of_reply[0], Mapping) and "type" not in only:
+        return read_answer(only)
     texts: list[str] = []
     calls: list[ToolCall] = []
     ids: list[str | None] = []

@@ -18,12 +18,13 @@ from urllib.parse import urlsplit
 from opentelemetry import baggage
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from spangrade import tracer
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply
 from spangrade.evaluator.testing.agents.callables import messages_of
-from spangrade.evaluator.turn import ToolCall, Turn, UserTurn
+from spangrade.evaluator.testing.agents.reading import read_answer
+from spangrade.evaluator.turn import Turn, UserTurn
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import current_session
 from spangrade.tracer.errors import InputError
@@ -43,13 +44,18 @@ class AgentError(Exception):
     """An agent in another process that did not answer as it should."""
 
 
+class UnreachableError(AgentError):
+    """An agent in another process to which there is no connection."""
+
+
 @dataclass(frozen=True)
 class HttpAgent:
     """An agent behind a URL.
 
     For each turn it gets one POST of `{"session_id", "question_id", "turn", "text"}` and answers with
-    `{"text", "tool_calls", "state"}`, of which the last two may be missing, or with a plain text. A tool call
-    is `{"name", "arguments", "result"}`. Raises InputError for what is not an HTTP URL.
+    `{"text", "tool_calls", "state"}`, of which the last two may be missing, or with a plain text: see
+    `read_answer`. A tool call is `{"name", "arguments", "result"}`. Raises InputError for what is
+    not an HTTP URL.
     """
 
     url: str
@@ -81,14 +87,6 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:
     return None
 
 
-class _Answered(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    text: str | None = None
-    tool_calls: list[ToolCall] | None = None
-    state: dict[str, Any] | None = None
-
-
 def _http_answer(agent: HttpAgent, conversation_id: str) -> Answer:
     async def answer(text: str, history: Sequence[Turn]) -> Reply:
         session = current_session()
@@ -102,14 +100,11 @@ def _http_answer(agent: HttpAgent, conversation_id: str) -> Answer:
         if not is_json:
             return Reply(content)
         try:
-            answered = _Answered.model_validate(parse_written(content))
+            return read_answer(parse_written(content))
         except JSONDecodeError as error:
             raise AgentError(f"{_shown(agent.url)}: {refusal(error)}") from None
-        except ValidationError as error:
-            found = error.errors()[0]
-            where = ".".join(map(str, found["loc"]))
-            raise AgentError(f"{_shown(agent.url)}: {where or 'the answer'}: {found['msg']}") from None
-        return Reply(answered.text, answered.tool_calls, answered.state)
+        except ValueError as error:
+            raise AgentError(f"{_shown(agent.url)}: {error}") from None
 
     return answer
 
@@ -161,7 +156,7 @@ class _Completion(BaseModel):
 async def _post(url: str, body: object, headers: Mapping[str, str] = {}) -> tuple[bool, str]:
     """Return whether a server answers with JSON, and its answer; connect again if that fails.
 
-    Raises AgentError if it answers with anything but success, with more than 10 MB, or cannot be reached.
+    Raises AgentError if it answers with anything but success, or with more than 10 MB; UnreachableError.
     """
     import httpx2
 
@@ -176,7 +171,7 @@ async def _post(url: str, body: object, headers: Mapping[str, str] = {}) -> tupl
                 break
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 if pause_s is None:
-                    raise AgentError(f"{shown}: cannot be reached: {error}") from error
+                    raise UnreachableError(f"{shown}: cannot be reached: {error}") from error
                 await asyncio.sleep(pause_s)
             except httpx2.HTTPError as error:
                 raise AgentError(f"{shown}: {type(error).__name__}: {error}") from error

@@ -2,9 +2,7 @@
 
 import gzip
 import json
-import threading
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 from command_line import run as spangrade
@@ -13,6 +11,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from served_agents import json_answer, served
 
 import spangrade as sg
 from spangrade import ChatAgent, HttpAgent, InputError, RunOptions
@@ -33,42 +32,6 @@ def question(*texts):
             ]
         },
     }
-
-
-@contextmanager
-def served(answer):
-    """Serve an agent: `answer` gets the path, the headers and the body.
-
-    It returns the status, the type and the body, and further headers.
-    """
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            status, kind, content, *headers = answer(self.path, self.headers, body)
-            self.send_response(status)
-            for name, value in (("content-type", kind), *headers):
-                self.send_header(name, value)
-            self.end_headers()
-            with suppress(ConnectionError):  # the client reads no further
-                self.wfile.write(content if isinstance(content, bytes) else content.encode())
-
-        def log_message(self, *arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def json_answer(value):
-    return 200, "application/json", json.dumps(value)
 
 
 def test_an_agent_behind_a_url_gets_each_turn_and_answers_with_its_calls_and_state(tmp_path, monkeypatch):
@@ -148,7 +111,7 @@ def test_spans_that_the_agent_sends_by_itself_join_the_session(tmp_path):
     [
         ((500, "text/plain", "out of order"), "answered 500: out of order"),
         ((200, "application/json", '{"text": 1}'), "text: Input should be a valid string"),
-        ((200, "application/json", "[]"), "the answer: "),
+        ((200, "application/json", "[]"), "expected an object with the key `text`, found []"),
         ((302, "text/plain", "moved"), "answered 302: moved"),
         ((200, "text/plain", "x" * 10_000_001), "answered with more than 10,000,000 bytes"),
         (
@@ -197,13 +160,28 @@ def test_no_message_shows_a_key_or_what_may_be_one_in_a_url(tmp_path, monkeypatc
     assert not [message for message in messages if "S3CR3T" in message]
 
 
-def test_a_server_that_cannot_be_reached_fails_the_session(tmp_path):
+def test_a_server_that_cannot_be_reached_ends_the_run_at_the_first_question_and_later_fails_the_session(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    asked = [question("one"), {**question("two"), "id": "later"}, {**question("three"), "id": "last"}]
+    (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": asked}))
     with served(lambda *asked: None) as url:
         pass
-    with sg.open(tmp_path / "db.duckdb") as db:
-        db.run(HttpAgent(url), [question("one")])
-        (session,) = db
-    assert "cannot be reached" in session.errors[0].message
+    done = spangrade("run", "--http", url, "golden.json")
+    problem = f"{url}: cannot be reached: All connection attempts failed"
+    assert (done.code, done.out, done.err) == (2, [], [f"spangrade: {problem}"])
+    with sg.open() as db:
+        assert list(db) == []
+
+    def answer(path, headers, body):
+        Thread(target=ending.pop().__exit__, args=(None, None, None)).start()
+        return json_answer({"text": "late"})
+
+    ending = [served(answer)]
+    url = ending[0].__enter__()
+    done = spangrade("run", "--http", url, "golden.json", "--no-references", "--metric", "conversation>=1")
+    assert (done.code, done.out[-1]) == (1, "3 sessions: 1 passed, 2 failed")
 
 
 @pytest.mark.parametrize(

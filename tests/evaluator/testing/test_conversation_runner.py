@@ -599,7 +599,7 @@ async def test_different_responses_match_by_any_alternative(gemini):
 
 async def test_what_nothing_tells_is_a_mismatch_and_says_so(no_judge):
     assert [m.reason for m in await mismatches(lambda text: None, expecting("*"))] == [
-        "the agent's text is not known: neither its return value nor its spans contain it"
+        "the agent gave no reply: neither its return value nor its spans contain a text"
     ]
     assert [m.reason for m in await mismatches(sync_function, expecting("*", []))] == [
         "the tool calls are not known: there are no spans, and no AgentTurn was returned"

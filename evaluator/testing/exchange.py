@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from spangrade import converters, evaluator, tracer
 from spangrade.converters.spans.observation import ModelCall, RunSpan
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
@@ -13,7 +17,15 @@ from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.session import ToolInteraction
 from spangrade.evaluator.testing.agents import Reply
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
+from spangrade.tracer.errors import one_line, text_of
 from spangrade.tracer.span import Span
+
+# Where code is that is not the user's: Python's, that of packages, ours.
+_NOT_OWN = (
+    "<",
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *(str(Path(module.__file__ or "").parent) for module in (converters, evaluator, tracer)),
+)
 
 
 class ObservedCall(NamedTuple):
@@ -27,12 +39,14 @@ class ObservedCall(NamedTuple):
     handoff: bool
 
 
-class ObservedTurn(NamedTuple):
-    """The agent's text, and the tools that it called, in order; None if not known.
+class Exchange(NamedTuple):
+    """One turn as whoever drives an agent sees it: what was sent, and what came back or did not.
 
-    `recorded` says whether spans contain the calls, so that the stored session has them; `agents` are named
-    by the spans. `cost_usd` is the price of the model calls in them, None if one's is unknown. `events` are
-    what the agent yielded beside its text and calls, each with the number of calls before it.
+    `text` is the reply, None if there was none, and `error` what the agent raised. `calls` are the tools that
+    it called, in order; None if not known. `recorded` says whether spans contain them, so that the stored
+    session has them; `agents` are named by the spans. `cost_usd` is the price of the model calls in them,
+    None if one's is unknown. `events` are what the agent yielded beside its text and calls, each with the
+    number of calls before it. `start_ns` and `end_ns` are when it began and ended, 0 where nobody was asked.
     """
 
     text: str | None
@@ -41,6 +55,18 @@ class ObservedTurn(NamedTuple):
     agents: tuple[str, ...] = ()
     cost_usd: float | None = None
     events: tuple[tuple[int, TurnEvent], ...] = ()
+    sent: str = ""
+    error: BaseException | None = None
+    start_ns: int = 0
+    end_ns: int = 0
+
+    @property
+    def failure(self) -> str | None:
+        """What the agent raised, with the last line of its own code: `ValueError: no (shop.py:12)`."""
+        if self.error is None:
+            return None
+        place = _last_line(self.error)
+        return one_line(text_of(self.error)) + (f" ({place})" if place else "")
 
     def as_agent_turn(self) -> AgentTurn:
         """Return the turn in the form of an expected one."""
@@ -58,7 +84,7 @@ class ObservedTurn(NamedTuple):
         return AgentTurn(self.text or "", calls, events=events)
 
 
-def observed_turn(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = ()) -> ObservedTurn:
+def observed(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = ()) -> Exchange:
     """Return the turn that the spans describe, read as stored sessions are, completed by the agent's reply.
 
     The reply's text is what the user saw; without one, the text is that of the spans. Tool calls are those
@@ -77,7 +103,7 @@ def observed_turn(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor
         calls = _completed(calls_from_spans, calls_from_reply or ())
     elif calls is None and any(isinstance(one, RunSpan | ModelCall) for one in observations):
         calls = ()
-    return ObservedTurn(
+    return Exchange(
         text,
         calls,
         recorded=bool(calls_from_spans),
@@ -85,6 +111,16 @@ def observed_turn(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor
         cost_usd=session.cost_usd,
         events=reply.events,
     )
+
+
+def _last_line(error: BaseException) -> str | None:
+    """Return the last line of the user's code in a traceback as `file:line`; None if there is none."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    found = next((frame for frame in frames if not frame.filename.startswith(_NOT_OWN)), None)
+    if found is None:
+        return None if error.__cause__ is None else _last_line(error.__cause__)
+    path = Path(found.filename)
+    return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{found.lineno}"
 
 
 def _from_reply(call: ToolCall) -> ObservedCall:
