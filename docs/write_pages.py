@@ -1,7 +1,7 @@
 """Write the pages that are generated from the code: `python docs/write_pages.py`.
 
 docs/views.md from the columns of the record types, docs/metric_reference.md from the installed metrics,
-docs/commands.md from the options of the commands, the table of docs/dialects.md from the dialects.
+docs/commands.md from the options of the commands, the table of docs/reading_spans.md from the dialects.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _with_whole_summaries(text: str) -> str:
 
 
 def dialects_page() -> str:
-    """Return docs/dialects.md with the table of the dialects' signs, in the order in which they are tried."""
-    page = Path(__file__).with_name("dialects.md").read_text(encoding="utf-8")
+    """Return docs/reading_spans.md with the table of the dialects' signs, in the order of trial."""
+    page = Path(__file__).with_name("reading_spans.md").read_text(encoding="utf-8")
     before, start, rest = page.partition("<!-- from the code: docs/write_pages.py -->\n")
     _, end, after = rest.partition("<!-- end -->")
     rows = [
@@ -115,7 +115,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "views.md": views_page,
     "metric_reference.md": metrics_page,
     "commands.md": commands_page,
-    "dialects.md": dialects_page,
+    "reading_spans.md": dialects_page,
 }
 
 
