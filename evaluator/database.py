@@ -109,7 +109,7 @@ class GoldenAddition(NamedTuple):
 
 
 class GradedSession(NamedTuple):
-    """A session, the verdict and scores of the latest run that graded it (None if none did), and others.
+    """A session, the verdict that it shows with its scores (None if no run graded it), and other scores.
 
     `external_scores` are those that people, traces and programs gave it.
     """
@@ -334,7 +334,7 @@ class Database:
     def sessions(self, *, failed: bool = False) -> Iterator[Session]:
         """Yield the sessions in the order in which they were derived, read in batches.
 
-        With `failed` only those that missed a gate in the latest run that graded them.
+        With `failed` only those whose verdict is failed or broken.
         """
         from spangrade.evaluator.grading.session_reader import SessionReader
 
@@ -358,12 +358,12 @@ class Database:
         limit: int | None = None,
         simulated: bool = False,
     ) -> Rows:
-        """Return a row per session: the columns of the view `sessions`, and the latest `verdict`.
+        """Return a row per session: the columns of the view `sessions`.
 
         `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", and `limit` the
-        number of sessions. With `failed` only those that missed a gate in the latest run that graded them.
+        number of sessions. With `failed` only those whose verdict is failed or broken.
         Sessions whose user is simulated are left out unless `simulated`.
-        It is read from the derived table, whatever the database has under the name of the view.
+        It is read from the tables, whatever the database has under the name of the view.
         """
         with self.stored.reading() as store:
             return list_sessions(store, failed=failed, sort=sort, limit=limit, simulated=simulated)
@@ -689,7 +689,9 @@ class Database:
     # What was graded
 
     def latest_grade(self, session_id: str) -> StoredGrade | None:
-        """Return the verdict and scores of the latest run that graded a session; None if none did.
+        """Return the verdict that a session shows, with its scores; None if no run graded it.
+
+        That is the latest by a golden question, if there is one; `policy` is then the latest without one.
 
         `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
         """

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.sync.update import forget
+from spangrade.evaluator.results.views import place_verdicts
 from spangrade.tracer.store import Store
 
 _TOOL_NAME = (
@@ -192,6 +193,7 @@ def write_sessions(db: Path, number: int) -> None:
                 store.query(statement, {"n": number})
             for statement in (_ERRORS, _RUNS, _VERDICTS, _SCORES):
                 store.query(statement)
+            place_verdicts(store, ["run-1", "run-2"])
 
 
 def write_large_runs(db: Path, sessions: int) -> None:
@@ -199,3 +201,4 @@ def write_large_runs(db: Path, sessions: int) -> None:
     with Store.open(db) as store, store.transaction():
         for statement in _LARGE_RUNS:
             store.query(statement, {"sessions": sessions} if "$sessions" in statement else None)
+        place_verdicts(store, ["large-1", "large-2"])

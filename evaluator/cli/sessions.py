@@ -28,7 +28,7 @@ def sessions(
     db: Db = None,
     lake: LakeCatalog = None,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Only those that missed a gate in their latest grade.")
+        bool, typer.Option("--failed", help="Only those whose verdict is failed or broken.")
     ] = False,
     sort: Annotated[
         SessionSort, typer.Option(help="The order: by start, or the largest or gravest first.")
@@ -45,7 +45,7 @@ def sessions(
     all: Annotated[bool, typer.Option("--all", help="All of them, line by line.")] = False,  # noqa: A002
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
-    """List the sessions, with the verdict of the latest grade."""
+    """List the sessions, with the verdict of each: that by a golden question, else the latest."""
     if all and limit is not None:
         raise InputError("--all and --limit: expected one of them")
     if limit is None and not all and format is Format.TABLE:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 import nanoarrow as na
 import orjson
 
+from spangrade.evaluator.results.views import VIEWS, sessions_query, view_query
 from spangrade.evaluator.session import Column, Session, StateVariable
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.store.sql import text_literal
@@ -203,7 +204,10 @@ def create_statements() -> Iterator[str]:
         if one is SESSIONS:
             defined += ", PRIMARY KEY (session_id)"  # a session has one row; 3 µs and 70 bytes per session
         yield f"CREATE TABLE derived.{one.name} ({defined})"
-        yield f"CREATE OR REPLACE VIEW {one.name} AS {one.select}"
+        query = sessions_query(one.select) if one is SESSIONS else one.select
+        yield f"CREATE OR REPLACE VIEW {one.name} AS {query}"
+    for name in VIEWS:
+        yield f"CREATE OR REPLACE VIEW {name} AS {view_query(name)}"
 
 
 class QuestionMetadata(NamedTuple):
@@ -213,6 +217,41 @@ class QuestionMetadata(NamedTuple):
     question_id: Annotated[str, Column("id of the golden question")]
     key: Annotated[str, Column("the key in `metadata`")]
     value: Annotated[str | None, Column("its value: a text as it is, any other value as JSON")]
+
+
+class SessionVerdict(NamedTuple):
+    """What the view of sessions has beside what is derived of them."""
+
+    verdict: Annotated[
+        str | None, Column("the one that it shows (see `grades`); unknown if it was not graded")
+    ]
+
+
+class LatestGrade(NamedTuple):
+    """The latest verdict on each session of each kind: at most two rows per session."""
+
+    kind: Annotated[str, Column("`golden` if a golden question judged it, else `policy`")]
+    shown: Annotated[
+        bool, Column("whether it is the verdict that the session shows: the golden one, else the other")
+    ]
+    run_id: Annotated[str, Column("the run that graded it")]
+    verdict: Annotated[str, Column("`passed`, `failed`, `inconclusive`, `broken` or `unmatched`")]
+    reason: Annotated[str, Column("what decided the verdict")]
+    question_id: Annotated[str | None, Column("id of the golden question")]
+    graded_at: Annotated[int, Column("when it was graded, UTC", "ns")]
+
+
+class LatestScore(NamedTuple):
+    """What each metric found of each session in the latest run that measured it."""
+
+    metric: Annotated[str, Column("the metric")]
+    run_id: Annotated[str, Column("the run that measured it")]
+    question_id: Annotated[str | None, Column("id of the golden question by which it was measured")]
+    value: Annotated[float | None, Column("the value, in the unit of the metric")]
+    passed: Annotated[bool | None, Column("whether it met its threshold; unknown without one")]
+    outcome: Annotated[str, Column("`score`, `bound`, `inconclusive`, `failure` or `judge_failure`")]
+    reason: Annotated[str | None, Column("what the value is of")]
+    graded_at: Annotated[int, Column("when it was measured, UTC", "ns")]
 
 
 class DocumentedColumn(NamedTuple):
@@ -237,7 +276,10 @@ def documented_views() -> list[DocumentedView]:
     others = (
         table("state_variables", StateVariable, (_SESSION_ID,)),
         table("question_metadata", QuestionMetadata, ()),
+        table("grades", LatestGrade, (_SESSION_ID,)),
+        table("latest_scores", LatestScore, (_SESSION_ID,)),
     )
+    sessions = SESSIONS._replace(columns=SESSIONS.columns + table("", SessionVerdict, ()).columns)
     return [
         DocumentedView(
             one.name,
@@ -252,7 +294,7 @@ def documented_views() -> list[DocumentedView]:
                 for c in one.shown
             ),
         )
-        for one in (*TABLES.values(), *others)
+        for one in (sessions, *(one for one in TABLES.values() if one is not SESSIONS), *others)
     ]
 
 

@@ -12,6 +12,7 @@ from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import RunDetails, save_metrics
 from spangrade.evaluator.grading.stored_questions import save_questions
 from spangrade.evaluator.judge.run import Spent
+from spangrade.evaluator.results.views import place_verdicts
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
@@ -71,6 +72,7 @@ def insert_run(
         },
     )
     save_metrics(store, run.run_id, details.metrics)
+    place_verdicts(store, [run.run_id])
 
 
 def insert_grades(store: Store, run: Run) -> None:

@@ -11,7 +11,7 @@ from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.spec import Selection
-from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
+from spangrade.evaluator.results.views import sessions_query
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
@@ -132,7 +132,7 @@ def _query(selection: Selection) -> str:
         _check_expression(selection.of_sessions)
         conditions.append(f"(\n{selection.of_sessions}\n)")  # on lines of its own: it may end with a comment
         sessions = statement("sessions_to_select", "spangrade.evaluator.grading").format(
-            sessions=sessions, verdicts=LATEST_VERDICTS
+            sessions=sessions_query(sessions)
         )
     chosen = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT session_id FROM (\n{sessions}\n){chosen} ORDER BY started_at DESC NULLS LAST, session_id"  # noqa: S608 (one expression, in a confined database)

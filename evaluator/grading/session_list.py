@@ -5,7 +5,8 @@ from __future__ import annotations
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
 from spangrade.evaluator.grading.session_sort import SessionSort
-from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
+from spangrade.evaluator.grading.stored_grades import FAILED
+from spangrade.evaluator.results.views import sessions_query, with_views
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
@@ -13,8 +14,8 @@ from spangrade.tracer.store.sql import statement
 
 GRAVEST_FIRST = (*PRECEDENCE, Verdict.UNMATCHED, Verdict.PASSED)
 _ORDER_BY = {
-    SessionSort.START: "started_at",
-    SessionSort.NEWEST: "started_at DESC NULLS LAST",
+    SessionSort.START: "start_ns",
+    SessionSort.NEWEST: "start_ns DESC NULLS LAST",
     SessionSort.LATENCY: "total_s DESC NULLS LAST",
     SessionSort.COST: "cost_usd DESC NULLS LAST",
     SessionSort.TOKENS: "input_tokens + output_tokens DESC NULLS LAST",
@@ -31,11 +32,10 @@ def list_sessions(
     limit: int | None = None,
     simulated: bool = False,
 ) -> Rows:
-    """Return a row per session: the columns of the view `sessions`, and the `verdict` of the latest run.
+    """Return a row per session: the columns of the view `sessions`.
 
-    A session that records no question has the one by which that run graded it. The verdict is unknown for a
-    session that was not graded. With `failed` the sessions are those that missed
-    a gate in that run. Those whose user is simulated are left out unless `simulated`.
+    With `failed` the sessions are those whose verdict is failed or broken. Those whose user is simulated are
+    left out unless `simulated`.
 
     Raises InputError for a `sort` that is not in `SessionSort`, or a `limit` below 1.
     """
@@ -43,17 +43,16 @@ def list_sessions(
         raise InputError(f"cannot sort by {sort!r}: expected one of {', '.join(SessionSort)}")
     if limit is not None and limit < 1:
         raise InputError(f"the limit is {limit}: expected at least 1")
-    chosen = (
-        statement("failed_sessions", "spangrade.evaluator.grading") if failed else "SELECT listed.session_id"
+    chosen = f"verdict IN {FAILED}" if failed else "true"
+    by_verdict = failed or sort == SessionSort.VERDICT
+    query = statement("session_list", "spangrade.evaluator.grading").format(
+        graded="LEFT JOIN (FROM {grades} WHERE shown) USING (session_id)" if by_verdict else "",
+        chosen=f"{chosen} AND (NOT simulated OR {simulated})",
+        order=_ORDER_BY[SessionSort(sort)],
+        most="" if limit is None else f"LIMIT {limit:d}",
+        sessions=sessions_query(f"{SESSIONS.select} SEMI JOIN listed USING (session_id)"),
     )
-    query = (
-        f"WITH listed AS ({SESSIONS.select}), latest AS ({LATEST_VERDICTS}) "  # noqa: S608 (our own text)
-        "SELECT listed.* REPLACE (coalesce(listed.question_id, latest.question_id) AS question_id), "
-        "latest.verdict FROM listed LEFT JOIN latest USING (session_id) "
-        f"WHERE session_id IN ({chosen}) AND (NOT listed.simulated OR {simulated}) "
-        f"ORDER BY {_ORDER_BY[SessionSort(sort)]}, session_id"
-    )
-    return Rows.of(store.connection.sql(query if limit is None else f"{query} LIMIT {limit:d}"))
+    return Rows.of(store.connection.sql(with_views(query)))
 
 
 def find_session_id(store: Store, prefix: str) -> str:

@@ -1,9 +1,6 @@
--- The sessions with their latest verdict and the means of their external scores, for conditions.
-SELECT listed.*, latest.verdict, external.scores
+-- The sessions with their verdicts and the means of their external scores, for conditions.
+SELECT listed.*, external.scores
 FROM ({sessions}) AS listed
-LEFT JOIN (
-    {verdicts}
-) AS latest USING (session_id)
 LEFT JOIN (
     SELECT session_id, map(list(metric), list(mean)) AS scores
     FROM (

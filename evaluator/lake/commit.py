@@ -10,6 +10,7 @@ import duckdb
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.lake.catalog import NAME, Lake, State, state_of
 from spangrade.evaluator.lake.tasks import Update, lake_sql, plan_file, sessions_file
+from spangrade.evaluator.results.views import place_verdicts
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
@@ -100,6 +101,7 @@ def add_runs(store: Store, other: str) -> None:
         f"INSERT INTO golden_questions BY NAME FROM {other}.golden_questions "
         "ANTI JOIN golden_questions AS known USING (digest)"
     )
+    place_verdicts(store, [str(run_id) for (run_id,) in store.query("FROM new_runs")])
 
 
 def advance(store: Store, state: State, slices: int, landed: Sequence[str] = ()) -> None:

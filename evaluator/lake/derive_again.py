@@ -38,6 +38,7 @@ from spangrade.evaluator.lake.job import (
     remove_stage,
 )
 from spangrade.evaluator.lake.tasks import ScanJob, Update, lake_sql, scan
+from spangrade.evaluator.results.views import place_verdicts
 from spangrade.tracer.store import Store
 
 
@@ -107,6 +108,7 @@ def _commit(lake: Lake, prepared: PreparedUpdate, derived: Sequence[Derived]) ->
             for one in derived:
                 add_files(store, one.files)
             check_one_row(lake, store, prepared.update)
+            place_verdicts(store, [str(run_id) for (run_id,) in store.query("SELECT run_id FROM runs")])
             store.query("UPDATE derived.progress SET fingerprint = $made_by", {"made_by": fingerprint()})
             advance(store, prepared.state, len(derived))
 

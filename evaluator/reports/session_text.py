@@ -60,6 +60,10 @@ def _head(s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore])
     made.add_row("verdict", _verdict_text(grade))
     for verdict, text in _gates(grade) if grade else ():
         made.add_row("", Text.assemble((f"{verdict:<13}", VERDICT_STYLES.get(verdict, "")), text))
+    if grade and grade.policy:
+        made.add_row("also", _verdict_text(grade.policy))
+        if grade.policy.reason:
+            made.add_row("", cell(grade.policy.reason))
     for score in given:
         made.add_row("scored", cell(_given_text(score), newline=" "))
     made.add_row("agents", cell(", ".join(s.agents or ("unknown",))))
@@ -99,9 +103,12 @@ def _verdict_text(grade: StoredGrade | None) -> Text:
         return Text("not graded", "dim")
     return Text.assemble(
         (cell(grade.verdict).plain, VERDICT_STYLES.get(grade.verdict, "")),
-        f", graded {grade.graded_at:%Y-%m-%d %H:%M} UTC against ",
+        f", graded {grade.graded_at:%Y-%m-%d %H:%M} UTC against "
+        if grade.dataset
+        else f", graded {grade.graded_at:%Y-%m-%d %H:%M} UTC by gates alone",
         cell(grade.dataset),
-        f", run {cell(grade.run_id).plain[:8]}",
+        ", run ",
+        cell(grade.run_named),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.view.queries import page_query
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
@@ -36,7 +37,9 @@ _CONTAINS = (
 # The condition of each filter over `derived.sessions`.
 _CONDITIONS = {
     "run": "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run)",
-    "verdict": f"session_id IN ({page_query('sessions_of_verdict').format(verdicts='$verdict')})",
+    "verdict": with_views(
+        "session_id IN (SELECT session_id FROM {grades} WHERE shown AND verdict = $verdict)"
+    ),
     "reason": (
         "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run AND contains(reason, $reason))"
     ),
@@ -67,14 +70,7 @@ _CONDITIONS = {
     "text": f"session_id IN ({page_query('sessions_with_text')})",
 }
 _VERDICT_IN_RUN = "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run AND verdict = $verdict)"
-_VERDICT_OF_CANDIDATE = (
-    f"session_id IN (SELECT session_id FROM ({page_query('candidate_verdicts')}) "  # noqa: S608 (ours)
-    "WHERE verdict = $verdict)"
-)
-_WITHOUT_VERDICT = (
-    "NOT EXISTS (SELECT 1 FROM verdicts JOIN runs USING (run_id) "
-    "WHERE verdicts.session_id = listed.session_id)"
-)
+_WITHOUT_VERDICT = with_views("session_id NOT IN (SELECT session_id FROM {grades})")
 _NAMES = ("agent", "tool", "model", "prompt")
 _TIMES = ("since", "until")
 _NUMBERS = frozenset(f"{bound}_{name}" for name in QUANTITIES for bound in BOUNDS)
@@ -127,12 +123,9 @@ def session_filter(texts: Mapping[str, str]) -> SessionFilter:
         parameters["id"] = None if re.search(r"\s", given["text"]) else given["text"]
     own = {name: text for name, text in conditions.items() if "SELECT" not in text}
     lookups = {name: text for name, text in conditions.items() if name not in own}
-    by_candidate = dict(lookups)
-    if lookups.get("verdict") == _CONDITIONS["verdict"]:
-        by_candidate["verdict"] = _VERDICT_OF_CANDIDATE
     # All texts are searched either way, errors are few, and sessions that were not graded may be.
     quicker = not lookups.keys() <= {"error"} and "text" not in lookups and given.get("verdict") != NOT_GRADED
-    return SessionFilter(given, _all(own), _all(lookups), _all(by_candidate) if quicker else "", parameters)
+    return SessionFilter(given, _all(own), _all(lookups), _all(lookups) if quicker else "", parameters)
 
 
 def _all(conditions: Mapping[str, str]) -> str:

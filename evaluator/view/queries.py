@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -17,7 +18,7 @@ def rows_of(store: Store, name: str, **parameters: Any) -> list[dict[str, Any]]:
 
 def page_query(name: str) -> str:
     """Return the text of `NAME.sql`."""
-    return statement(name, _PACKAGE)
+    return with_views(statement(name, _PACKAGE))
 
 
 def query_rows(store: Store, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:

@@ -48,10 +48,9 @@ def _queue(
     if among and reviewer not in among:
         raise InputError(f"among: expected {reviewer} to be one of those who share the queue")
     seed = texts.get("seed") or "0"
-    failed = page_query("sessions_of_verdict").format(verdicts="'failed', 'broken'")
     rows = query_rows(
         store,
-        page_query("review_queue").format(failed=failed),
+        page_query("review_queue"),
         {
             "kind": kind,
             "author": reviewer,

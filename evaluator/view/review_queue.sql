@@ -3,7 +3,7 @@
 -- shuffles) or `unlabelled` (the newest first). A session that $author labelled is done. Of $people reviewers each has the
 -- sessions whose share, by the hash of their id, is hers. With $after only those that follow this session are listed.
 -- What is counted and ordered has only ids and times: words and reasons are read for the sessions that are listed.
-WITH failed AS (FROM ({failed}) WHERE $kind = 'failed'),
+WITH failed AS (SELECT session_id, reason FROM {grades} WHERE shown AND verdict IN ('failed', 'broken') AND $kind = 'failed'),
 labels AS MATERIALIZED (
     SELECT session_id, metric, passed, author FROM scores WHERE run_id IS NULL AND source = 'person' AND label IN ('pass', 'fail')
 ),
@@ -34,7 +34,7 @@ queue AS (
     FROM placed
     WHERE ($people = 1 OR hash(session_id) % $people = $share)
       AND CASE $kind
-          WHEN 'failed' THEN session_id IN (FROM failed)
+          WHEN 'failed' THEN session_id IN (SELECT session_id FROM failed)
           WHEN 'disputed' THEN session_id IN (SELECT session_id FROM disputes)
           ELSE true
       END
@@ -46,22 +46,16 @@ waiting AS (
       AND coalesce((place, session_id) > (SELECT (place, session_id) FROM placed WHERE session_id = $after), true)
     ORDER BY place, session_id
     LIMIT $limit
-),
-latest AS (
-    SELECT session_id, arg_max(reason, (graded_at, run_id)) AS reason
-    FROM verdicts SEMI JOIN waiting USING (session_id) JOIN runs USING (run_id)
-    WHERE $kind = 'failed'
-    GROUP BY session_id
 )
 SELECT
     session_id,
     first_input,
     start_ns,
-    coalesce(latest.reason, disputes.reason) AS reason,
+    coalesce(failed.reason, disputes.reason) AS reason,
     counted.total,
     counted.done
 FROM (SELECT count(*) AS total, count(*) FILTER (is_done) AS done FROM queue) AS counted
 LEFT JOIN (waiting JOIN derived.sessions USING (session_id)) ON true
-LEFT JOIN latest USING (session_id)
+LEFT JOIN failed USING (session_id)
 LEFT JOIN disputes USING (session_id)
 ORDER BY place, session_id

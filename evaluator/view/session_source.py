@@ -26,6 +26,7 @@ from spangrade.evaluator.maintenance.lint import Finding, findings_of
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.metrics.stored_values import stored_span_ids, stored_thresholds
 from spangrade.evaluator.session import Session
+from spangrade.evaluator.view.queries import page_query
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
@@ -231,7 +232,7 @@ def _grades(store: Store, session_ids: Sequence[str], run_id: str | None) -> Map
     """Return what a run found of sessions, without one the latest of each, by id."""
     grades: dict[str, GradeOfRun] = {}
     for session_id, *grade, thresholds in store.query(
-        statement("session_grades", _PACKAGE), {"sessions": session_ids, "run_id": run_id}
+        page_query("session_grades"), {"sessions": session_ids, "run_id": run_id}
     ):
         known = None if thresholds is None else stored_thresholds(thresholds)
         grades[session_id] = GradeOfRun._make((*grade, (), known))

@@ -11,7 +11,7 @@ import orjson
 
 from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
 from spangrade.evaluator.grading.session_sort import SessionSort
-from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
+from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.view.filters import (
     ANY,
     ERRORS,
@@ -88,6 +88,7 @@ _COLUMNS = (
     "input_tokens + output_tokens AS tokens, errors, agent_version, environment, user_id, first_input, "
     "simulated, assembly_error, sort_key"
 )
+_SHOWN = "LEFT JOIN (FROM {grades} WHERE shown) AS latest USING (session_id)"
 _FROM_PAGE = "FROM derived.sessions JOIN (SELECT place, sort_key FROM page) ON sessions.rowid = place"
 
 
@@ -240,7 +241,7 @@ def _page(store: Store, chosen: SessionFilter, order: _Order, part: _Part) -> li
         f"{'DESC' if order.descending != backwards else 'ASC'} NULLS {'FIRST' if backwards else 'LAST'}"
     )
     ordered = f"ORDER BY sort_key {key_order}, session_id {'DESC' if backwards else 'ASC'}"
-    latest = f"LEFT JOIN ({LATEST_VERDICTS}) AS latest USING (session_id)" if "latest." in order.key else ""
+    latest = with_views(_SHOWN) if "latest." in order.key else ""
     listed = (
         "SELECT place, session_id, sort_key FROM ("  # noqa: S608 (our own text)
         f"SELECT sessions.*, sessions.rowid AS place, {order.key} AS sort_key FROM derived.sessions {latest}"

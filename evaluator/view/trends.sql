@@ -1,10 +1,4 @@
--- What each day brought, by a series: `$series` is one of `SERIES`. The verdicts are those of the latest run that graded each session.
-WITH graded AS (
-    SELECT session_id, arg_max(verdict, (graded_at, run_id)) AS verdict
-    FROM verdicts JOIN runs USING (run_id)
-    WHERE session_id IS NOT NULL
-    GROUP BY session_id
-)
+-- What each day brought, by a series: `$series` is one of `SERIES`. The verdicts are those that the sessions show.
 SELECT
     make_timestamp(start_ns // 1000)::DATE AS day,
     coalesce($series, '') AS series,
@@ -17,7 +11,7 @@ SELECT
     quantile_disc(total_s, 0.5) AS p50_s,
     quantile_disc(total_s, 0.95) AS p95_s,
     count(*) FILTER (errors > 0) AS with_errors
-FROM derived.sessions LEFT JOIN graded USING (session_id)
+FROM derived.sessions LEFT JOIN (FROM {grades} WHERE shown) AS graded USING (session_id)
 WHERE start_ns >= $since AND start_ns < $until
 GROUP BY day, series
 ORDER BY day, series

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import NamedTuple
 
-from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.metrics.stored_values import stored_thresholds
+from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -59,9 +59,7 @@ def review_order(store: Store, name: str, seed: int, *, at_random: bool = False)
 
 def _judged_scores(store: Store) -> dict[str, list[_Judged]]:
     judged: dict[str, list[_Judged]] = {}
-    for session_id, metric, value, passed, thresholds in store.query(
-        _sql("judged_scores").format(verdicts=LATEST_VERDICTS)
-    ):
+    for session_id, metric, value, passed, thresholds in store.query(with_views(_sql("judged_scores"))):
         text = stored_thresholds(thresholds).get(metric, "")
         threshold = text.removeprefix(">=").removeprefix("<=").strip()
         margin = None

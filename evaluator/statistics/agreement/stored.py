@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.agreement.agreement import Judged, Label, majorities
 from spangrade.evaluator.statistics.agreement.statistics import Confusion
 from spangrade.tracer.errors import InputError
@@ -24,7 +25,7 @@ def stored_verdicts(store: Store, metric: str, threshold: float | None) -> list[
     A score has the verdict of its run or, with a `threshold`, passes if it meets this. An outcome that is not
     a score is not a verdict. Raises InputError if no run measured the metric, or if no score has a verdict.
     """
-    rows = store.query(_sql("judged_sessions"), {"metric": metric})
+    rows = store.query(with_views(_sql("judged_sessions")), {"metric": metric})
     if not rows:
         raise InputError(f"no run measured {metric}: spangrade grade --metric '{metric}>=THRESHOLD' does")
     judged = []

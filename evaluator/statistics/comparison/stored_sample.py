@@ -11,9 +11,9 @@ from typing import Any
 from spangrade.evaluator.grading.run_list import BRANCH
 from spangrade.evaluator.grading.selection import select_sessions
 from spangrade.evaluator.grading.spec import Selection
-from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.grading.stored_questions import expectation
 from spangrade.evaluator.metrics.stored_values import only_run, stored_question_json
+from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.agreement.stored import judged_as_people
 from spangrade.evaluator.statistics.comparison.pairs import Values
 from spangrade.evaluator.statistics.comparison.sample import (
@@ -60,9 +60,9 @@ def sample_of_condition(store: Store, condition: str, expected: Expectations) ->
     that DuckDB refuses, and if none of the sessions was graded.
     """
     selected = select_sessions(store, Selection(where=condition), label=f"compare {condition!r}")
-    chosen = (
-        f"SELECT * FROM ({LATEST_VERDICTS}) "  # noqa: S608 (our own text)
-        "SEMI JOIN (SELECT unnest($session_ids) AS session_id) USING (session_id)"
+    chosen = with_views(
+        "SELECT * FROM {grades} SEMI JOIN (SELECT unnest($session_ids) AS session_id) USING (session_id) "
+        "WHERE shown"
     )
     sample = _sample(store, condition, chosen, {"session_ids": sorted(selected)}, expected)
     if not sample.graded:

@@ -1,3 +1,4 @@
--- Whether each session passed (1) or failed (0) in the latest run that graded it; NULL for another verdict.
+-- Whether each session passed (1) or failed (0) by the verdict that it shows; NULL for another verdict.
 SELECT session_id, question_id, CASE verdict WHEN 'passed' THEN 1.0 WHEN 'failed' THEN 0.0 END::DOUBLE AS value
-FROM ({verdicts})
+FROM {grades}
+WHERE shown

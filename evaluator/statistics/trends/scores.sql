@@ -1,10 +1,9 @@
 -- The value of a metric on each session in the latest run that measured it; NULL if it had none.
 -- Of sessions that no run measured, the mean of the scores that people, traces and programs gave.
 WITH by_runs AS (
-    SELECT scores.session_id, scores.question_id, if(scores.outcome = 'score', scores.value, NULL) AS value
-    FROM scores JOIN runs USING (run_id)
-    WHERE scores.metric = $metric AND scores.session_id IS NOT NULL AND outcome <> 'not_applicable'
-    QUALIFY row_number() OVER (PARTITION BY scores.session_id ORDER BY runs.graded_at DESC, run_id) = 1
+    SELECT session_id, question_id, if(outcome = 'score', value, NULL) AS value
+    FROM {latest_scores}
+    WHERE metric = $metric
 )
 FROM by_runs
 UNION ALL

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.stored_grades import LATEST_VERDICTS
 from spangrade.evaluator.metrics.stored_values import stored_bounds
+from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic
@@ -89,7 +89,7 @@ def trend(
     """Return a metric of the sessions that started from `since_ns` on and before `until_ns`, by group.
 
     `metric` is `cost`, `latency` or `tokens` (of all stored sessions), `passed` (the share of the graded
-    sessions that passed, by the latest run that graded each, without those that neither passed nor failed),
+    sessions that passed, by the verdict that each shows, without those that neither passed nor failed),
     or any metric that was measured: its value in the latest run that measured it on the session, else the
     mean of the scores of that name that people, traces and programs gave. A session that used several models
     or prompts counts for each of them. Sessions whose user is simulated are left out unless `simulated`.
@@ -103,9 +103,9 @@ def trend(
     low, high = info.bounds
     if metric in _OF_SESSIONS:
         number = _OF_SESSIONS[metric][0]
-        values = statement("sessions", _PACKAGE).format(number=number, verdicts=LATEST_VERDICTS)
+        values = statement("sessions", _PACKAGE).replace("{number}", number)
     elif metric == PASSED:
-        values = statement("passed", _PACKAGE).format(verdicts=LATEST_VERDICTS)
+        values = statement("passed", _PACKAGE)
     else:
         values = statement("scores", _PACKAGE)
     parameters: dict[str, Any] = {
@@ -117,7 +117,9 @@ def trend(
     }
     if "$metric" in values:
         parameters["metric"] = metric
-    query = statement("points", _PACKAGE).format(values=values, key=_KEYS[By(by)], order=_ORDERS[By(by)])
+    query = statement("points", _PACKAGE).format(
+        values=with_views(values), key=_KEYS[By(by)], order=_ORDERS[By(by)]
+    )
     groups = [(row[:3], Summary(*row[3:])) for row in store.query(query, parameters)]
     points = []
     for (key, sessions, unknown), group in groups:

@@ -13,6 +13,7 @@ from paths import RECORDED, SAMPLE
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.schema import RECORDS, TABLES, documented_views
 from spangrade.evaluator.derive.session_rows import rows_of
+from spangrade.evaluator.results.views import VIEWS
 from spangrade.evaluator.session import Error, Session, StateVariable, UnreadableSpan
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem
@@ -96,7 +97,12 @@ def test_every_view_has_the_documented_columns_and_their_comments(store: Store) 
 
 def test_every_field_is_described() -> None:
     assert [c for one in documented_views() for c in one.columns if not c.description] == []
-    assert {one.name for one in documented_views()} == {*TABLES, "state_variables", "question_metadata"}
+    assert {one.name for one in documented_views()} == {
+        *TABLES,
+        *VIEWS,
+        "state_variables",
+        "question_metadata",
+    }
     assert all(one.description for one in documented_views())
 
 

@@ -1,0 +1,37 @@
+"""The views over stored grades: `NAME.sql` in this folder is the query of the view NAME."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.sql import statement
+
+VIEWS = ("grades", "latest_scores")
+_NAMED = re.compile(rf"{{({'|'.join(VIEWS)})}}")
+
+
+@cache
+def with_views(text: str) -> str:
+    """Return a statement with the query of a view for each name of one in braces, as in `FROM {grades}`.
+
+    A database may have something else under the name itself.
+    """
+    return _NAMED.sub(lambda found: f"({view_query(found[1])})", text)
+
+
+def view_query(name: str) -> str:
+    """Return the query of a view."""
+    return statement(name, "spangrade.evaluator.results")
+
+
+def sessions_query(sessions: str) -> str:
+    """Return the query of sessions with their verdicts, from that of the sessions alone."""
+    return with_views(view_query("sessions").replace("{sessions}", sessions))
+
+
+def place_verdicts(store: Store, run_ids: Sequence[str]) -> None:
+    """Say which verdicts count after some runs were written, within the caller's transaction."""
+    store.query(view_query("place_verdicts"), {"runs": list(run_ids)})
