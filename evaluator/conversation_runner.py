@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from spangrade import tracer
 from spangrade.converters.spans.vendor import Vendor
+from spangrade.evaluator.derive.origin import origin_tag
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity, is_pattern
@@ -224,7 +225,7 @@ class ConversationRunner:
             answer,
             turn.text,
             history,
-            tracer.session(session.id),
+            tracer.session(session.id, tags=origin_tag("test")),
             session.spans,
             is_stored=session.store is not None,
             dialects=session.dialects,

@@ -744,9 +744,9 @@ class Database:
         sessions has the grade of the latest run that graded it. With `by` "version", "prompt" or "model" the
         two are versions of the agent, prompts or models, and the sessions those of them. `metrics` limits the
         comparison to these; the share of sessions that passed is `passed`. `fail_if` are gates such as
-        `"passed worse by 5 points"`, `"cost worse by 10%"` or `"broken > 0"`; `min_compared` is a gate on the
-        share of questions that can be compared. Those whose references, gates, versions of metrics or judge
-        are not the same cannot, unless `allow_changed_questions`.
+        `"worse"`, `"broken > 0"`, `"passed worse by 5 points"` or `"cost worse by 10%"`; `min_compared` is a
+        gate on the share of questions that can be compared. Those whose references, gates, versions of
+        metrics or judge are not the same cannot, unless `allow_changed_questions`.
 
         Raises InputError if there is no such run, for a condition that cannot be used or that no graded
         session meets, for two conditions that some but not all sessions meet both, for a metric or gate that

@@ -56,6 +56,10 @@ def error_type(message: str | None) -> str | None:
     return found[1].rpartition(".")[2] or None if found else None
 
 
+Origin = Literal["production", "run", "simulated", "test", "drill", "replay"]
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+
+
 class Turn(NamedTuple):
     """One user message and all that followed until the next."""
 
@@ -365,6 +369,16 @@ class Session:
     prompts: Annotated[
         tuple[str, ...] | None,
         Column("the prompts, by first use: `spangrade.prompt`, or `name@version` of a registry"),
+    ] = None
+    origin: Annotated[
+        Origin,
+        Column(
+            "what made it: `production`, or by `spangrade run`: `run`, `simulated` (a simulated user), "
+            "`drill` (faults of tools) and `replay`, or `test` by pytest; a tag `spangrade.origin=…` says so"
+        ),
+    ] = "production"
+    origin_run: Annotated[
+        str | None, Column("the run of `spangrade run` that made it: `NAME@` and 8 digits")
     ] = None
     simulated: Annotated[bool, Column("whether its user is simulated")] = False
     simulated_messages: Annotated[

@@ -33,7 +33,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="'METRIC worse by MARGIN'",
-            help="A gate: 'passed worse by 5 points', 'cost worse by 10%', 'broken > 0'; repeat it for more.",
+            help="A gate: 'worse', 'broken > 0', 'passed worse by 5 points', 'cost worse by 5%'; repeatable.",
         ),
     ] = None,
     min_compared: Annotated[

@@ -24,6 +24,7 @@ from spangrade.evaluator.derive.evaluations import recorded_scores
 from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
 from spangrade.evaluator.derive.identity import identity_doubt
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
+from spangrade.evaluator.derive.origin import origin_of
 from spangrade.evaluator.derive.passes import prepared
 from spangrade.evaluator.derive.price_overrides import OwnPrice
 from spangrade.evaluator.derive.simulation import simulated_messages
@@ -46,12 +47,14 @@ def build_session(
     prices: Sequence[OwnPrice] = (),
     logged_scores: Iterable[Evaluation] = (),
     logged_app: str | None = None,
+    *,
+    tested: bool = False,
 ) -> Session:
     """Return the session that observations record.
 
     `logged_state` are the state variables of session logs, each set of them with its time in nanoseconds.
     `prices` come before those of `genai-prices`. `logged_scores` are the scores in session
-    logs, `logged_app` the app that they name.
+    logs, `logged_app` the app that they name. `tested` is whether pytest stored a verdict on it.
     """
     observations = list(observations)
     simulated = [o for o in observations if o.notes.simulated_message is not None]
@@ -74,6 +77,9 @@ def build_session(
     )
     cost_usd, cost_unknown = total_cost(llm_calls)
     runs = agents_with_tokens(tree)
+    messages = simulated_messages(simulated)
+    tags = tuple(dict.fromkeys(tag for o in (*tree.ordered, *simulated) for tag in o.session.tags))
+    origin, origin_run = origin_of(tags, messages, tested=tested)
     # A caller's span may be sampled by its trace, and the conversation in it whole.
     ratios = {
         o.span.trace_id: o.session.sample_ratio for o in tree.ordered if o.session.sample_ratio is not None
@@ -109,7 +115,7 @@ def build_session(
         sample_ratio=min(ratios.values(), default=None),
         agent_version=_agent_version(tree),
         user_id=next((o.session.user_id for o in tree.ordered if o.session.user_id), None),
-        tags=tuple(dict.fromkeys(tag for o in (*tree.ordered, *simulated) for tag in o.session.tags)) or None,
+        tags=tags or None,
         environment=next((o.session.environment for o in tree.ordered if o.session.environment), None),
         prompts=tuple(dict.fromkeys(prompt for o in tree.ordered for prompt in o.session.prompts)) or None,
         app_name=next((o.session.app_name for o in tree.ordered if o.session.app_name), logged_app),
@@ -122,8 +128,10 @@ def build_session(
         ),
         not_understood=len(spans_not_understood(tree)),
         recorded_scores=recorded_scores(observations, turns, logged_scores),
+        origin=origin,
+        origin_run=origin_run,
         simulated=bool(simulated),
-        simulated_messages=simulated_messages(simulated),
+        simulated_messages=messages,
         identity_doubt=identity_doubt(session_id_source, tree, groups),
     )
     return with_unknowns(session)
@@ -137,13 +145,23 @@ def session_of(
     prices: Sequence[OwnPrice] = (),
     logged_scores: Iterable[Evaluation] = (),
     logged_app: str | None = None,
+    *,
+    tested: bool = False,
 ) -> Session:
     """Return the session that observations record or, if that fails, one that records only why."""
     try:
         return build_session(
-            session_id, session_id_source, observations, logged_state, prices, logged_scores, logged_app
+            session_id,
+            session_id_source,
+            observations,
+            logged_state,
+            prices,
+            logged_scores,
+            logged_app,
+            tested=tested,
         )
     except Exception as error:  # noqa: BLE001 (what third-party dialects read, and genai-prices)
+        origin, origin_run = origin_of((tag for o in observations for tag in o.session.tags), tested=tested)
         return Session(
             session_id=session_id,
             session_id_source=session_id_source,
@@ -162,6 +180,8 @@ def session_of(
             cost_unknown=None,
             latency=Latency(),
             errors=(),
+            origin=origin,
+            origin_run=origin_run,
             assembly_error=error_line(error),
         )
 

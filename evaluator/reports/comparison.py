@@ -96,7 +96,8 @@ def comparison_tables(
         parts += [made, *([] if every or len(flips) <= MAX_LISTED else [_more(len(flips))])]
     parts += [cell(line) for line in _lines(comparison)]
     for gate in gates:
-        parts.append(Text.assemble((gate.outcome, _STYLES[gate.outcome]), cell(f" {gate_text(gate)}")))
+        outcome = (gate.outcome.text, _STYLES[gate.outcome])
+        parts.append(Text.assemble(cell(f"gate '{gate.gate}': "), outcome, cell(f"; {_found(gate)}")))
     return Group(*parts)
 
 
@@ -121,12 +122,8 @@ def _metrics(
     ]
 
 
-def gate_text(gate: GateResult) -> str:
-    """Return a gate, what was expected and what was found, in one line."""
-    return f"{gate.gate}: {_found(gate)}"
-
-
 def _found(gate: GateResult) -> str:
+    """Return what was expected of a gate, and what was found."""
     return f"expected at most {gate.accepted}; {gate.reason}" if gate.accepted else gate.reason
 
 
@@ -135,7 +132,8 @@ def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = ()
     lines = [f"## spangrade: {code(comparison.first.label)} against {code(comparison.second.label)}", ""]
     lines += [f"{compared_text(comparison)}", ""]
     lines += [
-        f"- **{gate.outcome}** {code(gate.gate)}: {code(_found(gate), 400)}" for gate in gates[:MAX_LISTED]
+        f"- gate {code(gate.gate)}: **{gate.outcome.text}**; {code(_found(gate), 400)}"
+        for gate in gates[:MAX_LISTED]
     ]
     lines += [f"- and {len(gates) - MAX_LISTED} more"] if len(gates) > MAX_LISTED else []
     metrics = map(_metric_cells, comparison.metrics[:MAX_METRICS])

@@ -22,7 +22,7 @@ from spangrade.evaluator.derive.context_window import context_window
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.judge.protocol import JudgeBudgetExceeded
 from spangrade.evaluator.judge.run import JudgeRun
-from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, tags_of
+from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, origin_in_run, tags_of
 from spangrade.evaluator.running.users import FixedUser, SimulatedUser, User
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.testing.agents import Answer, Reply, converse
@@ -148,7 +148,8 @@ class Conversations:
     async def _hold_one(self, task: Task) -> Held:
         session_id = f"{task.question.id}-{uuid.uuid4().hex[:8]}"
         answer = self._opened(session_id)
-        tags = tags_of(self._mark, task.repeat, task.asked)
+        replayed = (task.question.id, task.repeat) in self._replayed
+        tags = tags_of(self._mark, task.repeat, task.asked, origin_in_run(task.question, replayed=replayed))
         spans: list[Span] = []
         history: list[ConversationTurn] = []
         costs: list[float | None] = []
@@ -195,7 +196,7 @@ class Conversations:
             if (error := exchange.failure) is not None:
                 break
             history += [UserTurn(text), exchange.as_agent_turn()]
-        if isinstance(user, SimulatedUser) and (task.question.id, task.repeat) in self._replayed:
+        if isinstance(user, SimulatedUser) and replayed:
             self.parted.append((task, user.parted_at))
         known = [cost for cost in costs if cost is not None]
         return Held(task, session_id, tuple(spans), error, fsum(known) if known else None)

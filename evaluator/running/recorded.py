@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.derive.origin import ASKED, RUN, digest, origin_tag
 from spangrade.evaluator.derive.schema import SESSIONS
-from spangrade.tracer.canonical_json import canonical
+from spangrade.evaluator.session import Origin
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, spool
@@ -26,10 +26,7 @@ from spangrade.tracer.store.sql import statement
 
 COMPLETE = "spangrade.complete"
 INTERRUPTED = "spangrade.interrupted"
-_MARK = "spangrade.run="
 _REPEAT = "spangrade.repeat="
-_ASKED = "spangrade.asked="
-_DIGITS = 8  # of a digest
 _MOST_DIGITS = 10  # of the number of a repeat
 _SEGMENT_S = 5.0  # after which other processes see what is stored
 
@@ -39,9 +36,16 @@ def new_mark(name: str) -> str:
     return f"{name}@{uuid.uuid4().hex[:8]}"
 
 
-def tags_of(mark: str, repeat: int, asked: str) -> tuple[str, ...]:
+def tags_of(mark: str, repeat: int, asked: str, origin: Origin) -> tuple[str, ...]:
     """Return the tags of a session of a run; repeats are counted from 1, and `asked` is `asked_of`."""
-    return f"{_MARK}{mark}", f"{_REPEAT}{repeat}", f"{_ASKED}{asked}"
+    return f"{RUN}{mark}", f"{_REPEAT}{repeat}", f"{ASKED}{asked}", origin_tag(origin)
+
+
+def origin_in_run(question: GoldenQuestion, *, replayed: bool) -> Origin:
+    """Return the origin of a session that asks a question; `replayed`: its user says what another's said."""
+    if question.scenario is None:
+        return "run"
+    return "drill" if question.scenario.faults else "replay" if replayed else "simulated"
 
 
 def asked_of(question: GoldenQuestion, agent: str) -> str:
@@ -59,9 +63,7 @@ def asked_of(question: GoldenQuestion, agent: str) -> str:
             "persona": scenario["persona"],
             "faults": scenario["faults"],
         }
-    return ",".join(
-        f"{name}:{sha256(canonical(part).encode()).hexdigest()[:_DIGITS]}" for name, part in parts.items()
-    )
+    return ",".join(f"{name}:{digest(part)}" for name, part in parts.items())
 
 
 def changes(before: str | None, now: str) -> frozenset[str] | None:
@@ -88,13 +90,13 @@ class RecordedSession(NamedTuple):
 
 def newest_mark(store: Store, name: str) -> str | None:
     """Return the mark of the newest run of exactly this name, None if there is none."""
-    rows = store.query(_statement("newest_mark"), {"begin": f"{_MARK}{name}@"})
-    return None if not rows else str(rows[0][0]).removeprefix(_MARK)
+    rows = store.query(_statement("newest_mark"), {"begin": f"{RUN}{name}@"})
+    return None if not rows else str(rows[0][0]).removeprefix(RUN)
 
 
 def sessions_of(store: Store, mark: str) -> list[RecordedSession]:
     """Return the stored sessions of a run."""
-    rows = store.query(_statement("sessions_of_run"), {"mark": f"{_MARK}{mark}"})
+    rows = store.query(_statement("sessions_of_run"), {"mark": f"{RUN}{mark}"})
     return [
         RecordedSession(
             session_id,
@@ -102,7 +104,7 @@ def sessions_of(store: Store, mark: str) -> list[RecordedSession]:
             next((number for tag in tags or () if (number := _repeat_of(tag)) is not None), 0),
             COMPLETE in (tags or ()),
             cost_usd,
-            next((tag.removeprefix(_ASKED) for tag in tags or () if (tag or "").startswith(_ASKED)), None),
+            next((tag.removeprefix(ASKED) for tag in tags or () if (tag or "").startswith(ASKED)), None),
         )
         for session_id, question_id, tags, cost_usd in rows
     ]

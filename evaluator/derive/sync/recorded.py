@@ -135,6 +135,13 @@ def logged_apps(store: Store, session_ids: Iterable[str]) -> Mapping[str, str]:
     return {session_id: app for session_id, *_, app in _logs_of_sessions(store, session_ids) if app}
 
 
+def tested(store: Store, session_ids: Iterable[str]) -> frozenset[str]:
+    """Return those of some sessions on which pytest stored a verdict."""
+    wanted = arrow_column("session_id", list(session_ids))
+    rows = store.query(statement("tested", "spangrade.evaluator.derive.sync.sql"), wanted=wanted)
+    return frozenset(session_id for (session_id,) in rows)
+
+
 def _logs_of_sessions(store: Store, session_ids: Iterable[str]) -> list[Row]:
     return store.query(
         f"SELECT * FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id) ORDER BY ALL",  # noqa: S608 (our own text)

@@ -25,7 +25,7 @@ class Recorded(NamedTuple):
     """All that sessions are built from: packed observations by trace, and what their session logs say.
 
     `state` are the writes of state variables as (time in ns, variables), by session; so are `scores`, and
-    `apps` the names of apps.
+    `apps` the names of apps. `tested` are the sessions on which pytest stored a verdict.
     """
 
     observations: Mapping[str, bytes]
@@ -34,6 +34,7 @@ class Recorded(NamedTuple):
     scores: Mapping[str, Sequence[Evaluation]]
     apps: Mapping[str, str]
     settings: Settings
+    tested: frozenset[str] = frozenset()
 
 
 class BuiltSessions(NamedTuple):
@@ -62,6 +63,7 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
                     recorded.settings.prices,
                     recorded.scores.get(session_id, ()),
                     recorded.apps.get(session_id),
+                    tested=session_id in recorded.tested,
                 )
             )
     rows = {

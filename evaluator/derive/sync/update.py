@@ -41,6 +41,7 @@ from spangrade.evaluator.derive.sync.recorded import (
     sessions_with_logs,
     spans_of,
     stored_rows,
+    tested,
 )
 from spangrade.evaluator.derive.sync.sessions import Recorded, build_sessions, replace_sessions
 from spangrade.tracer.store import Store
@@ -410,6 +411,7 @@ def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[s
                     session_evaluations(store, session_ids),
                     logged_apps(store, session_ids),
                     settings,
+                    tested(store, session_ids),
                 ),
             )
 

@@ -1,10 +1,14 @@
-"""What `--fail-if` asks of a comparison: that a metric is not worse by a margin, that few questions broke.
+"""What `--fail-if` asks of a comparison: a margin for a metric, a number of questions that broke, or no loss.
 
 `METRIC worse by MARGIN` is a test of non-inferiority. The second run fails if the data show a loss beyond the
 margin, and passes if they show one within it, each with an error of 2.5%; else they do not settle it. What is
 unknown counts against either claim: a metric with bounds passes only if it does so in the worst case of all
 unknown values, and fails only in the best. G. Piaggio et al., "Reporting of noninferiority and equivalence
 randomized trials", JAMA 308 (2012), figure 1.
+
+`worse` asks less: it fails if the exact paired test of `passed` shows a loss, p <= 0.05. That more questions
+broke than were fixed although the test does not show it is not settled. An agent whose repeats differ by
+chance meets it, and no number of questions is needed.
 """
 
 from __future__ import annotations
@@ -13,25 +17,30 @@ import math
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from operator import and_
 from typing import NamedTuple
 
 from spangrade.evaluator.statistics.comparison.compare import (
+    SIGNIFICANT,
     Comparison,
     MetricChange,
     Statistic,
     difference_of,
 )
-from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
+from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, paired_difference
+from spangrade.evaluator.statistics.comparison.pairs import Values
 from spangrade.evaluator.statistics.comparison.plan import questions_needed
+from spangrade.evaluator.statistics.comparison.sample import mean
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.terminal import counted
 
 _LOSS = re.compile(r"(?P<metric>\S+) +worse +by +(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>%|points?)?")
 _BROKEN = re.compile(r"broken *> *(?P<number>\d+)")
-_EXPECTED = "expected METRIC worse by MARGIN, as in 'passed worse by 5 points', or 'broken > NUMBER'"
-
+_WORSE = "worse"
+_EXPECTED = (
+    "expected METRIC worse by MARGIN, as in 'passed worse by 5 points', 'broken > NUMBER', or 'worse' alone"
+)
+_MAX_NAMED = 20  # questions that broke
 
 _NAMES = {
     Statistic.MEAN: "mean",
@@ -46,6 +55,11 @@ class GateOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     UNSETTLED = "inconclusive"
+
+    @property
+    def text(self) -> str:
+        """The outcome as it is said of a gate: `held`, `not held` or `inconclusive`."""
+        return {"passed": "held", "failed": "not held"}.get(self, str(self))
 
 
 class Gate(NamedTuple):
@@ -62,6 +76,12 @@ class BrokenGate(NamedTuple):
 
     text: str
     most: int
+
+
+class WorseGate(NamedTuple):
+    """That the exact paired test of `passed` shows no loss."""
+
+    text: str
 
 
 class GateResult(NamedTuple):
@@ -93,11 +113,13 @@ class Compared(NamedTuple):
         return ExitCode.PASSED
 
 
-def parse_gate(text: str) -> Gate | BrokenGate:
-    """Return the gate of a text such as `tool_recall worse by 0.02`, `cost worse by 10%` or `broken > 0`.
+def parse_gate(text: str) -> Gate | BrokenGate | WorseGate:
+    """Return the gate of a text: `tool_recall worse by 0.02`, `cost worse by 10%`, `broken > 0` or `worse`.
 
     Raises InputError for any other text.
     """
+    if text.strip() == _WORSE:
+        return WorseGate(_WORSE)
     if found := _BROKEN.fullmatch(text.strip()):
         return BrokenGate(text.strip(), int(found["number"]))
     found = _LOSS.fullmatch(text.strip())
@@ -108,7 +130,7 @@ def parse_gate(text: str) -> Gate | BrokenGate:
     return Gate(text.strip(), found["metric"], number / 100 if unit else number, unit.removesuffix("s"))
 
 
-def judge(gate: Gate | BrokenGate, comparison: Comparison) -> GateResult:
+def judge(gate: Gate | BrokenGate | WorseGate, comparison: Comparison) -> GateResult:
     """Return what a comparison says of a gate.
 
     Raises InputError if the metric is not in both or has no better direction, and for a margin that does not
@@ -116,6 +138,8 @@ def judge(gate: Gate | BrokenGate, comparison: Comparison) -> GateResult:
     """
     if isinstance(gate, BrokenGate):
         return _judge_broken(gate, comparison)
+    if isinstance(gate, WorseGate):
+        return _judge_worse(gate, comparison)
     change, statistic = _gated(gate.metric, comparison)
     if change is None:
         names = ", ".join(each.metric for each in comparison.metrics)
@@ -186,11 +210,8 @@ def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
     accepted = f"{counted(gate.most, 'question')}"
     if not pairs.is_paired:
         return GateResult(gate.text, GateOutcome.UNSETTLED, "no question is in both", accepted)
-    known = list(map(and_, pairs.of_first.are_known, pairs.of_second.are_known))
-    found = zip(known, pairs.of_first.values, pairs.of_second.values, strict=True)
-    broken = sum(is_known and _is_worse(before, after) for is_known, before, after in found)
-    worst = zip(known, *pairs.filled(1.0, 0.0), strict=True)
-    possible = sum(not is_known and _is_worse(before, after) for is_known, before, after in worst)
+    broken = len(pairs.flipped[0])
+    possible = sum(map(_is_worse, *pairs.filled(1.0, 0.0))) - broken
     reason = f"{counted(broken, 'question')} broke"
     if broken > gate.most:
         return GateResult(gate.text, GateOutcome.FAILED, reason, accepted)
@@ -200,12 +221,39 @@ def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
     return GateResult(gate.text, GateOutcome.PASSED, reason, accepted)
 
 
+def _judge_worse(gate: WorseGate, comparison: Comparison) -> GateResult:
+    """Return whether a loss is shown; what is unknown passed in the best case, and failed in the worst."""
+    pairs = comparison.passed
+    if not pairs.is_paired or not pairs.total:
+        return GateResult(gate.text, GateOutcome.UNSETTLED, "no question is in both")
+    broken, fixed = pairs.flipped
+    names = ", ".join(broken[:_MAX_NAMED])
+    more = f" and {len(broken) - _MAX_NAMED} more" if len(broken) > _MAX_NAMED else ""
+    reason = (
+        f"{counted(len(broken), 'question')} broke{f' ({names}{more})' if broken else ''}, {len(fixed)} fixed"
+    )
+    if missing := pairs.total - pairs.comparable:
+        reason += f", and of {counted(missing, 'more question')} it is not known"
+    best = _flipped_p(*pairs.filled(0.0, 1.0))
+    if best is not None and best <= SIGNIFICANT:
+        return GateResult(gate.text, GateOutcome.FAILED, f"{reason}: a loss (p {best:.2g})")
+    worst = pairs.filled(1.0, 0.0)
+    p_value = _flipped_p(*worst)
+    more_broke = sum(map(_is_worse, *worst)) > sum(map(_is_worse, *reversed(worst)))
+    if p_value is None and not more_broke:
+        return GateResult(gate.text, GateOutcome.PASSED, reason)
+    shown = "" if best is None else f" (p {best:.2g})"
+    return GateResult(gate.text, GateOutcome.UNSETTLED, f"{reason}: the test cannot tell{shown}")
+
+
+def _flipped_p(before: Sequence[Values], after: Sequence[Values]) -> float | None:
+    """Return the p-value of the exact test if fewer of the sessions pass than before, else None."""
+    found = paired_difference(list(zip(before, after, strict=True)), (0.0, 1.0))
+    return found.p_value if found.estimate is not None and found.estimate < 0 else None
+
+
 def _is_worse(before: Sequence[float], after: Sequence[float]) -> bool:
-    return _mean(after) < _mean(before)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    return mean(after) < mean(before)
 
 
 def _gated(name: str, comparison: Comparison) -> tuple[MetricChange | None, Statistic]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import and_
 from typing import NamedTuple
 
-from spangrade.evaluator.statistics.comparison.sample import Sample
+from spangrade.evaluator.statistics.comparison.sample import Sample, mean
 
 Values = tuple[float, ...]
 
@@ -38,12 +38,13 @@ class Pairs(NamedTuple):
     """The questions of the first sample that a metric applies to, with both sides.
 
     If the samples have no question in common they are two samples: then `of_first` and `of_second` are of
-    different questions, else in the same order.
+    different questions, else in the same order, which is that of `keys`: questions, or sessions without one.
     """
 
     of_first: OneSide
     of_second: OneSide
     is_paired: bool
+    keys: Sequence[str] = ()
 
     @property
     def comparable(self) -> int:
@@ -65,6 +66,14 @@ class Pairs(NamedTuple):
             pairs = [(a, b) for a, b in zip(first, second, strict=True) if a and b]
             return [a for a, _ in pairs], [b for _, b in pairs]
         return list(filter(None, first)), list(filter(None, second))
+
+    @property
+    def flipped(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The pairs known in full whose mean is lower in the second sample (broken), and higher (fixed)."""
+        known = map(and_, self.of_first.are_known, self.of_second.are_known)
+        sides = zip(self.keys, known, self.of_first.values, self.of_second.values, strict=True)
+        differing = [(key, mean(a), mean(b)) for key, is_known, a, b in sides if is_known and a != b]
+        return [key for key, a, b in differing if b < a], [key for key, a, b in differing if b > a]
 
     def filled(self, in_first: float, in_second: float) -> tuple[list[Values], list[Values]]:
         """Return all questions, with one value in place of all that is unknown on each side."""
@@ -105,7 +114,8 @@ def pairs_of(
     elif incomparable:
         values_then = {key: one for key, one in values_then.items() if key not in incomparable}
         unknown_then = {key: one for key, one in unknown_then.items() if key not in incomparable}
-    return Pairs(_side(keys, values, unknown), _side(keys, values_then, unknown_then), is_paired=True)
+    before, after = _side(keys, values, unknown), _side(keys, values_then, unknown_then)
+    return Pairs(before, after, is_paired=True, keys=keys)
 
 
 def common_questions(first: Sample, second: Sample, *, others: bool = False) -> tuple[str, ...]:

@@ -74,6 +74,11 @@ def as_json(done: Done) -> Any:
     return json.loads("\n".join(done.out))
 
 
+def outcomes_of(done: Done) -> list[str]:
+    """Return what the last lines say of the gates, in order."""
+    return [line.split("': ")[1].split(";")[0] for line in done.out if line.startswith("gate '")]
+
+
 def changes(value: Any) -> dict[str, str]:
     return {metric["metric"]: metric["change"] for metric in value["metrics"]}
 
@@ -124,9 +129,7 @@ def test_a_bill_is_the_mean_and_few_questions_do_not_settle_it(graded: Path, spa
     gates = [f"cost{which} worse by 25%" for which in ("", ".mean", ".median", ".geomean")]
     done = spangrade("compare", "base", "new", *(part for gate in gates for part in ("--fail-if", gate)))
     assert done.code == 1
-    assert [line.split(":")[0].partition(" cost")[0] for line in done.out[-4:]] == [
-        "inconclusive", "inconclusive", "failed", "failed"
-    ]  # fmt: skip
+    assert outcomes_of(done) == ["inconclusive", "inconclusive", "not held", "not held"]
     assert "expected at most a mean 25% higher" in done.out[-4]
     assert "12 questions; an interval of the mean needs 200" in done.out[-4]
     assert "expected at most a median change of a question 25% higher; worse by 53" in done.out[-2]
@@ -260,17 +263,17 @@ def test_the_folders_of_two_runs_compare_like_the_runs(graded: Path, spangrade: 
         (
             "cost.median worse by 10%",
             1,
-            "failed cost.median worse by 10%: expected at most a median change of a question",
+            "gate 'cost.median worse by 10%': not held; expected at most a median change of a question",
         ),
         (
             "cost.median worse by 300%",
             0,
-            "passed cost.median worse by 300%: expected at most a median change of a question",
+            "gate 'cost.median worse by 300%': held; expected at most a median change of a question",
         ),
         (
             "passed worse by 10%",
             4,
-            "inconclusive passed worse by 10%: expected at most a loss of 10 points (0.1); worse by 0.417",
+            "gate 'passed worse by 10%': inconclusive; expected at most a loss of 10 points (0.1)",
         ),
     ],
 )
@@ -284,7 +287,7 @@ def test_a_gate_decides_the_exit_code(
     assert (suite.tests, suite.failures) == (1, int(code != 0))
     assert gate in (graded / "out/comparison.md").read_text()
     outcomes = [one["outcome"] for one in json.loads((graded / "out/comparison.json").read_text())["gates"]]
-    assert outcomes == [text.split(maxsplit=1)[0]]
+    assert outcomes == [{0: "passed", 1: "failed", 4: "inconclusive"}[code]]
     if code == 4:
         assert spangrade("compare", "base", "new", "--fail-if", gate, "--inconclusive-ok").code == 0
 
@@ -324,7 +327,7 @@ def test_a_question_that_expects_less_is_not_compared_unless_that_is_allowed(
     assert any(
         line.startswith("5 questions relaxed in the second: q00 (reference_tool_") for line in done.out
     )
-    assert [line.split()[0] for line in done.out[-3:]] == ["inconclusive", "inconclusive", "passed"]
+    assert outcomes_of(done) == ["inconclusive", "inconclusive", "held"]
     allowed = spangrade("compare", "base", "relaxed", *gate, "--allow-changed-questions")
     assert (allowed.code, allowed.out[0]) == (0, "12 of 12 questions (100%) can be compared")
 
@@ -389,7 +392,7 @@ def test_unanswered_questions_count_against_a_gate_and_against_its_failure(
     assert (done.code, done.out[0]) == (
         4, "4 of 12 questions (33%) can be compared: 8 unanswered in the second"
     )  # fmt: skip
-    assert done.out[-1] == f"inconclusive compared >= 90%: {done.out[0]}"
+    assert done.out[-1] == f"gate 'compared >= 90%': inconclusive; {done.out[0]}"
     assert spangrade("compare", "base", "few", "--min-compared", "0.3").code == 0
     by_file = spangrade("compare", "base-out", "few", "--fail-if", "passed worse by 10%")
     assert (by_file.code, by_file.out[0]) == (4, done.out[0])
@@ -403,7 +406,7 @@ def test_what_is_unknown_does_not_hide_a_failure(graded: Path, spangrade: Spangr
         "compare", "base", "worse", "--fail-if", "passed worse by 10%", "--fail-if", "broken > 0"
     )
     assert done.code == 1
-    assert [line.split()[0] for line in done.out[-2:]] == ["failed", "failed"]
+    assert outcomes_of(done) == ["not held", "not held"]
     assert "at best worse by 0.917" in done.out[-2]
 
 
@@ -424,7 +427,58 @@ def test_six_questions_show_the_difference_the_flips_and_an_exact_test(
         "passed", "1", "0.1667", "-0.833 (-0.996 to -0.0431)", "0.039", "worse", "6"
     ]  # fmt: skip
     assert "Broken: 5" in done.out
-    assert done.out[-1] == "failed broken > 0: expected at most 0 questions; 5 questions broke"
+    assert done.out[-1] == "gate 'broken > 0': not held; expected at most 0 questions; 5 questions broke"
+
+
+@pytest.mark.parametrize(
+    ("broken", "fixed", "code", "said"),
+    [
+        (6, 0, 1, "not held; 6 questions broke (q00, q01, q02, q03, q04, q05), 0 fixed: a loss (p 0.013)"),
+        (
+            4,
+            1,
+            4,
+            "inconclusive; 4 questions broke (q00, q01, q02, q03), 1 fixed: the test cannot tell (p 0.26)",
+        ),
+        (2, 2, 0, "held; 2 questions broke (q00, q01), 2 fixed"),
+        (0, 3, 0, "held; 0 questions broke, 3 fixed"),
+    ],
+)
+def test_worse_fails_if_the_exact_test_shows_a_loss_and_names_what_broke(
+    broken: int, fixed: int, code: int, said: str, tmp_path: Path, spangrade: Spangrade,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    without_report(monkeypatch)
+    write_golden(tmp_path / "golden.json", *map(question, range(QUESTIONS)))
+    failing = {"base": range(broken, broken + fixed), "new": range(broken)}
+    for name, numbers in failing.items():
+        sessions = [(f"{name}-{n}", session(n, refunds=n not in numbers)) for n in range(QUESTIONS)]
+        spans = write_sessions(tmp_path / f"{name}.jsonl", sessions)
+        spangrade("grade", "golden.json", "--spans", spans, "--run", name)
+    done = spangrade("compare", "base", "new", "--fail-if", "worse")
+    assert (done.code, done.out[-1]) == (code, f"gate 'worse': {said}")
+    compared = open_database(tmp_path / "spangrade.duckdb").compare("base", "new", fail_if="worse")
+    (result,) = compared.gates
+    assert (compared.exit_code(), result.reason) == (code, said.partition("; ")[2])
+
+
+def test_what_is_unknown_counts_against_worse_and_against_its_failure(
+    graded: Path, spangrade: Spangrade
+) -> None:
+    """5 of 12 questions broke: that is a loss even if the two that are not answered would have passed."""
+    ids = [option for n in range(QUESTIONS - 2) for option in ("--session", f"new-{n}")]
+    spangrade("grade", "golden.json", *ids, "--run", "ten")
+    done = spangrade("compare", "base", "ten", "--fail-if", "worse")
+    names = "q00, q01, q02, q03, q04"
+    failed = f"not held; 5 questions broke ({names}), 0 fixed, and of 2 more questions it is not known"
+    assert (done.code, done.out[-1]) == (1, f"gate 'worse': {failed}: a loss (p 0.039)")
+    spangrade(
+        "grade", "golden.json", *[o for n in range(11) for o in ("--session", f"base-{n}")], "--run", "all"
+    )
+    done = spangrade("compare", "base", "all", "--fail-if", "worse")
+    unknown = "inconclusive; 0 questions broke, 0 fixed, and of 1 more question it is not known"
+    assert (done.code, done.out[-1]) == (4, f"gate 'worse': {unknown}: the test cannot tell")
 
 
 def test_metrics_without_a_difference_are_one_line_unless_they_are_asked_for(

@@ -14,6 +14,7 @@ from spangrade.evaluator.statistics.comparison.gate import (
     Gate,
     GateOutcome,
     GateResult,
+    WorseGate,
     judge,
     parse_gate,
 )
@@ -115,9 +116,10 @@ def test_the_exit_code_is_that_of_the_gravest_gate() -> None:
         (" cost  worse by 10 % ", Gate("cost  worse by 10 %", "cost", 0.1, "%")),
         ("passed worse by 5 points", Gate("passed worse by 5 points", "passed", 0.05, "point")),
         ("broken > 2", BrokenGate("broken > 2", 2)),
+        (" worse ", WorseGate("worse")),
     ],
 )
-def test_gates_are_read(text: str, gate: Gate | BrokenGate) -> None:
+def test_gates_are_read(text: str, gate: Gate | BrokenGate | WorseGate) -> None:
     assert parse_gate(text) == gate
 
 
