@@ -757,6 +757,7 @@ class Database:
         from spangrade.evaluator.statistics.comparison.compare import compare
         from spangrade.evaluator.statistics.comparison.gate import (
             Compared,
+            Gate,
             at_least_compared,
             judge,
             parse_gate,
@@ -778,7 +779,8 @@ class Database:
             with self.stored.reading(confined=confined) as store:
                 samples = samples_of(store, *names)
                 without = 0 if by is None else unrecorded(store, by)
-        comparison = compare(*samples, several(metrics), allow_changed=allow_changed_questions)
+        gated = [gate.metric for gate in gates if isinstance(gate, Gate)]
+        comparison = compare(*samples, several(metrics), gated=gated, allow_changed=allow_changed_questions)
         if by is not None:
             comparison = comparison._replace(by=by, unrecorded=without)
         results = [judge(gate, comparison) for gate in gates]

@@ -18,7 +18,12 @@ import numpy as np
 
 from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate, corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import Confusion, Kappa, cohens_kappa
-from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, paired_difference
+from spangrade.evaluator.statistics.comparison.differences import (
+    Difference,
+    Tested,
+    TooLittle,
+    paired_difference,
+)
 from spangrade.evaluator.statistics.comparison.exact import ALPHA
 from spangrade.evaluator.statistics.comparison.judge_error import judge_error
 
@@ -35,7 +40,7 @@ _corrected = cache(corrected_rate)
 
 
 @cache
-def _difference(gained: int, lost: int, questions: int) -> Difference | TooLittle:
+def _difference(gained: int, lost: int, questions: int) -> Tested | TooLittle:
     """Return the difference of questions of which some gained and some lost."""
     changed = [((0.0,), (1.0,))] * gained + [((1.0,), (0.0,))] * lost
     same = [((1.0,), (1.0,))] * (questions - gained - lost)
@@ -86,8 +91,9 @@ def judged_shares(repetitions: int, labels: int, seed: int = 1) -> Iterator[tupl
             gained = sum(a < b for a, b in values)
             lost = sum(a > b for a, b in values)
             found = _difference(gained, lost, questions)
-            if error is not None and isinstance(found, Difference):
-                found = error.widen(found, 1.0)
+            if error is not None and isinstance(found, Tested):
+                found = error.widen(found._replace(span=1.0))
+            found = found.at()
             is_known = isinstance(found, Difference)
             contained += not is_known or found.low - 1e-9 <= -LOSS <= found.high + 1e-9
             wrong += is_known and found.is_at_least(-LOSS)

@@ -35,7 +35,7 @@ def coverage(questions: int, case: str, repetitions: int, random: np.random.Gene
     for _ in range(repetitions):
         own = random.normal(0, 1, questions)
         first, second = (costs(questions, random, own, is_rare) for is_rare in CASES[case])
-        change = means.mean_difference(first, second, 0.0, is_paired=True)
+        change = means.mean_difference(first, second, 0.0, is_paired=True).at()
         found += isinstance(change, Difference) and change.low <= truth <= change.high
     return found / repetitions
 

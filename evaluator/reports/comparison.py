@@ -15,6 +15,7 @@ from spangrade.evaluator.statistics.comparison.compare import Change, Comparison
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult, compared_text
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Replayed, is_judged
+from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them
@@ -28,7 +29,7 @@ _STYLES = {
     GateOutcome.FAILED: "red",
     GateOutcome.UNSETTLED: "yellow",
 }
-_COLUMNS = ("metric", "first", "second", "difference (95% interval)", "p", "change", "questions")
+_COLUMNS = ("metric", "first", "second", "difference (interval)", "p", "change", "questions")
 _FLIP_COLUMNS = ("question", "passed", "paths part at", "reason")
 _LIMITS = {"change": 200, "reason": 200}  # characters in Markdown; of other columns MAX_NAME
 
@@ -75,12 +76,13 @@ def comparison_tables(
     all_metrics: bool = False,
     changed: RenderableType | None = None,
 ) -> RenderableType:
-    """Return a comparison as tables: how much of it can be compared, the gates, and what changed.
+    """Return a comparison as tables: the headline, how much can be compared, what changed, and the gates.
 
     Unless `every`, only the first questions of each kind are listed; with `all_metrics` also the metrics that
     show no difference. `changed` is shown after how much can be compared.
     """
-    parts: list[RenderableType] = [cell(compared_text(comparison)), *([] if changed is None else [changed])]
+    parts: list[RenderableType] = [cell(line) for line in headlines(comparison)]
+    parts += [] if changed is None else [changed]
     shown, folded = _metrics(comparison, gates, all_metrics=all_metrics)
     metrics = Table(*_COLUMNS)
     for change in shown:
@@ -122,6 +124,26 @@ def _metrics(
     ]
 
 
+def headlines(comparison: Comparison) -> list[str]:
+    """Return what `passed` shows, as `7 broke, 0 fixed: worse`, if it is compared; and how much can be."""
+    passed = next((each for each in comparison.metrics if each.metric == PASSED), None)
+    if passed is None or passed.first is None or passed.second is None:
+        return [compared_text(comparison)]
+    flips = f"{len(comparison.broken)} broke, {len(comparison.fixed)} fixed"
+    if not passed.pairs.is_paired:
+        flips = f"{passed.first:.0%} passed, then {passed.second:.0%}"
+    return [f"{flips}: {passed.change}", compared_text(comparison)]
+
+
+def interval_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield how wide the intervals are, if they are not all of 95%."""
+    if any(each.error < ERROR for each in comparison.metrics):
+        yield (
+            "intervals: of passed of 95%; of others as wide as their test by Holm's method for their number, "
+            "so that each has no difference in it unless it shows one"
+        )
+
+
 def _found(gate: GateResult) -> str:
     """Return what was expected of a gate, and what was found."""
     return f"expected at most {gate.accepted}; {gate.reason}" if gate.accepted else gate.reason
@@ -130,7 +152,7 @@ def _found(gate: GateResult) -> str:
 def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
     """Return a comparison for a comment on a pull request, in bounded length; recorded text in code spans."""
     lines = [f"## spangrade: {code(comparison.first.label)} against {code(comparison.second.label)}", ""]
-    lines += [f"{compared_text(comparison)}", ""]
+    lines += [line for text in headlines(comparison) for line in (text, "")]
     lines += [
         f"- gate {code(gate.gate)}: **{gate.outcome.text}**; {code(_found(gate), 400)}"
         for gate in gates[:MAX_LISTED]
@@ -287,6 +309,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
             if one.is_relaxed is is_relaxed
         ]
         yield from _line("question", text, changed)
+    yield from interval_lines(comparison)
     yield from judge_lines(comparison)
     if comparison.unrecorded:
         sessions = counted(comparison.unrecorded, "session")

@@ -12,7 +12,8 @@ from statistics import NormalDist
 
 from spangrade.tracer.errors import InputError
 
-CONFIDENCE = 0.95
+ERROR = 0.05
+CONFIDENCE = 1 - ERROR
 QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
@@ -71,9 +72,10 @@ def student_p_value(distance: float, freedom: float) -> float:
 def exchange_p_value(differences: Sequence[float]) -> float:
     """Return the two-sided p-value of the test that differences are as likely to have either sign.
 
-    It is exact up to 13 differences, and beyond of 9,999 ways to choose the signs, always the same. Raises
-    InputError if scipy is not installed.
+    It is exact up to 13 differences that are not 0, and beyond of 9,999 ways to choose the signs, always the
+    same. Raises InputError if scipy is not installed.
     """
+    differences = [each for each in differences if each]
     if len(differences) < 2:
         return 1.0
     try:

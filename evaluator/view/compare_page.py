@@ -8,12 +8,16 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.metrics.trajectory import calls_of_steps
-from spangrade.evaluator.reports.comparison import difference_text, judge_lines
+from spangrade.evaluator.reports.comparison import (
+    difference_text,
+    headlines,
+    interval_lines,
+    judge_lines,
+)
 from spangrade.evaluator.reports.tables import p_value_text
 from spangrade.evaluator.session import Step, ToolInteraction
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import TooLittle
-from spangrade.evaluator.statistics.comparison.gate import compared_text
 from spangrade.evaluator.statistics.comparison.sample import Graded
 from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
 from spangrade.evaluator.view.alignment import MOST, aligned
@@ -105,9 +109,9 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         **grid_rows(store, run_ids[1], run_ids[0], {}),
         "rows_at_once": ROWS,
         "comparison": comparison,
-        "compared": compared_text(comparison),
+        "headlines": headlines(comparison),
         "given": dict(zip(_SIDES, run_ids, strict=True)),
-        "judge_lines": list(judge_lines(comparison)),
+        "notes": [*interval_lines(comparison), *judge_lines(comparison)],
         "metrics": list(map(_metric_row, comparison.metrics)),
         "groups": [(title, kind, list(map(_flip_row, flips))) for title, kind, flips in _groups(comparison)],
         "only": [

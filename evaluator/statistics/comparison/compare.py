@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 from importlib.util import find_spec
 from math import isinf
@@ -19,6 +19,7 @@ from spangrade.evaluator.statistics.comparison.changes import (
 )
 from spangrade.evaluator.statistics.comparison.differences import (
     Difference,
+    Tested,
     TooLittle,
     holm,
     paired_difference,
@@ -43,10 +44,8 @@ from spangrade.evaluator.statistics.comparison.sample import (
     mean,
     measured,
 )
-from spangrade.evaluator.statistics.intervals import CONFIDENCE
+from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.errors import InputError
-
-SIGNIFICANT = 1 - CONFIDENCE
 
 _Question = tuple[str, tuple[Graded, ...], tuple[Graded, ...]]  # its id, its sessions in both samples
 
@@ -74,11 +73,12 @@ class MetricChange(NamedTuple):
     """A metric in both samples.
 
     `first` and `second` are its means over the questions compared, None without any; `questions` is their
-    number, that of the smaller sample if they are not the same. `difference` says why if there is too little
-    data for one. `corrected_p` is its p-value corrected by Holm's method for all metrics that were compared;
-    the change is one if that is below 0.05. `pairs` are the questions that it is about, also those without a
-    value in both. `note` says what it was measured by otherwise in the second sample. `judge_error` is
-    that of the judge who rated it, None if there is none or its error is not known.
+    number, that of the smaller sample if they are not the same. `tested` says why if there is too little data
+    for a difference. `corrected_p` is its p-value corrected by Holm's method for its family: `passed` alone,
+    the metrics of gates, all others. `error` is the error with which it is tested there. `pairs` are the
+    questions that it is about, also those without a value in both. `note` says what it was measured by
+    otherwise in the second sample. `judge_error` is that of the judge who rated it, None if there is none or
+    its error is not known.
     """
 
     metric: str
@@ -86,12 +86,30 @@ class MetricChange(NamedTuple):
     first: float | None
     second: float | None
     questions: int
-    difference: Difference | TooLittle
+    tested: Tested | TooLittle
     corrected_p: float | None
-    change: Change
     pairs: Pairs
     note: str = ""
     judge_error: MeasuredError | None = None
+    error: float = ERROR
+
+    @property
+    def difference(self) -> Difference | TooLittle:
+        """The difference with an interval that has no 0 if and only if `change` is one."""
+        return self.tested.at(self.error)
+
+    @property
+    def change(self) -> Change:
+        """What the values show: a change if the interval has no 0, of too little data if p is below 0.05."""
+        found = self.difference
+        if isinstance(found, TooLittle) and (self.corrected_p is None or self.corrected_p > ERROR):
+            return Change.TOO_LITTLE
+        if not found.direction:
+            return Change.NONE
+        if self.measured.higher_is_better is None:
+            return Change.HIGHER if found.direction > 0 else Change.LOWER
+        is_better = (found.direction > 0) is self.measured.higher_is_better
+        return Change.BETTER if is_better else Change.WORSE
 
 
 class Flip(NamedTuple):
@@ -139,9 +157,16 @@ class Comparison(NamedTuple):
 
 @few_collections()
 def compare(
-    first: Sample, second: Sample, only: Collection[str] = (), *, allow_changed: bool = False
+    first: Sample,
+    second: Sample,
+    only: Collection[str] = (),
+    *,
+    gated: Collection[str] = (),
+    allow_changed: bool = False,
 ) -> Comparison:
-    """Compare two samples, by `only` these metrics if any are named.
+    """Compare two samples, by `only` these metrics if any are named; `gated` are those that gates name.
+
+    `passed` is tested alone, then the metrics of gates as one family, then all others as one.
 
     Questions that expect something else in the second sample, and metrics that were measured by another
     version, gate or judge, are compared only with `allow_changed`. Raises InputError for a metric that
@@ -174,7 +199,7 @@ def compare(
     return Comparison(
         first,
         second,
-        tuple(_corrected(changes)),
+        tuple(_corrected(changes, gated)),
         _flips(both, _is_broken, _FAILING, of_first=True),
         _flips(both, _is_broken, _FAILING, of_first=False),
         _flips(both, _is_only_open, _OPEN, of_first=True),
@@ -227,8 +252,8 @@ def difference_of(
     is_paired: bool,
     statistic: Statistic = Statistic.MEAN,
     error: MeasuredError | None = None,
-) -> Difference | TooLittle:
-    """Return the difference of the values of two samples, question by question if they are paired.
+) -> Tested | TooLittle:
+    """Return the values of two samples tested for a difference, by question if they are paired.
 
     `error` is that of the judge who gave the values.
     """
@@ -244,9 +269,8 @@ def difference_of(
         found = unpaired_difference(first, second, info.bounds)
     if isinstance(found, TooLittle) or isinf(highest - lowest):
         return found
-    span = highest - lowest  # Student's t knows of none
-    found = found._replace(low=max(found.low, -span), high=min(found.high, span))
-    return found if error is None else error.widen(found, span)
+    found = found._replace(span=highest - lowest)
+    return found if error is None else error.widen(found)
 
 
 def _metric_change(
@@ -259,9 +283,9 @@ def _metric_change(
     is_same = bool(known[0]) and first.session_ids == second.session_ids and known[0] == known[1]
     if is_same and pairs.is_paired:
         same = "the same sessions and values"
-        difference: Difference | TooLittle = Difference(0.0, 0.0, 0.0, 1.0, len(known[0]), same)
+        tested: Tested | TooLittle = Tested(0.0, lambda _: (0.0, 0.0), 1.0, len(known[0]), same)
     else:
-        difference = difference_of(*known, info, is_paired=pairs.is_paired, error=error)
+        tested = difference_of(*known, info, is_paired=pairs.is_paired, error=error)
     means = [fmean(list(map(mean, side))) if side else None for side in known]
     note = "; ".join(changes_of_metric(name, first, second, changed))
     return MetricChange(
@@ -270,9 +294,8 @@ def _metric_change(
         means[0],
         means[1],
         min(map(len, known)),
-        difference,
+        tested,
         None,
-        Change.TOO_LITTLE,
         pairs,
         note,
         error,
@@ -286,27 +309,20 @@ def _judge_error(name: str, first: Sample, second: Sample) -> MeasuredError | No
     return judge_error(first.labelled.get(name) or second.labelled.get(name))
 
 
-def _corrected(changes: list[MetricChange]) -> Iterator[MetricChange]:
-    """Yield the changes with their p-values corrected for the number of metrics compared."""
-    corrected = iter(holm([p for each in changes if (p := each.difference.p_value) is not None]))
-    for change in changes:
-        if change.difference.p_value is None:
-            yield change
-        else:
-            p_value = next(corrected)
-            kind = _kind(change.measured.higher_is_better, change.difference, p_value)
-            if isinstance(change.difference, TooLittle) and kind is Change.NONE:
-                kind = Change.TOO_LITTLE
-            yield change._replace(corrected_p=p_value, change=kind)
-
-
-def _kind(higher_is_better: bool | None, difference: Difference | TooLittle, p_value: float) -> Change:
-    if p_value >= SIGNIFICANT or difference.estimate is None:
-        return Change.NONE
-    is_higher = difference.estimate > (1.0 if difference.is_ratio else 0.0)
-    if higher_is_better is None:
-        return Change.HIGHER if is_higher else Change.LOWER
-    return Change.BETTER if is_higher is higher_is_better else Change.WORSE
+def _corrected(changes: Sequence[MetricChange], gated: Collection[str]) -> list[MetricChange]:
+    """Return the changes with their p-values corrected for the number of metrics of their family."""
+    named = {*gated, *(name.rpartition(".")[0] for name in gated)}
+    families: dict[int, list[int]] = {}
+    for index, change in enumerate(changes):
+        if change.tested.p_value is not None:
+            family = 0 if change.metric == PASSED else 1 if change.metric in named else 2
+            families.setdefault(family, []).append(index)
+    corrected = list(changes)
+    for indexes in families.values():
+        p_values = holm([changes[index].tested.p_value or 0.0 for index in indexes])
+        for index, (p_value, error) in zip(indexes, p_values, strict=True):
+            corrected[index] = changes[index]._replace(corrected_p=p_value, error=error)
+    return corrected
 
 
 def _step(paths: Sequence[Sequence[str] | None]) -> str:

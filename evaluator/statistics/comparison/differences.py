@@ -1,4 +1,7 @@
-"""The difference between two samples of a metric, with its 95% interval and p-value.
+"""The difference between two samples of a metric, with its p-value and its interval.
+
+Both are of one method: an interval with an error of 5% has no 0 if and only if the p-value is below 0.05, and
+likewise for any other error.
 
 A question is a cluster: its sessions are averaged first, so that ten sessions of one question do not pass for
 ten questions. The kind of the values chooses the method; tests/coverage_of_intervals.py measures
@@ -30,14 +33,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist, fmean, variance
 from typing import NamedTuple
 
 from spangrade.evaluator.statistics.comparison.exact import ALPHA, MAX_EXACT, at_least_p, at_most_p, interval
 from spangrade.evaluator.statistics.comparison.sample import mean
 from spangrade.evaluator.statistics.intervals import (
-    QUANTILE,
+    ERROR,
     exchange_p_value,
     student_p_value,
     student_quantile,
@@ -64,12 +67,13 @@ class Flips(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How much larger a metric is in the second sample: `estimate`, and the 95% interval `low` to `high`.
+    """How much larger a metric is in the second sample: `estimate`, and the interval `low` to `high`.
 
     With `is_ratio` these are factors (1 is equal), else differences in the metric's unit. `p_value` is that
     of the two-sided test that there is no difference. `questions` is the number compared, that of the smaller
     sample if the questions are not the same. With `flips` the exact test decides. `least_shown` is the share
-    of a difference that the values show at least: less than 1 if a judge errs.
+    of a difference that the values show at least: less than 1 if a judge errs. `error` is how often such an
+    interval lacks the true difference: 0.05 for one of 95%.
     """
 
     estimate: float
@@ -81,12 +85,13 @@ class Difference(NamedTuple):
     is_ratio: bool = False
     flips: Flips | None = None
     least_shown: float = 1.0
+    error: float = ERROR
 
-    def widened(self, least_shown: float, span: float) -> Difference:
-        """Return the difference if the values show as little as this share of it, all of it at most."""
-        low = max(self.low / least_shown, -span) if self.low < 0 else self.low
-        high = min(self.high / least_shown, span) if self.high > 0 else self.high
-        return self._replace(low=low, high=high, least_shown=least_shown)
+    @property
+    def direction(self) -> int:
+        """1 if the interval is above no difference, -1 if it is below, else 0."""
+        none = 1.0 if self.is_ratio else 0.0
+        return (self.low > none) - (self.high < none)
 
     def is_at_least(self, bound: float) -> bool:
         """Return whether the data show, with an error of 2.5%, that the difference is at least `bound`."""
@@ -117,6 +122,45 @@ def _rejects_lower(flips: Flips, questions: int, bound: float) -> bool:
     return at_least_p(flips.gained, flips.lost, questions, bound / flips.span) <= ALPHA
 
 
+class Tested(NamedTuple):
+    """Two samples tested for a difference: the p-value, and by the same method the interval of any error.
+
+    `interval` returns the bounds for an error; the other fields are those of `Difference`. `span` is how
+    large a difference can be.
+    """
+
+    estimate: float
+    interval: Callable[[float], tuple[float, float]]
+    p_value: float
+    questions: int
+    method: str
+    is_ratio: bool = False
+    flips: Flips | None = None
+    least_shown: float = 1.0
+    span: float = math.inf
+
+    def at(self, error: float = ERROR) -> Difference:
+        """Return the difference with the interval of this error: of 95% by default.
+
+        If the values show less than all of a difference, the interval is as much wider.
+        """
+        low, high = self.interval(error)
+        low = max(low / self.least_shown if low < 0 else low, -self.span)
+        high = min(high / self.least_shown if high > 0 else high, self.span)
+        return Difference(
+            self.estimate,
+            low,
+            high,
+            self.p_value,
+            self.questions,
+            self.method,
+            self.is_ratio,
+            self.flips,
+            self.least_shown,
+            error,
+        )
+
+
 class TooLittle(NamedTuple):
     """Why the difference of two samples has no interval, and what was observed.
 
@@ -130,6 +174,16 @@ class TooLittle(NamedTuple):
     estimate: float | None = None
     is_ratio: bool = False
     p_value: float | None = None
+
+    @property
+    def direction(self) -> int:
+        """1 if what was observed is above no difference, -1 if it is below, else 0."""
+        none = 1.0 if self.is_ratio else 0.0
+        return 0 if self.estimate is None else (self.estimate > none) - (self.estimate < none)
+
+    def at(self, error: float = ERROR) -> TooLittle:  # noqa: ARG002 (as of what was tested)
+        """Return the same: there is no interval of any error."""
+        return self
 
 
 class _Scale(NamedTuple):
@@ -146,7 +200,7 @@ class _Scale(NamedTuple):
 
 def paired_difference(
     pairs: Sequence[tuple[Values, Values]], bounds: tuple[float, float]
-) -> Difference | TooLittle:
+) -> Tested | TooLittle:
     """Return the difference between two samples of the same questions, or why there is too little data.
 
     Without bounds it is that of the geometric means, as a factor. `pairs` has the values of each question in
@@ -185,7 +239,7 @@ def paired_difference(
 
 def unpaired_difference(
     first: Sequence[Values], second: Sequence[Values], bounds: tuple[float, float]
-) -> Difference | TooLittle:
+) -> Tested | TooLittle:
     """Return the difference between two samples of different questions, or why there is too little data.
 
     `first` and `second` have the values of each question; `bounds` are those of `paired_difference`. Raises
@@ -214,13 +268,18 @@ def unpaired_difference(
     return _normal(estimate, center, error, scale, questions, "Agresti-Caffo")
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number by Holm's method, in the same order."""
-    corrected = [0.0] * len(p_values)
-    largest = 0.0
+def holm(p_values: Sequence[float]) -> list[tuple[float, float]]:
+    """Return p-values corrected for their number by Holm's method, in the same order, each with its error.
+
+    The error is that of the step at which it is tested: 5% divided by the number of p-values left. What
+    follows the first that is not below it has the error of that step.
+    """
+    corrected = [(0.0, 0.0)] * len(p_values)
+    largest, left = 0.0, len(p_values)
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        left = len(p_values) - rank if largest <= ERROR else left
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        corrected[index] = largest
+        corrected[index] = largest, ERROR / left
     return corrected
 
 
@@ -228,18 +287,25 @@ def _is_bounded(bounds: tuple[float, float]) -> bool:
     return math.isfinite(bounds[0]) and math.isfinite(bounds[1])
 
 
-def _exact(means: Sequence[tuple[float, float]], bounds: tuple[float, float]) -> Difference:
+def _exact(means: Sequence[tuple[float, float]], bounds: tuple[float, float]) -> Tested:
     """Return the difference of values with bounds by the exact test of flips, given each question's means."""
     span = bounds[1] - bounds[0]
     differences = [(second - first) / span for first, second in means]
     gained = math.fsum(each for each in differences if each > 0)
     lost = -math.fsum(each for each in differences if each < 0)
-    low, high = (bound * span for bound in interval(gained, lost, len(means)))
     sides = [test(gained, lost, len(means), 0.0) for test in (at_least_p, at_most_p)]
-    method = "exact" if len(means) <= MAX_EXACT else "Tango's score"
-    p_value = min(1.0, 2 * min(sides))
-    return Difference(
-        fmean(differences) * span, low, high, p_value, len(means), method, flips=Flips(gained, lost, span)
+
+    def bounds_of(error: float) -> tuple[float, float]:
+        low, high = interval(gained, lost, len(means), error)
+        return low * span, high * span
+
+    return Tested(
+        fmean(differences) * span,
+        bounds_of,
+        min(1.0, 2 * min(sides)),
+        len(means),
+        "exact" if len(means) <= MAX_EXACT else "Tango's score",
+        flips=Flips(gained, lost, span),
     )
 
 
@@ -287,29 +353,42 @@ def _mean_square(values: Values) -> float:
 
 def _normal(
     estimate: float, center: float, error: float, scale: _Scale, questions: int, method: str
-) -> Difference:
-    half = QUANTILE * error
+) -> Tested:
+    def interval_of(alpha: float) -> tuple[float, float]:
+        half = NormalDist().inv_cdf(1 - alpha / 2) * error
+        return max(center - half, -1.0), min(center + half, 1.0)
+
     p_value = 2 * NormalDist().cdf(-abs(center) / error)
-    return _difference(
-        (estimate, max(center - half, -1.0), min(center + half, 1.0)), p_value, scale, questions, method
-    )
+    return _tested(estimate, interval_of, p_value, scale, questions, method)
 
 
 def _student(
     estimate: float, error: float, freedom: float, scale: _Scale, questions: int, method: str
-) -> Difference:
-    half = student_quantile(freedom) * error
+) -> Tested:
+    def interval_of(alpha: float) -> tuple[float, float]:
+        half = student_quantile(freedom, 1 - alpha / 2) * error
+        return estimate - half, estimate + half
+
     distance = abs(estimate) / error if error else math.inf if estimate else 0.0
-    p_value = student_p_value(distance, freedom)
-    return _difference((estimate, estimate - half, estimate + half), p_value, scale, questions, method)
+    return _tested(estimate, interval_of, student_p_value(distance, freedom), scale, questions, method)
 
 
-def _difference(
-    values: tuple[float, float, float], p_value: float, scale: _Scale, questions: int, method: str
-) -> Difference:
-    """Return a difference given its estimate and interval on the scale of the comparison."""
-    estimate, low, high = (value * scale.span for value in values)
-    if scale.is_log:
-        estimate, low, high = math.exp(estimate), math.exp(low), math.exp(high)
-        method = f"{method} of logarithms"
-    return Difference(estimate, low, high, p_value, questions, method, scale.is_log)
+def _tested(
+    estimate: float,
+    interval_of: Callable[[float], tuple[float, float]],
+    p_value: float,
+    scale: _Scale,
+    questions: int,
+    method: str,
+) -> Tested:
+    """Return what was tested given its estimate and intervals on the scale of the comparison."""
+
+    def shown(value: float) -> float:
+        return math.exp(value * scale.span) if scale.is_log else value * scale.span
+
+    def bounds(error: float) -> tuple[float, float]:
+        low, high = interval_of(error)
+        return shown(low), shown(high)
+
+    method = f"{method} of logarithms" if scale.is_log else method
+    return Tested(shown(estimate), bounds, p_value, questions, method, scale.is_log)

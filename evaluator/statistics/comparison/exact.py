@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from spangrade.evaluator.statistics.intervals import CONFIDENCE, QUANTILE
+from spangrade.evaluator.statistics.intervals import ERROR
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_EXACT = 300  # questions: 0.03 s a test; beyond, Tango's score errs in at most 2.9% instead of 2.5%
-ALPHA = (1 - CONFIDENCE) / 2
+ALPHA = ERROR / 2
 _SHARES = (
     80  # of questions that may differ, at which the chance is worked out, and as many beside the highest
 )
@@ -54,9 +55,12 @@ def at_most_p(gained: float, lost: float, questions: int, difference: float) -> 
     return at_least_p(lost, gained, questions, -difference)
 
 
-def interval(gained: float, lost: float, questions: int) -> tuple[float, float]:
-    """Return the bounds of the 95% interval of the difference: what neither test rejects at 2.5%."""
-    return _lowest(gained, lost, questions), -_lowest(lost, gained, questions)
+def interval(gained: float, lost: float, questions: int, error: float = 2 * ALPHA) -> tuple[float, float]:
+    """Return the bounds of the interval of the difference: what neither test rejects at half of the error.
+
+    It has 0 if and only if neither test rejects that.
+    """
+    return _lowest(gained, lost, questions, error / 2), -_lowest(lost, gained, questions, error / 2)
 
 
 def score(gained: Any, lost: Any, questions: int, difference: float) -> Any:
@@ -116,18 +120,27 @@ def _chances(
 
 
 @lru_cache(maxsize=1024)
-def _lowest(gained: float, lost: float, questions: int) -> float:
+def _lowest(gained: float, lost: float, questions: int, alpha: float) -> float:
     """Return the lowest difference that the data do not speak against."""
+    found = _root(gained, lost, questions, alpha)
+    if at_least_p(gained, lost, questions, 0.0) <= alpha:
+        return max(found, _PRECISION)  # the test of 0 decides on which side of it a bound is
+    return min(found, 0.0)
+
+
+def _root(gained: float, lost: float, questions: int, alpha: float) -> float:
+    """Return the difference at which the p-value is `alpha`, to within `_PRECISION`."""
     from scipy.optimize import brentq
 
     def excess(difference: float) -> float:
-        return at_least_p(gained, lost, questions, difference) - ALPHA
+        return at_least_p(gained, lost, questions, difference) - alpha
 
+    quantile = NormalDist().inv_cdf(1 - alpha)
     estimate = min(max((gained - lost) / questions, -1.0), 1.0)
     low, high = -1.0, estimate
     while high - low > _NEAR:  # the chance itself takes much longer than the score
         middle = (low + high) / 2
-        if score(gained, lost, questions, middle) > QUANTILE:
+        if score(gained, lost, questions, middle) > quantile:
             low = middle
         else:
             high = middle

@@ -20,7 +20,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from spangrade.evaluator.statistics.comparison.compare import (
-    SIGNIFICANT,
     Comparison,
     MetricChange,
     Statistic,
@@ -30,6 +29,7 @@ from spangrade.evaluator.statistics.comparison.differences import Difference, To
 from spangrade.evaluator.statistics.comparison.pairs import Values
 from spangrade.evaluator.statistics.comparison.plan import questions_needed
 from spangrade.evaluator.statistics.comparison.sample import mean
+from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.terminal import counted
@@ -151,24 +151,25 @@ def judge(gate: Gate | BrokenGate | WorseGate, comparison: Comparison) -> GateRe
             raise FieldError("fail_if", f"{change.metric} has bounds: expected its mean", repr(gate.text))
         known = change.pairs.known()
         found = difference_of(*known, change.measured, is_paired=change.pairs.is_paired, statistic=statistic)
-        change = change._replace(difference=found)
+        change = change._replace(tested=found)
     accepted = _accepted(gate, change, statistic)
     if missing := change.pairs.total - change.pairs.comparable:
         return _judge_with_unknown(gate, change, missing, accepted)
-    if isinstance(change.difference, TooLittle):
-        needed = change.difference.needed
+    difference = change.tested.at()
+    if isinstance(difference, TooLittle):
+        needed = difference.needed
         return GateResult(
             gate.text,
             GateOutcome.UNSETTLED,
-            f"{_observed(change)}: {change.difference.reason}",
+            f"{_observed(change)}: {difference.reason}",
             accepted,
             None if needed is None else (needed, needed),
         )
-    outcome = _outcome(gate, change, change.difference)
-    reason = _interval(gate, change, change.difference)
+    outcome = _outcome(gate, change, difference)
+    reason = _interval(gate, change, difference)
     needed_questions = None
     if outcome is GateOutcome.UNSETTLED:
-        needed_questions = questions_needed(change.difference, gate.margin)
+        needed_questions = questions_needed(difference, gate.margin)
         if needed_questions is not None:
             fewest, most = needed_questions
             number = f"{most:,}" if fewest == most else f"between {fewest:,} and {most:,}"
@@ -235,7 +236,7 @@ def _judge_worse(gate: WorseGate, comparison: Comparison) -> GateResult:
     if missing := pairs.total - pairs.comparable:
         reason += f", and of {counted(missing, 'more question')} it is not known"
     best = _flipped_p(*pairs.filled(0.0, 1.0))
-    if best is not None and best <= SIGNIFICANT:
+    if best is not None and best <= ERROR:
         return GateResult(gate.text, GateOutcome.FAILED, f"{reason}: a loss (p {best:.2g})")
     worst = pairs.filled(1.0, 0.0)
     p_value = _flipped_p(*worst)
@@ -282,7 +283,7 @@ def _accepted(gate: Gate, change: MetricChange, statistic: Statistic) -> str:
 def _misfit(gate: Gate, change: MetricChange, *, is_share: bool) -> str:
     """Return why a margin does not fit a metric, and what would; empty if it does."""
     low, high = change.measured.bounds
-    difference = change.difference
+    difference = change.tested
     if math.isfinite(high - low):
         own = "such as 5%, 5 points or 0.05" if is_share else f"in its unit, such as {(high - low) / 20:g}"
         if gate.margin >= high - low or (gate.unit and not is_share):
@@ -315,7 +316,7 @@ def _judge_with_unknown(gate: Gate, change: MetricChange, missing: int, accepted
             change.measured,
             is_paired=change.pairs.is_paired,
             error=change.judge_error,
-        )
+        ).at()
         for fill in ((high, low), (low, high))
     ]
     worst, best = cases

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.statistics.agreement.agreement import MIN_LABELS
 from spangrade.evaluator.statistics.agreement.statistics import Confusion
-from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, unpaired_difference
+from spangrade.evaluator.statistics.comparison.differences import Tested, TooLittle, unpaired_difference
 
 
 class MeasuredError(NamedTuple):
@@ -26,12 +26,12 @@ class MeasuredError(NamedTuple):
     right: int
     least_shown: float
 
-    def widen(self, difference: Difference, span: float) -> Difference | TooLittle:
-        """Return a difference of values that the judge gave on a scale of this span, as wide as its error."""
+    def widen(self, tested: Tested) -> Tested | TooLittle:
+        """Return what was tested of values that the judge gave, with intervals as wide as its error."""
         if self.least_shown <= 0:
             why = f"{self.labels} labels do not show that the judge tells good sessions from bad ones"
-            return TooLittle(why, estimate=difference.estimate)
-        return difference.widened(self.least_shown, span)
+            return TooLittle(why, estimate=tested.estimate)
+        return tested._replace(least_shown=self.least_shown)
 
 
 def judge_error(confusion: Confusion | None) -> MeasuredError | None:
@@ -48,4 +48,4 @@ def judge_error(confusion: Confusion | None) -> MeasuredError | None:
     shown = unpaired_difference(of_failed, of_passed, (0.0, 1.0))
     if isinstance(shown, TooLittle):
         return None
-    return MeasuredError(sum(confusion), confusion.agreed, shown.low)
+    return MeasuredError(sum(confusion), confusion.agreed, shown.at().low)

@@ -5,9 +5,10 @@ questions show none of them, so that an interval of few questions is too narrow 
 `MIN_QUESTIONS` there is none. tests/coverage_of_means.py measures how often intervals contain the truth if 2%
 of the sessions cost fifty times as much in either sample, or in both.
 
-The interval is the bootstrap-t of the factor between the means (of their difference, if a mean is 0 or values
-may be negative), always of the same resamples; from `MAX_RESAMPLED` questions on it is Student's t. `median`
-and `geometric` are asked for by name: `cost.median worse by 10%`.
+The interval and the p-value are those of the bootstrap-t of the factor between the means (of their
+difference, if a mean is 0 or values may be negative), always of the same resamples; beyond what these
+resolve, and from `MAX_RESAMPLED` questions on, it is Student's t. `median` and `geomean` are asked for by
+name: `cost.median worse by 10%`.
 
 Sources: P. Hall, "The bootstrap and Edgeworth expansion" (1992), section 3.2, for the bootstrap-t. W. J.
 Conover, "Practical nonparametric statistics" (1999), section 3.2, for the interval of a median.
@@ -21,10 +22,9 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings
 
-from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, Values
+from spangrade.evaluator.statistics.comparison.differences import Tested, TooLittle, Values
 from spangrade.evaluator.statistics.comparison.sample import mean
 from spangrade.evaluator.statistics.intervals import (
-    CONFIDENCE,
     exchange_p_value,
     student_p_value,
     student_quantile,
@@ -37,13 +37,14 @@ MIN_QUESTIONS = 200  # with 150, an interval contained the truth in 88%
 MAX_RESAMPLED = 2_000  # questions: beyond, Student's t contains it in 90% and more, and takes no time
 MIN_DIFFERENT = 10  # of values that are mostly equal
 MIN_QUESTIONS_OF_MEDIAN = 10
-_RESAMPLES = 999
+_RESAMPLES = 1_999
 _AT_ONCE = 64  # resamples in memory
+_ROUNDING = 1e-9
 
 
 def mean_difference(
     first: Sequence[Values], second: Sequence[Values], lowest: float, *, is_paired: bool
-) -> Difference | TooLittle:
+) -> Tested | TooLittle:
     """Return the difference of two means: as a factor, if both are positive and no value may be below 0.
 
     `first` and `second` have the values of each question, the same ones in both if they are paired; `lowest`
@@ -57,23 +58,24 @@ def mean_difference(
     estimate = fmean(after) / fmean(before) if is_ratio else fmean(after) - fmean(before)
     differing = sum(a != b for a, b in zip(before, after, strict=True)) if is_paired else questions
     if not differing and questions >= MIN_QUESTIONS:
-        return Difference(estimate, estimate, estimate, 1.0, questions, "all values are equal", is_ratio)
-    p_value = _p_value(before, after, is_paired=is_paired)
+        same = "all values are equal"
+        return Tested(estimate, lambda _: (estimate, estimate), 1.0, questions, same, is_ratio)
     reason = ""
     if questions < MIN_QUESTIONS:
         reason = f"{questions} questions; an interval of the mean needs {MIN_QUESTIONS}"
     elif differing < MIN_DIFFERENT:
         reason = f"{differing} of {questions} questions differ; at least {MIN_DIFFERENT} are needed"
     if reason:
+        p_value = _exchange_p(before, after, is_paired=is_paired)
         return TooLittle(reason, MIN_QUESTIONS, estimate, is_ratio, p_value)
-    low, high = _interval(before, after, is_paired=is_paired, is_ratio=is_ratio)
+    interval_of, p_value = _tested(before, after, is_paired=is_paired, is_ratio=is_ratio)
     method = "bootstrap-t of means" if questions <= MAX_RESAMPLED else "t of means"
-    return Difference(estimate, low, high, p_value, questions, method, is_ratio)
+    return Tested(estimate, interval_of, p_value, questions, method, is_ratio)
 
 
 def median_difference(
     first: Sequence[Values], second: Sequence[Values], lowest: float, *, is_paired: bool
-) -> Difference | TooLittle:
+) -> Tested | TooLittle:
     """Return the median of the questions' factors, or of their differences if a value is 0 or may be below.
 
     The questions must be the same in both samples. Its interval needs no distribution.
@@ -90,48 +92,57 @@ def median_difference(
     if len(changes) < MIN_QUESTIONS_OF_MEDIAN:
         reason = f"{len(changes)} questions; at least {MIN_QUESTIONS_OF_MEDIAN} are needed"
         return TooLittle(reason, MIN_QUESTIONS_OF_MEDIAN, estimate, is_ratio, p_value)
-    bounds: Any = found.confidence_interval(CONFIDENCE)
-    low, high = float(bounds.low), float(bounds.high)
-    return Difference(estimate, low, high, p_value, len(changes), "order statistics", is_ratio)
+
+    def bounds(error: float) -> tuple[float, float]:
+        interval: Any = found.confidence_interval(1 - error)
+        return float(interval.low), float(interval.high)
+
+    return Tested(estimate, bounds, p_value, len(changes), "order statistics", is_ratio)
 
 
-def _p_value(before: Sequence[float], after: Sequence[float], *, is_paired: bool) -> float:
-    """Return the p-value of the test that nothing changed: exact by exchanges where that is quick."""
-    if not is_paired:
-        if min(len(before), len(after)) < 2 or len({*before, *after}) == 1:
-            return 1.0
-        from scipy.stats import ttest_ind  # takes 0.4 s to import
+def _exchange_p(before: Sequence[float], after: Sequence[float], *, is_paired: bool) -> float:
+    """Return the p-value of the test that nothing changed, of too little data for an interval."""
+    if is_paired:
+        return exchange_p_value([b - a for a, b in zip(before, after, strict=True)])
+    if min(len(before), len(after)) < 2 or len({*before, *after}) == 1:
+        return 1.0
+    from scipy.stats import ttest_ind  # takes 0.4 s to import
 
-        with catch_warnings(category=RuntimeWarning, action="ignore"):  # of values that are almost equal
-            return float(ttest_ind(after, before, equal_var=False).pvalue)
-    differences = [b - a for a, b in zip(before, after, strict=True)]
-    if len(differences) < MIN_QUESTIONS:
-        return exchange_p_value(differences)
-    error = _deviation(differences) / math.sqrt(len(differences))
-    return student_p_value(abs(fmean(differences)) / error, len(differences) - 1) if error else 0.0
+    with catch_warnings(category=RuntimeWarning, action="ignore"):  # of values that are almost equal
+        return float(ttest_ind(after, before, equal_var=False).pvalue)
 
 
-def _deviation(values: Sequence[float]) -> float:
-    center = fmean(values)
-    return math.sqrt(math.fsum((value - center) ** 2 for value in values) / (len(values) - 1))
-
-
-def _interval(
+def _tested(
     before: Sequence[float], after: Sequence[float], *, is_paired: bool, is_ratio: bool
-) -> tuple[float, float]:
-    """Return the bounds of the 95% interval of a factor, or of a difference."""
+) -> tuple[Callable[[float], tuple[float, float]], float]:
+    """Return the intervals of a factor, or of a difference, and the p-value that there is none."""
     import numpy as np
 
     sides = np.asarray(before), np.asarray(after)
     measure = _log_ratio if is_ratio else _distance
     estimate, error = (float(value) for value in measure(*sides, is_paired))
-    if min(map(len, sides)) > MAX_RESAMPLED:
-        half = student_quantile(min(map(len, sides)) - 1)
-        below, above = half, -half
-    else:
-        below, above = _resampled(*sides, estimate, measure, is_paired=is_paired)
-    low, high = estimate - below * error, estimate - above * error
-    return (math.exp(low), math.exp(high)) if is_ratio else (low, high)
+    fewest = min(map(len, sides))
+    ends = np.empty(0)
+    if fewest <= MAX_RESAMPLED:
+        ends = estimate - _resampled(*sides, estimate, measure, is_paired=is_paired)[::-1] * error
+    resolved = 1 / (len(ends) + 1)  # the smallest chance of one side that is not Student's
+
+    def interval_of(alpha: float) -> tuple[float, float]:
+        half = student_quantile(fewest - 1, 1 - alpha / 2) * error
+        low, high = estimate - half, estimate + half
+        if beyond := int(alpha / 2 / resolved + _ROUNDING):
+            low, high = ends[beyond - 1], ends[-beyond]
+        elif len(ends):
+            low, high = min(low, ends[0]), max(high, ends[-1])
+        with np.errstate(over="ignore"):
+            return (float(np.exp(low)), float(np.exp(high))) if is_ratio else (float(low), float(high))
+
+    distance = abs(estimate) / error if error else math.inf if estimate else 0.0
+    p_value = student_p_value(distance, fewest - 1)
+    beyond = min((ends <= 0).sum(), (ends >= 0).sum())
+    if len(ends):
+        p_value = min(2 * (beyond + 1) * resolved, 1.0) if beyond else min(p_value, 2 * resolved)
+    return interval_of, float(p_value)
 
 
 def _resampled(
@@ -141,8 +152,8 @@ def _resampled(
     measure: Callable[..., tuple[Any, Any]],
     *,
     is_paired: bool,
-) -> tuple[float, float]:
-    """Return how many standard errors an estimate is above the truth, at most and at least, in 95%."""
+) -> NDArray[Any]:
+    """Return by how many standard errors resamples are above the estimate, in order."""
     import numpy as np
 
     random = np.random.default_rng(0)
@@ -154,9 +165,7 @@ def _resampled(
         with np.errstate(divide="ignore", invalid="ignore"):
             found, error = measure(before[chosen], after[others], is_paired)
             distances.append(np.nan_to_num((found - estimate) / error, nan=0.0))
-    ordered = np.sort(np.concatenate(distances))
-    tail = round((1 - CONFIDENCE) / 2 * (_RESAMPLES + 1))
-    return float(ordered[-tail]), float(ordered[tail - 1])
+    return np.sort(np.concatenate(distances))
 
 
 def _log_ratio(before: NDArray[Any], after: NDArray[Any], is_paired: bool) -> tuple[Any, Any]:

@@ -323,13 +323,13 @@ def test_a_question_that_expects_less_is_not_compared_unless_that_is_allowed(
     gate = ("--fail-if", "passed worse by 40%", "--fail-if", "broken > 4", "--fail-if", "broken > 5")
     done = spangrade("compare", "base", "relaxed", *gate)
     assert done.code == 4
-    assert done.out[0] == "7 of 12 questions (58%) can be compared: 5 changed"
+    assert done.out[1] == "7 of 12 questions (58%) can be compared: 5 changed"
     assert any(
         line.startswith("5 questions relaxed in the second: q00 (reference_tool_") for line in done.out
     )
     assert outcomes_of(done) == ["inconclusive", "inconclusive", "held"]
     allowed = spangrade("compare", "base", "relaxed", *gate, "--allow-changed-questions")
-    assert (allowed.code, allowed.out[0]) == (0, "12 of 12 questions (100%) can be compared")
+    assert (allowed.code, allowed.out[1]) == (0, "12 of 12 questions (100%) can be compared")
 
 
 def test_runs_with_other_gates_are_not_compared_unless_that_is_allowed(
@@ -365,7 +365,7 @@ def test_runs_of_other_questions_are_not_compared_unless_that_is_allowed(
         4, "0 of 12 questions (0%) can be compared: no question is in both"
     )  # fmt: skip
     allowed = spangrade("compare", "base", "renamed", *gate, "--allow-changed-questions")
-    assert (allowed.code, allowed.out[0]) == (0, "24 of 24 questions and sessions (100%) can be compared")
+    assert (allowed.code, allowed.out[1]) == (0, "24 of 24 questions and sessions (100%) can be compared")
     assert allowed.err == []
 
 
@@ -377,7 +377,7 @@ def test_a_reference_that_is_new_in_one_question_leaves_the_others_comparable(
     (graded / "golden.json").write_text(json.dumps({"golden_questions": golden}))
     spangrade("grade", "golden.json", "--spans", "new.jsonl", "--run", "limited")
     done = spangrade("compare", "base", "limited", "--fail-if", "broken > 3")
-    assert (done.code, done.out[0]) == (1, "11 of 12 questions (92%) can be compared: 1 changed")
+    assert (done.code, done.out[1]) == (1, "11 of 12 questions (92%) can be compared: 1 changed")
 
 
 def test_unanswered_questions_count_against_a_gate_and_against_its_failure(
@@ -389,13 +389,13 @@ def test_unanswered_questions_count_against_a_gate_and_against_its_failure(
     for gate, code in gates.items():
         assert (gate, spangrade("compare", "base", "few", "--fail-if", gate).code) == (gate, code)
     done = spangrade("compare", "base", "few", "--min-compared", "0.9")
-    assert (done.code, done.out[0]) == (
+    assert (done.code, done.out[1]) == (
         4, "4 of 12 questions (33%) can be compared: 8 unanswered in the second"
     )  # fmt: skip
-    assert done.out[-1] == f"gate 'compared >= 90%': inconclusive; {done.out[0]}"
+    assert done.out[-1] == f"gate 'compared >= 90%': inconclusive; {done.out[1]}"
     assert spangrade("compare", "base", "few", "--min-compared", "0.3").code == 0
     by_file = spangrade("compare", "base-out", "few", "--fail-if", "passed worse by 10%")
-    assert (by_file.code, by_file.out[0]) == (4, done.out[0])
+    assert (by_file.code, by_file.out[1]) == (4, done.out[1])
 
 
 def test_what_is_unknown_does_not_hide_a_failure(graded: Path, spangrade: Spangrade) -> None:
@@ -426,6 +426,7 @@ def test_six_questions_show_the_difference_the_flips_and_an_exact_test(
     assert [cell.strip() for cell in row.split("│")[1:-1]] == [
         "passed", "1", "0.1667", "-0.833 (-0.996 to -0.0431)", "0.039", "worse", "6"
     ]  # fmt: skip
+    assert done.out[0] == "5 broke, 0 fixed: worse"
     assert "Broken: 5" in done.out
     assert done.out[-1] == "gate 'broken > 0': not held; expected at most 0 questions; 5 questions broke"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from found_shifts import DEFECTS, METRICS, shares
 
-from spangrade.evaluator.reports.comparison import comparison_markdown
+from spangrade.evaluator.reports.comparison import comparison_markdown, headlines
 from spangrade.evaluator.statistics.comparison.compare import Change, Flip, compare, difference_of
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
@@ -147,6 +149,78 @@ def test_another_judge_is_not_compared_and_one_judge_is_taken_at_its_word() -> N
 def test_an_interval_of_a_share_stays_within_what_it_can_lose() -> None:
     """Of 30 questions 28 fall from 1 to 0, and 2 to a half: Student's t would go on to -1.01."""
     after = [(0.0,)] * 28 + [(0.5,)] * 2
-    found = difference_of([(1.0,)] * 30, after, SHARE, is_paired=True)
+    found = difference_of([(1.0,)] * 30, after, SHARE, is_paired=True).at()
     assert isinstance(found, Difference)
     assert (found.method, found.low) == ("paired t", -1.0)
+
+
+COST, CHANGE = Measured(False, (0.0, math.inf), "USD"), Measured(None, (-math.inf, math.inf), "number")
+KINDS = {
+    "right": SHARE,
+    "recall": SHARE,
+    "tone": Measured(True, (1.0, 5.0), "score"),
+    "cost": COST,
+    "delta": CHANGE,
+    "errors": COST,
+}
+
+
+def random_run(seed: int, questions: int, loss: float, *, is_second: bool) -> Sample:
+    """Return a run of questions of one to three sessions, in which every metric is worse by about `loss`."""
+    random = np.random.default_rng((seed, is_second))
+    hard = np.random.default_rng(seed).random(questions)  # of the question, in both runs
+
+    def drawn(name: str, question: int) -> float:
+        share = float(np.clip(1 - 0.4 * hard[question] - loss * is_second + random.normal(0, 0.1), 0, 1))
+        is_right = float(random.random() < share)
+        cost = float(random.lognormal(2 * hard[question] + loss * is_second, 0.3))
+        of_kind = {"right": is_right, "recall": round(share * 4) / 4, "tone": 1 + 4 * share, "cost": cost}
+        return {**of_kind, "delta": share + random.normal(0, 0.3), "errors": (1 - is_right) * cost}[name]
+
+    sessions, values = [], {name: {} for name in KINDS}
+    for question in range(questions):
+        key, number = f"q{question:03}", int(random.integers(1, 4))
+        for name in KINDS:
+            values[name][key] = tuple(drawn(name, question) for _ in range(number))
+        verdicts = ("failed", "passed")
+        sessions += [
+            session(f"{key}.{n}.{is_second}", key, verdicts[int(value)])
+            for n, value in enumerate(values["right"][key])
+        ]
+    made = sample(*sessions, metrics=KINDS)
+    return replace(made, values={**values, **made.values})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_interval_contradicts_its_word_or_its_p_value(seed: int) -> None:
+    """Random runs, unchanged and worse, of few questions and many."""
+    questions = (5, 9, 12, 25, 40, 210)[seed % 6]
+    loss = (0.0, 0.05, 0.12, 0.3)[seed % 4]
+    runs = [random_run(seed, questions, loss, is_second=is_second) for is_second in (False, True)]
+    gated = list(KINDS)[: seed % 3]
+    changes = {change.metric: change for change in compare(*runs, gated=gated).metrics}
+    assert changes.keys() == {PASSED, *KINDS}
+    assert (changes[PASSED].error, changes[PASSED].corrected_p) == (0.05, changes[PASSED].tested.p_value)
+    for change in changes.values():
+        assert change.corrected_p is not None
+        is_shown = change.change not in (Change.NONE, Change.TOO_LITTLE)
+        assert is_shown is (change.corrected_p <= 0.05)
+        if not isinstance(found := change.difference, TooLittle):
+            none = 1.0 if found.is_ratio else 0.0
+            assert is_shown is not (found.low <= none <= found.high)
+            assert found.low <= found.estimate <= found.high
+            is_better = (found.estimate > none) is change.measured.higher_is_better
+            if is_shown and change.measured.higher_is_better is not None:
+                assert change.change is (Change.BETTER if is_better else Change.WORSE)
+
+
+def test_metrics_that_nobody_asked_for_do_not_hide_that_questions_broke() -> None:
+    """7 of 60 questions break and none is fixed, beside 10 metrics that did not change."""
+    before = [session(f"a{n}", f"q{n}", "passed") for n in range(60)]
+    after = [session(f"b{n}", f"q{n}", "failed" if n < 7 else "passed") for n in range(60)]
+    values = {f"m{m}": {f"q{n}": (1.0,) for n in range(60)} for m in range(10)}
+    runs = [sample(*sessions, metrics=dict.fromkeys(values, SHARE)) for sessions in (before, after)]
+    comparison = compare(*(replace(run, values={**values, **run.values}) for run in runs))
+    assert headlines(comparison) == ["7 broke, 0 fixed: worse", "60 of 60 questions (100%) can be compared"]
+    passed = next(change for change in comparison.metrics if change.metric == PASSED)
+    assert (passed.corrected_p, passed.difference.high < 0) == (pytest.approx(0.0081, abs=1e-4), True)

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, MetricChange
-from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, paired_difference
+from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange
+from spangrade.evaluator.statistics.comparison.differences import Tested as Difference
+from spangrade.evaluator.statistics.comparison.differences import TooLittle, paired_difference
 from spangrade.evaluator.statistics.comparison.gate import (
     BrokenGate,
     Compared,
@@ -30,19 +31,23 @@ FEW = TooLittle("9 questions; at least 10 are needed", 10)
 EQUAL = TooLittle("most of the values are equal")
 
 
-def compared(measured: Measured, difference: Difference | TooLittle, questions: int = 100) -> Comparison:
+def difference(low: float, high: float, estimate: float, questions: int, *, is_ratio: bool) -> Difference:
+    return Difference(estimate, lambda _: (low, high), 0.5, questions, "paired t", is_ratio)
+
+
+def compared(measured: Measured, found: Difference | TooLittle, questions: int = 100) -> Comparison:
     side = OneSide([(0.5,)] * questions, [0] * questions)
     pairs = Pairs(side, side, is_paired=True)
-    change = MetricChange("m", measured, 0.9, 0.8, questions, difference, 0.5, Change.NONE, pairs)
+    change = MetricChange("m", measured, 0.9, 0.8, questions, found, 0.5, pairs)
     return Comparison(RUN, RUN, (change,), (), (), (), (), (), (), pairs)
 
 
 def share(estimate: float, low: float, high: float, questions: int = 100) -> Comparison:
-    return compared(SHARE, Difference(estimate, low, high, 0.5, questions, "paired t"))
+    return compared(SHARE, difference(low, high, estimate, questions, is_ratio=False))
 
 
 def factor(estimate: float, low: float, high: float) -> Comparison:
-    return compared(COST, Difference(estimate, low, high, 0.5, 100, "paired t", is_ratio=True))
+    return compared(COST, difference(low, high, estimate, 100, is_ratio=True))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +90,7 @@ def test_an_unsettled_gate_names_the_questions_that_would_settle_it() -> None:
 
 def flips(gained: int, lost: int, questions: int) -> Comparison:
     values = [(0.0, 1.0)] * gained + [(1.0, 0.0)] * lost + [(1.0, 1.0)] * (questions - gained - lost)
-    difference = paired_difference([((a,), (b,)) for a, b in values], (0.0, 1.0))
-    return compared(SHARE, difference, questions)
+    return compared(SHARE, paired_difference([((a,), (b,)) for a, b in values], (0.0, 1.0)), questions)
 
 
 def test_flips_are_judged_by_the_exact_test_at_the_margin() -> None:
