@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from spangrade.converters.datasets.forms import NULL
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.matching import (
     ANY_TEXT,
-    NULL,
     expects_null,
     is_reference,
     json_equal,

@@ -13,7 +13,8 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.call_text import call_text, listed, not_recorded, only_requested
 from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
-from spangrade.evaluator.metrics.pairing import best_met, compared_calls, met_calls
+from spangrade.evaluator.metrics.pairing import Context, best_met, compared_calls, met_calls
+from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
 
 _Call = ToolInteraction | RequestedCall
@@ -134,7 +135,8 @@ def _further_calls(session: Session, question: GoldenQuestion, tools: Collection
     if len(perhaps_met) > len(met):
         names = {wanted.tool_name for calls in question.accepted_calls for wanted in calls}
         possible = [call for call in actual if call.tool_name in names]
-        return _count(certain, not_recorded(best_met(session, question), possible, ()))
+        context = Context("subset", user_values(session, question), session.tool_interactions)
+        return _count(certain, not_recorded(best_met(session, question), possible, (), context))
     return _count(certain, only_requested(_of(session.requested_calls, tools)))
 
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from spangrade.converters.datasets.forms import PATTERN, mentions
 from spangrade.converters.datasets.golden import ReferenceToolInteraction
-from spangrade.evaluator.metrics.pairing import result_matches
+from spangrade.evaluator.metrics.pairing import Context, call_differences, result_matches
 from spangrade.evaluator.metrics.references import lacks_result, result_tools
+from spangrade.evaluator.metrics.shown import difference_text
 from spangrade.evaluator.session import RequestedCall, ToolInteraction, error_type
 
 _LONGEST_ARGUMENTS = 80  # characters of a call's arguments in a reason
 _HOW = " (spangrade lint says how)"
-_MOST_CALLS = 5  # calls listed in a reason
+MOST_CALLS = 5  # calls listed in a reason
 
 
 def call_text(call: ToolInteraction) -> str:
     """Return a call that was made; if it failed, with the type of its error where its message has one."""
-    failed = ""
-    if call.ok is False:
-        kind = error_type(call.error)
-        failed = f" (failed: {kind})" if kind else " (failed)"
-    return f"{call.tool_name}{arguments_text(call.input_arguments)}{failed}"
+    return f"{call.tool_name}{arguments_text(call.input_arguments)}{failure_text(call)}"
+
+
+def failure_text(call: ToolInteraction) -> str:
+    """Return that a call failed, with the type of its error where its message has one; empty if not so."""
+    if call.ok is not False:
+        return ""
+    kind = error_type(call.error)
+    return f" (failed: {kind})" if kind else " (failed)"
 
 
 def arguments_text(arguments: Any) -> str:
@@ -38,8 +44,8 @@ def arguments_text(arguments: Any) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first five of some names, and the number of the others."""
-    rest = len(names) - _MOST_CALLS
-    return ", ".join(names[:_MOST_CALLS]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - MOST_CALLS
+    return ", ".join(names[:MOST_CALLS]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def only_requested(calls: Sequence[RequestedCall | ToolInteraction]) -> str:
@@ -54,8 +60,9 @@ def not_recorded(
     expected: Sequence[ReferenceToolInteraction],
     actual: Sequence[ToolInteraction],
     requested: Sequence[ToolInteraction],
+    context: Context,
 ) -> str:
-    """Return what is not recorded of calls that might match, empty if all is."""
+    """Return what is not known of calls that might match, empty if all is."""
     arguments = [call.tool_name for call in actual if not call.arguments_known]
     referred = {tool for wanted in expected for tool in result_tools(wanted.input_arguments)}
     results = [
@@ -63,7 +70,10 @@ def not_recorded(
         for call in actual
         if (call.tool_name in referred and lacks_result(call))
         or any(
-            wanted.tool_name == call.tool_name and result_matches(wanted, call) is None for wanted in expected
+            wanted.tool_name == call.tool_name
+            and (wanted.output is None or not call.output_known or not call.ran)
+            and result_matches(wanted, call) is None
+            for wanted in expected
         )
     ]
     parts = [f"the arguments of {listed(arguments)} are not recorded{_HOW}"] if arguments else []
@@ -71,4 +81,16 @@ def not_recorded(
         parts.append(only_requested(requested))
     if results:
         parts.append(f"the result of {listed(results)} is not recorded{_HOW}")
-    return "; ".join(parts)
+    return "; ".join([*parts, *_undecided(expected, actual, context)])
+
+
+def _undecided(
+    expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction], context: Context
+) -> Iterator[str]:
+    """Yield the values of calls that may match a pattern, but were not searched to the end."""
+    for wanted in expected:
+        if mentions(wanted.input_arguments, PATTERN) or mentions(wanted.output, PATTERN):
+            for call in actual:
+                if call.tool_name == wanted.tool_name:
+                    found = call_differences(wanted, call, context)
+                    yield from (difference_text(where, one) for where, one in found if one.undecided)

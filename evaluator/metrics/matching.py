@@ -3,19 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from enum import Enum
 from typing import Any, Literal, NamedTuple, TypeVar
 from unicodedata import normalize
 
 import orjson
 
-ArgumentMatcher = Literal["exact", "subset", "ignore"]
+from spangrade.converters.datasets.forms import (
+    ABSENT,
+    ANY,
+    EACH,
+    LITERAL,
+    NULL,
+    NUMBER,
+    PATTERN,
+    TEXT,
+    WITHIN,
+    accepts_absent,
+    folded_words,
+    word_of,
+)
+from spangrade.evaluator.metrics.patterns import matches_pattern
+
+KeyRule = Literal["exact", "subset", "superset"]
+ArgumentMatcher = Literal["exact", "subset", "superset", "ignore"]
 E = TypeVar("E")
 A = TypeVar("A")
 
 _INTEGERS = range(-(2**63), 2**64)  # which what was recorded has as numbers
 ANY_TEXT = "*"
-NULL = "$null"
 USER, RESULT = "$user", "$result"
+Path = tuple[str | int, ...]
+
+
+class _Missing(Enum):
+    """The type of MISSING."""
+
+    MISSING = "missing"
+
+    def __repr__(self) -> str:
+        return "<absent>"
+
+
+MISSING = _Missing.MISSING  # the value of a key that is not there
 
 
 class AnyOf(NamedTuple):
@@ -61,17 +92,7 @@ def json_equal(left: Any, right: Any) -> bool:
 
     An integer beyond 64 bits equals its text, which stands for it in what was recorded.
     """
-    if isinstance(left, str) or isinstance(right, str):
-        left, right = _as_recorded(left), _as_recorded(right)
-        return isinstance(left, str) and isinstance(right, str) and text_equal(left, right)
-    if isinstance(left, dict):
-        if not isinstance(right, dict) or len(left) != len(right):
-            return False
-        left, right = _normal_keys(left), _normal_keys(right)
-        return all(key in right and json_equal(value, right[key]) for key, value in left.items())
-    if isinstance(left, list):
-        return isinstance(right, list) and len(left) == len(right) and all(map(json_equal, left, right))
-    return _scalar_equal(left, right)
+    return left is right or next(_differences(left, right, _LITERAL, ()), None) is None
 
 
 def _as_recorded(value: Any) -> Any:
@@ -80,7 +101,7 @@ def _as_recorded(value: Any) -> Any:
 
 def expects_null(expected: Any) -> bool:
     """Return whether an expected value is `{"$null": true}`, which matches null alone."""
-    return isinstance(expected, Mapping) and len(expected) == 1 and expected.get(NULL) is True
+    return isinstance(expected, Mapping) and word_of(expected) == NULL
 
 
 def is_reference(expected: Any) -> bool:
@@ -99,9 +120,9 @@ def reference_of(expected: Mapping[str, str]) -> tuple[str, str]:
 
 
 def is_copy(expected: Any, actual: Any) -> bool:
-    """Return whether a JSON value is the expected one to the letter, without a reference or `$null` in it.
+    """Return whether a JSON value is the expected one to the letter, without a key that begins with `$`.
 
-    Such a value matches. Most calls do, and this is found sooner than by `arguments_match`.
+    Such a value matches. Most calls do, and this is found sooner than by `first_difference`.
     """
     if expected != actual:
         return False
@@ -112,52 +133,215 @@ def is_copy(expected: Any, actual: Any) -> bool:
         return False
 
 
-def arguments_match(expected: Any, actual: Any, matcher: Literal["exact", "subset"] = "subset") -> bool:
-    """Return whether a call's arguments match the expected ones.
+class Difference(NamedTuple):
+    """A place where a value is not as expected; MISSING is the side that has nothing there.
 
-    `exact` requires the same keys, `subset` allows keys that the reference does not have (at every depth).
-    An expected null matches any value or none, as the value of a key and as an element of a list; `"*"`
-    matches any string and `{"$null": true}` null alone. In `actual` all of these are plain values.
+    `undecided` if that is not known yet: the texts may have the same meaning, or a pattern could not be
+    searched. It is then as expected if all differences of one of the `alternatives` are, where it has some.
     """
-    return _matches(expected, actual, matcher == "subset")
+
+    path: Path
+    expected: Any
+    actual: Any
+    undecided: bool = False
+    alternatives: tuple[tuple[Difference, ...], ...] = ()
 
 
-def _matches(expected: Any, actual: Any, subset: bool) -> bool:
-    if isinstance(expected, AnyOf):
-        return expected.accepts(actual)
-    expected, actual = _as_recorded(expected), _as_recorded(actual)
-    if isinstance(expected, str):
-        return isinstance(actual, str) and (expected == ANY_TEXT or text_equal(expected, actual))
+class Rules(NamedTuple):
+    """What plain values stand for, and which keys may differ.
+
+    `subset` allows keys that are not expected, `superset` that expected ones are missing, `exact` neither,
+    at every depth. With `wildcards` an expected null matches any value or none, as the value of a key and as
+    an element of a list, and `"*"` any text; else both are plain values. With `words` the `$` words count.
+    `similar` says of an expected text, or a list of them, and a text whether they match: yes, or None, if
+    that is to be decided by their meaning; without it they are compared.
+    """
+
+    keys: KeyRule = "subset"
+    wildcards: bool = True
+    words: bool = True
+    similar: Callable[[Any, str], bool | None] | None = None
+
+
+SUBSET, STATE = Rules(), Rules("exact", wildcards=False)
+_LITERAL = Rules("exact", wildcards=False, words=False)
+_RULES = {"subset": SUBSET, "exact": Rules("exact"), "superset": Rules("superset")}
+
+
+def rules_of(keys: KeyRule) -> Rules:
+    """Return the rules by which a call's arguments are compared."""
+    return _RULES[keys]
+
+
+def differences(expected: Any, actual: Any, rules: Rules = SUBSET) -> Iterator[Difference]:
+    """Yield where a JSON value differs from the expected one, in the order of the expected value."""
+    return _differences(expected, actual, rules, ())
+
+
+def first_difference(expected: Any, actual: Any, rules: Rules = SUBSET) -> Difference | None:
+    """Return the first place where a JSON value differs from the expected one, None if it matches.
+
+    One that is undecided is returned only if no other differs.
+    """
+    undecided = None
+    for one in _differences(expected, actual, rules, ()):
+        if not one.undecided:
+            return one
+        undecided = undecided or one
+    return undecided
+
+
+def arguments_match(expected: Any, actual: Any, matcher: KeyRule = "subset") -> bool:
+    """Return whether a call's arguments, or a result, match the expected ones; what is undecided does not."""
+    return next(_differences(expected, actual, _RULES[matcher], ()), None) is None
+
+
+def _differences(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterator[Difference]:
     if isinstance(expected, dict):
-        if expects_null(expected):
-            return actual is None
-        if not isinstance(actual, dict):
-            return False
-        expected, actual = _normal_keys(expected), _normal_keys(actual)
-        return (subset or expected.keys() >= actual.keys()) and all(
-            value is None or (key in actual and _matches(value, actual[key], subset))
-            for key, value in expected.items()
-        )
-    if isinstance(expected, list):
-        return (
-            isinstance(actual, list)
-            and len(expected) == len(actual)
-            and all(
-                value is None or _matches(value, other, subset)
-                for value, other in zip(expected, actual, strict=True)
-            )
-        )
-    return _scalar_equal(expected, actual)
+        if rules.words and (len(expected) <= 2) and (word := word_of(expected)) is not None:
+            yield from _of_word(word, expected, actual, rules, path)
+        elif isinstance(actual, Mapping):
+            yield from _of_keys(_normal_keys(expected), _normal_keys(actual), rules, path)
+        else:
+            yield Difference(path, expected, actual)
+    elif isinstance(expected, list):
+        if rules.similar is not None and isinstance(actual, str) and _are_texts(expected):
+            yield from _of_text(expected, actual, rules, path)
+        elif isinstance(actual, list | tuple):
+            yield from _of_items(expected, actual, rules, path)
+        else:
+            yield Difference(path, expected, actual)
+    elif isinstance(expected, str):
+        actual = _as_recorded(actual)
+        if not isinstance(actual, str):
+            yield Difference(path, expected, actual)
+        elif rules.similar is not None:
+            yield from _of_text(expected, actual, rules, path)
+        elif not (rules.wildcards and expected == ANY_TEXT) and not text_equal(expected, actual):
+            yield Difference(path, expected, actual)
+    elif isinstance(expected, AnyOf):
+        if not expected.accepts(actual):
+            yield Difference(path, expected, actual)
+    elif isinstance(expected, Mapping | tuple):  # of a test in Python
+        plain = dict(expected) if isinstance(expected, Mapping) else list(expected)
+        yield from _differences(plain, actual, rules, path)
+    elif not _scalar_equal(expected, actual):
+        yield Difference(path, expected, actual)
+
+
+def _of_keys(
+    expected: Mapping[str, Any], actual: Mapping[str, Any], rules: Rules, path: Path
+) -> Iterator[Difference]:
+    for key, value in expected.items():
+        if value is None and rules.wildcards:
+            continue
+        if key in actual:
+            other = actual[key]
+            if type(value) is str and value == other and type(other) is str:
+                continue
+            yield from _differences(value, other, rules, (*path, key))
+        elif rules.keys != "superset" and not (rules.words and accepts_absent(value)):
+            yield Difference((*path, key), value, MISSING)
+    if rules.keys != "subset":
+        for key, other in actual.items():
+            if key not in expected:
+                yield Difference((*path, key), MISSING, other)
+
+
+def _of_items(
+    expected: Sequence[Any], actual: Sequence[Any], rules: Rules, path: Path
+) -> Iterator[Difference]:
+    for index, (value, other) in enumerate(zip(expected, actual, strict=False)):
+        if value is not None or not rules.wildcards:
+            yield from _differences(value, other, rules, (*path, index))
+    shorter = min(len(expected), len(actual))
+    for index, value in enumerate(expected[shorter:], shorter):
+        yield Difference((*path, index), value, MISSING)
+    for index, other in enumerate(actual[shorter:], shorter):
+        yield Difference((*path, index), MISSING, other)
+
+
+def _of_text(expected: Any, actual: str, rules: Rules, path: Path) -> Iterator[Difference]:
+    if rules.similar is None or not rules.similar(expected, actual):
+        yield Difference(path, expected, actual, undecided=True)
+
+
+def _of_word(
+    word: str, expected: Mapping[str, Any], actual: Any, rules: Rules, path: Path
+) -> Iterator[Difference]:
+    operand = expected[word]
+    if word == ANY:
+        yield from _of_alternatives(expected, operand, actual, rules, path)
+    elif word == EACH and isinstance(actual, list | tuple):
+        yield from _of_items([operand] * len(actual), actual, rules, path)
+    elif word == PATTERN and isinstance(actual, str):
+        found = matches_pattern(operand, actual)
+        if not found:
+            yield Difference(path, expected, actual, undecided=found is None)
+    elif word not in _MATCHES or not _MATCHES[word](expected, actual):
+        yield Difference(path, MISSING if word == ABSENT else expected, actual)
+
+
+def _of_alternatives(
+    expected: Mapping[str, Any], alternatives: Iterable[Any], actual: Any, rules: Rules, path: Path
+) -> Iterator[Difference]:
+    """Yield how a value differs from the alternative that is nearest to it, nothing if one matches."""
+    found: list[tuple[Difference, ...]] = []
+    for alternative in alternatives:
+        found.append(tuple(_differences(alternative, actual, rules, path)))
+        if not found[-1]:
+            return
+    if possible := tuple(each for each in found if all(one.undecided for one in each)):
+        yield Difference(path, expected, actual, undecided=True, alternatives=possible)
+        return
+    nearest = min(found, key=len)
+    if all(one.path != path for one in nearest):
+        yield from nearest
+    else:
+        yield Difference(path, expected, actual)
+
+
+def _is_near(expected: Mapping[str, Any], actual: Any) -> bool:
+    """Return whether a number is as far from another as `within` allows at most, in decimal digits."""
+    if isinstance(actual, bool) or not isinstance(actual, int | float):
+        return False
+    number, within = expected[NUMBER], expected.get(WITHIN, 0)
+    if actual == number:
+        return True
+    return abs(Decimal(str(actual)) - Decimal(str(number))) <= Decimal(str(within))
+
+
+def _has_words(expected: Mapping[str, Any], actual: Any) -> bool:
+    return isinstance(actual, str) and folded_words(expected[TEXT]) == folded_words(actual)
+
+
+_MATCHES: Mapping[str, Callable[[Mapping[str, Any], Any], bool]] = {
+    NULL: lambda _, actual: actual is None,
+    LITERAL: lambda expected, actual: json_equal(expected[LITERAL], actual),
+    TEXT: _has_words,
+    NUMBER: _is_near,
+}
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return bool(values) and all(isinstance(value, str) for value in values)
 
 
 def _scalar_equal(left: Any, right: Any) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
+    if isinstance(right, str):
+        return False if type(left) is not int else _as_recorded(left) == right
     return bool(left == right)
 
 
-def _normal_keys(value: dict[str, Any]) -> dict[str, Any]:
-    return value if "".join(value).isascii() else {normalize("NFC", key): item for key, item in value.items()}
+def _normal_keys(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        if "".join(value).isascii():
+            return value
+    except TypeError:  # of a test in Python: keys that are not texts
+        return value
+    return {normalize("NFC", key): item for key, item in value.items()}
 
 
 def maximum_matching(candidates: Sequence[Sequence[int]]) -> list[int | None]:

@@ -10,21 +10,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics.matching import (
     ArgumentMatcher,
-    arguments_match,
+    Difference,
+    differences,
+    first_difference,
     is_copy,
     is_subsequence,
     maximum_matching,
+    rules_of,
 )
 from spangrade.evaluator.metrics.references import lacks_result, refers, resolved, result_tools
+from spangrade.evaluator.metrics.shown import path_text
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import Session, ToolInteraction
 
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
+_MOST_COMPARED = 20  # calls of a tool, of which the nearest to an expected one is looked for
 
 _Match = Callable[[ReferenceToolInteraction, ToolInteraction], bool]
 
@@ -166,7 +171,7 @@ def pairing_of(
 
 
 def is_match(expected: ReferenceToolInteraction, call: ToolInteraction, context: Context) -> bool | None:
-    """Return whether a call matches; None if that depends on what is not recorded of it."""
+    """Return whether a call matches; None if that depends on what is not known of it."""
     if expected.tool_name != call.tool_name:
         return False
     arguments = _arguments_match(expected, call, context)
@@ -177,18 +182,75 @@ def is_match(expected: ReferenceToolInteraction, call: ToolInteraction, context:
 def _arguments_match(
     expected: ReferenceToolInteraction, call: ToolInteraction, context: Context
 ) -> bool | None:
-    wanted = expected.input_arguments
-    if wanted is None or context.matcher == "ignore":
+    wanted, keys = expected.input_arguments, context.matcher
+    if wanted is None or keys == "ignore":
         return True
-    if call.arguments_known:
-        if refers(wanted):
-            earlier = context.before(call)
-            tools = set(result_tools(wanted))
-            if any(other.tool_name in tools and lacks_result(other) for other in earlier):
-                return None
-            wanted = resolved(wanted, context.values, earlier)
-        return arguments_match(wanted, call.input_arguments, context.matcher)
-    return True if context.matcher == "subset" and all(value is None for value in wanted.values()) else None
+    if not call.arguments_known:
+        return True if keys == "subset" and all(value is None for value in wanted.values()) else None
+    resolvable = _resolved(wanted, call, context)
+    return (
+        None
+        if resolvable is None
+        else _is_met(first_difference(resolvable, call.input_arguments, rules_of(keys)))
+    )
+
+
+def _is_met(difference: Difference | None) -> bool | None:
+    return difference is None or (None if difference.undecided else False)
+
+
+def _resolved(wanted: dict[str, Any], call: ToolInteraction, context: Context) -> dict[str, Any] | None:
+    """Return expected arguments without references; None if a result that they refer to is not recorded."""
+    if not refers(wanted):
+        return wanted
+    earlier = context.before(call)
+    tools = set(result_tools(wanted))
+    if any(other.tool_name in tools and lacks_result(other) for other in earlier):
+        return None
+    made: dict[str, Any] = resolved(wanted, context.values, earlier)
+    return made
+
+
+def call_differences(
+    expected: ReferenceToolInteraction, call: ToolInteraction, context: Context
+) -> Iterator[tuple[str, Difference]]:
+    """Yield how the arguments and the result of a call of the expected tool differ, each with its place.
+
+    The place is `look_up(items[0].sku)` for an argument, `look_up result.status` for a result.
+    """
+    name, keys = call.tool_name, context.matcher
+    if expected.input_arguments is not None and keys != "ignore" and call.arguments_known:
+        wanted = _resolved(expected.input_arguments, call, context)
+        if wanted is not None:
+            for one in differences(wanted, call.input_arguments, rules_of(keys)):
+                yield f"{name}({path_text(one.path)})", one
+    if expected.output is not None and call.output_known:
+        for one in differences(expected.output, call.output):
+            yield f"{name} {path_text(('result', *one.path))}", one
+
+
+def nearest_calls(
+    expected: Sequence[ReferenceToolInteraction],
+    actual: Sequence[ToolInteraction],
+    chosen: Sequence[int | None],
+    context: Context,
+) -> list[int | None]:
+    """Return for each expected call that none meets the index of the call of its tool that is nearest to it.
+
+    That is the one, of those that meet no expected call, with the fewest differences; each stands for one.
+    """
+    free = [place for place in range(len(actual)) if place not in set(chosen)]
+    nearest: list[int | None] = [None] * len(expected)
+    for index, wanted in enumerate(expected):
+        alike = [place for place in free if actual[place].tool_name == wanted.tool_name][:_MOST_COMPARED]
+        if chosen[index] is None and alike:
+
+            def distance(place: int, wanted: ReferenceToolInteraction = wanted) -> int:
+                return sum(1 for _ in call_differences(wanted, actual[place], context))
+
+            nearest[index] = place = alike[0] if len(alike) == 1 else min(alike, key=distance)
+            free.remove(place)
+    return nearest
 
 
 def result_matches(expected: ReferenceToolInteraction, call: ToolInteraction) -> bool | None:
@@ -201,10 +263,9 @@ def result_matches(expected: ReferenceToolInteraction, call: ToolInteraction) ->
     if expected.output is not None:
         if not call.output_known:
             return None
-        if not arguments_match(expected.output, call.output):
-            return False
-        if expected.status is None:
-            return True
+        met = _is_met(first_difference(expected.output, call.output))
+        if met is not True or expected.status is None:
+            return met
     if expected.status is not None:
         return None if call.ok is None else call.ok is (expected.status == "ok")
     only_requested = call.ok is None and not call.output_known and call.span_id is None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from spangrade.converters.datasets.forms import accepts_absent
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.metrics.matching import json_equal, recall
+from spangrade.evaluator.metrics.matching import MISSING, STATE, Difference, first_difference, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
+from spangrade.evaluator.metrics.shown import difference_text, path_text
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import dumps
-
-_LONGEST_VALUE = 200  # characters of a value in a reason
 
 
 @metric(needs="reference_state_variables", threshold=1.0)
@@ -26,18 +23,20 @@ def state_management_fidelity(session: Session, question: GoldenQuestion) -> Out
     if state is None:
         return Inconclusive("no state is recorded; set_state records it, or extracted_data in a CSV or JSONL")
     expected = question.reference_data.reference_state_variables or {}
-    differences = [
-        f"{name}: expected {_shown(value)}, was {_shown(state[name]) if name in state else 'not set'}"
-        for name, value in expected.items()
-        if name not in state or not json_equal(value, state[name])
-    ]
-    value = recall(len(expected) - len(differences), len(expected))
-    return Score(value, None, "; ".join(differences) or "as expected")
-
-
-def _shown(value: Any) -> str:
-    text = dumps(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    differing: list[str] = []
+    undecided: list[str] = []
+    for name, value in expected.items():
+        if name in state:
+            found = first_difference(value, state[name], STATE)
+        else:
+            found = None if accepts_absent(value) else Difference((), value, MISSING)
+        if found is not None:
+            texts = undecided if found.undecided else differing
+            texts.append(difference_text(path_text((name, *found.path)), found))
+    value = recall(len(expected) - len(differing), len(expected))
+    if undecided:
+        return Inconclusive("; ".join(differing + undecided), value)
+    return Score(value, None, "; ".join(differing) or "as expected")
 
 
 METRICS = (state_management_fidelity,)

@@ -13,19 +13,29 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics.call_rules import LIMITS
-from spangrade.evaluator.metrics.call_text import arguments_text, call_text, listed, not_recorded
+from spangrade.evaluator.metrics.call_text import (
+    MOST_CALLS,
+    arguments_text,
+    call_text,
+    failure_text,
+    listed,
+    not_recorded,
+)
 from spangrade.evaluator.metrics.matching import ArgumentMatcher, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import (
     Context,
     Pairing,
     are_copies,
+    call_differences,
     compared_calls,
     compared_lists,
     in_order,
     is_match,
+    nearest_calls,
     pairing_of,
 )
+from spangrade.evaluator.metrics.shown import difference_text
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
 
@@ -181,16 +191,17 @@ def _score_of(
         return Score(1.0, None, "as expected")
     named = {call.tool_name for call in expected}
     requested = [_requested(call) for call in session.requested_calls if call.tool_name in named]
-    if unknown := not_recorded(expected, actual, requested):
+    if unknown := not_recorded(expected, actual, requested, context):
         possible = sorted([*actual, *requested], key=lambda call: call.start_ns) if requested else actual
-        context = Context(matcher, values, possible)
-        pairing = pairing_of(
-            expected, possible, lambda wanted, call: is_match(wanted, call, context) is not False
+        possible_context = Context(matcher, values, possible)
+        possible_pairing = pairing_of(
+            expected, possible, lambda wanted, call: is_match(wanted, call, possible_context) is not False
         )
-        best = value(pairing)
+        best = value(possible_pairing)
         if best > score:
-            return Inconclusive(unknown if best == 1 else f"{unknown}; {_differences(pairing)[0]}", best)
-    return Score(score, None, *_differences(pairing))
+            why = "" if best == 1 else f"; {_differences(possible_pairing, possible_context)[0]}"
+            return Inconclusive(f"{unknown}{why}", best)
+    return Score(score, None, *_differences(pairing, context))
 
 
 def _score_of_none(
@@ -199,11 +210,14 @@ def _score_of_none(
     value: Callable[[Pairing], float],
 ) -> Score | Inconclusive:
     """Return the outcome where no call is expected, and some were requested that may have been executed."""
+    context = Context("subset", {}, actual)
     pairing = pairing_of((), actual, _never)
     score = value(pairing)
     if value(pairing_of((), [*actual, *requested], _never)) < score:
-        return Inconclusive(not_recorded((), actual, requested), score)
-    return Score(score, None, *_differences(pairing)) if score < 1 else Score(1.0, None, "as expected")
+        return Inconclusive(not_recorded((), actual, requested, context), score)
+    if score == 1:
+        return Score(1.0, None, "as expected")
+    return Score(score, None, *_differences(pairing, context))
 
 
 def _never(_expected: ReferenceToolInteraction, _call: ToolInteraction) -> bool:
@@ -233,21 +247,44 @@ def _requested(call: RequestedCall) -> ToolInteraction:
     )
 
 
-def _differences(pairing: Pairing) -> tuple[str, tuple[str, ...]]:
-    """Return what is missing, not expected or in another order, and the spans of the calls not expected."""
-    missing = [
-        f"{wanted.tool_name}{arguments_text(wanted.input_arguments)}"
-        f"{' (failed)' if wanted.status == 'error' else ''}"
-        for wanted, place in zip(pairing.expected, pairing.chosen, strict=True)
-        if place is None
-    ]
-    paired = set(pairing.chosen)
-    extra = [call for place, call in enumerate(pairing.actual) if place not in paired]
-    parts = []
+def _differences(pairing: Pairing, context: Context) -> tuple[str, tuple[str, ...]]:
+    """Return what differs, is missing, not expected or in another order, and the spans of such calls.
+
+    An expected call and one of the same tool in its place are told by the first value that differs.
+    """
+    expected, actual = pairing.expected, pairing.actual
+    paired = {place for place in pairing.chosen if place is not None}
+    extra = [place for place in range(len(actual)) if place not in paired]
+    differing, missing, explained = [], [], set()
+    nearest = nearest_calls(expected, actual, pairing.chosen, context)
+    for wanted, place, near in zip(expected, pairing.chosen, nearest, strict=True):
+        why = None if near is None else _why_not(wanted, actual[near], context)
+        if why is not None:
+            differing.append(why)
+            explained.add(near)
+        elif place is None:
+            failed = " (failed)" if wanted.status == "error" else ""
+            missing.append(f"{wanted.tool_name}{arguments_text(wanted.input_arguments)}{failed}")
+    parts = differing[:MOST_CALLS]
+    if (more := len(differing) - MOST_CALLS) > 0:
+        parts.append(f"{more} more calls differ")
     if missing:
         parts.append(f"missing: {listed(missing)}")
-    if extra:
-        parts.append(f"not expected: {listed([call_text(call) for call in extra])}")
-    if not missing and not in_order(pairing):
-        parts.append(f"in another order: {listed([call.tool_name for call in pairing.actual])}")
-    return "; ".join(parts), tuple(call.span_id for call in extra if call.span_id is not None)
+    if further := [call_text(actual[place]) for place in extra if place not in explained]:
+        parts.append(f"not expected: {listed(further)}")
+    if not missing and not differing and not in_order(pairing):
+        parts.append(f"in another order: {listed([call.tool_name for call in actual])}")
+    spans = (actual[place].span_id for place in extra)
+    return "; ".join(parts), tuple(span for span in spans if span is not None)
+
+
+def _why_not(wanted: ReferenceToolInteraction, call: ToolInteraction, context: Context) -> str | None:
+    """Return why a call of the expected tool does not meet an expected call; None if that is not known."""
+    found = sorted(call_differences(wanted, call, context), key=lambda one: one[1].undecided)
+    if found:
+        return f"{difference_text(*found[0])}{failure_text(call)}"
+    if call.ok is False and wanted.status != "error" and wanted.output is None:
+        return f"{call.tool_name}: expected to succeed{failure_text(call)}"
+    if call.ok is True and wanted.status == "error":
+        return f"{call.tool_name}: expected to fail, succeeded"
+    return None

@@ -13,6 +13,12 @@ from spangrade.evaluator.statistics.comparison.sample import Graded
 
 _FAILING = (Verdict.FAILED, Verdict.BROKEN)
 _EXAMPLES = 3
+_TEXT = r'"(?:[^"\\]|\\.)*+"'
+# A value that differs; it stops where another begins, so that the search is linear.
+_WAS = re.compile(
+    rf"expected (?:{_TEXT}|(?!, was |expected )[^;\"])*+, was "
+    rf"(?:(not set)|(?:{_TEXT}|(?!expected | \(failed)[^;\"])*+)"
+)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 # Calls in place of others: the last "missing" before them, so that the search is linear.
 _BEYOND = re.compile(r"(missing: (?:(?!missing: )[^;])*+); not expected: ([^;]*)")
@@ -49,9 +55,11 @@ class Cluster(NamedTuple):
 def what_went_wrong(reason: str) -> str:
     """Return a reason without arguments and values: `tool_usage_accuracy: missing: cancel_policy`.
 
+    A value that differs is left with its path: `look_up(order.id): expected …, was …`.
     Of the calls beside missing ones only those that failed are left, each once, with its type of error.
     """
     reason = _RAISED.sub(r"\1", _OF_A_TURN.sub(_with_expected, reason))
+    reason = _WAS.sub(_without_values, reason)
     names = _BEYOND.sub(_with_failed, "".join(_outside_of_json(reason)))
     return " ".join(_VALUE.sub("…", _QUOTED.sub("…", names)).split())
 
@@ -59,6 +67,11 @@ def what_went_wrong(reason: str) -> str:
 def _with_expected(found: re.Match[str]) -> str:
     """Return the names of the tools that a turn expected, if it is about them."""
     return f": expected {found[1].replace(chr(39), '')}" if found[1] else ""
+
+
+def _without_values(found: re.Match[str]) -> str:
+    """Return a value that differs without the values; that it is not set is what went wrong."""
+    return f"expected …, was {found[1] or '…'}"
 
 
 def _with_failed(found: re.Match[str]) -> str:

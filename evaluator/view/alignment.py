@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics.matching import ANY_TEXT, AnyOf, arguments_match, arranged, expects_null
-from spangrade.evaluator.metrics.pairing import best_met, compared_calls, pair_calls
+from spangrade.evaluator.metrics.pairing import Context, best_met, compared_calls, nearest_calls, pair_calls
 from spangrade.evaluator.metrics.references import resolved
 from spangrade.evaluator.metrics.trajectory import major_reference, major_steps
 from spangrade.evaluator.metrics.user_values import pattern_of, user_values
@@ -143,13 +143,9 @@ def _calls(session: Session, question: GoldenQuestion) -> Iterator[CallPair]:
     values = user_values(session, question)
     chosen = list(pair_calls(expected, actual, values))
     met = [place is not None for place in chosen]
+    nearest = nearest_calls(expected, actual, chosen, Context("subset", values, actual))
+    chosen = [near if place is None else place for place, near in zip(chosen, nearest, strict=True)]
     free = [place for place in range(len(actual)) if place not in set(chosen)]
-    for index, wanted in enumerate(expected):  # a call of the same tool, with other arguments
-        if chosen[index] is None:
-            near = next((place for place in free if actual[place].tool_name == wanted.tool_name), None)
-            if near is not None:
-                chosen[index] = near
-                free.remove(near)
     highest = -1
     for wanted, place, is_met in zip(expected, chosen, met, strict=True):
         if place is None:

@@ -98,7 +98,7 @@ def test_a_failed_session_says_by_which_gates() -> None:
             "q1",
             Verdict.FAILED,
             (
-                'tool_usage_accuracy: missing: find{"q":"a"}; not expected: find{"q":"b"}; '
+                'tool_usage_accuracy: find(q): expected "a", was "b"; '
                 "agent_routing: did not take part: cashier; took part: shop"
             ),
         )

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from spangrade.evaluator.metrics.matching import (
     arguments_match,
     common_length,
+    first_difference,
     is_copy,
     is_subsequence,
     json_equal,
     maximum_matching,
+    rules_of,
 )
+from spangrade.evaluator.metrics.shown import difference_text, path_text
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 json_values = st.recursive(
@@ -157,3 +160,29 @@ def test_the_common_length_is_that_of_the_longest_common_subsequence(left: str, 
         if is_subsequence(chosen, right, lambda wanted, got: wanted == got)
     )
     assert common_length(left, right) == common_length(right, left) == longest
+
+
+_LONG, _MANY = "x" * 300, [f"key {number}" for number in range(99)]
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "exact", "text"),
+    [
+        ({"id": "A1"}, {"id": "A2"}, False, 'id: expected "A1", was "A2"'),
+        ({"id": "A1"}, {}, False, 'id: expected "A1", was not set'),
+        ({}, {"id": "A1"}, True, 'id: expected nothing, was "A1"'),
+        ({"a": [{"b": 1}, {"b": 2}]}, {"a": [{"b": 1}, {"b": True}]}, False, "a[1].b: expected 2, was true"),
+        ({"a": [1, 2]}, {"a": [1]}, False, "a[1]: expected 2, was not set"),
+        ({"a": [1]}, {"a": [1, None]}, False, "a[1]: expected nothing, was null"),
+        ({"a": {"b": 1}}, {"a": list(range(99))}, False, 'a: expected {"b":1}, was a list of 99'),
+        ({"a": "x"}, {"a": dict.fromkeys(_MANY, 1)}, False, 'a: expected "x", was an object of 99 keys'),
+        ({"a": _LONG + "1"}, {"a": _LONG + "2"}, False, f'a: expected "…{"x" * 20}1", was "…{"x" * 20}2"'),
+        ({"a": _LONG}, {"a": "y"}, False, f'a: expected "{"x" * 99}…", was "y"'),
+    ],
+)  # fmt: skip
+def test_what_differs_first_is_told_with_both_values(
+    expected: Any, actual: Any, exact: bool, text: str
+) -> None:
+    found = first_difference(expected, actual, rules_of("exact" if exact else "subset"))
+    assert found is not None
+    assert difference_text(path_text(found.path), found) == text

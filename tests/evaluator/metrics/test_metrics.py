@@ -193,7 +193,7 @@ def test_what_differs_is_told_with_the_spans_of_unexpected_calls() -> None:
     assert measured("tool_recall", made, asked) == Score(
         0.5,
         None,
-        'missing: find{"q":"a"}; not expected: find{"q":"é"}, scan["' + "x" * 78 + "…",
+        'find(q): expected "a", was "é"; not expected: scan["' + "x" * 78 + "…",
         ("find", "scan"),
     )
 
@@ -220,7 +220,7 @@ def test_arguments_nested_without_end_are_compared_and_told_in_short() -> None:
         deep = {"a": deep}
     made = session([("hi", [tool("find", deep)])])
     assert measured("tool_recall", made, question(tools=[("find", {"q": "a"})])) == Score(
-        0.0, None, 'missing: find{"q":"a"}; not expected: find{…}', ("find",)
+        0.0, None, 'find(q): expected "a", was not set', ("find",)
     )
 
 
@@ -295,7 +295,7 @@ def test_a_failed_call_meets_only_a_reference_that_expects_it(
 def test_a_call_that_failed_and_one_without_a_result_are_named() -> None:
     asked = question(tools=[("pay", {"sum": 1})])
     assert measured("tool_recall", session([("hi", [FAILED])]), asked).reason == (
-        'missing: pay{"sum":1}; not expected: pay{"sum":1} (failed)'
+        "pay: expected to succeed (failed)"
     )
     assert measured("tool_recall", session([("hi", [REQUESTED])]), asked) == Inconclusive(
         "the result of pay is not recorded (spangrade lint says how)", 1.0
@@ -339,9 +339,11 @@ def test_state_is_compared_by_final_values_and_a_missing_variable_is_not_null() 
         "no state is recorded; set_state records it, or extracted_data in a CSV or JSONL"
     )
     long = measured(
-        "state_management_fidelity", session(state_variables={"a": [1, "x" * 300]}), question(state={"a": []})
+        "state_management_fidelity",
+        session(state_variables={"a": [1, "x" * 300]}),
+        question(state={"a": [1]}),
     )
-    assert long == Score(0, None, 'a: expected [], was [1,"' + "x" * 196 + "…")
+    assert long == Score(0, None, 'a[1]: expected nothing, was "' + "x" * 99 + '…"')
     assert value(measured("state_management_fidelity", made, question(state={}))) == 1
 
 

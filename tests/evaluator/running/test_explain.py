@@ -105,6 +105,14 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
             "test: turn 2.text: not alike\n  expected: 'It is sent.'\n  actual: 'x'",
             "test: turn 2.text: not alike",
         ),
+        (
+            'find(ids[2].sku): expected "a; {\\"", was "[c"; find(n): expected 5, was not set; missing: pay',
+            "find(ids.sku): expected …, was …; find(n): expected …, was not set; missing: pay",
+        ),
+        (
+            '0.5, expected >= 0.8: find(id): expected 1 or "a", was 2',
+            "…, expected >= …: find(id): expected …, was …",
+        ),
         ("missing: pay; not expected: pay (failed), pay (failed)", "missing: pay; pay (failed)"),
         ("conversation: turn 1 ended in an error", "conversation: turn 1 ended in an error"),
         ("reply: 'It is sent.' is not 'It is late.'", "reply: … is not …"),
@@ -166,8 +174,8 @@ def test_what_failed_alike_is_one_line_with_the_type_of_the_error(shop):
             "conversation: turn 1 ended in an error without an answer: KeyError; "
             "tool_usage_accuracy: missing: cancel: 2 sessions"
         ),
-        "tool_usage_accuracy: missing: cancel; cancel (failed: TimeoutError): 2 sessions",
-        "tool_usage_accuracy: missing: cancel; cancel (failed: ConnectionResetError): 1 session",
+        "tool_usage_accuracy: cancel: expected to succeed (failed: TimeoutError): 2 sessions",
+        "tool_usage_accuracy: cancel(order): expected …, was … (failed: ConnectionResetError): 1 session",
     ]
     assert [line for line in run.out if line in expected] == expected
     assert [line for line in spangrade("explain", "failing").out if line in expected] == expected
@@ -175,7 +183,11 @@ def test_what_failed_alike_is_one_line_with_the_type_of_the_error(shop):
     assert [line for line in graded.out if line in expected] == expected
 
 
-@pytest.mark.parametrize("text", ["x " * 500_000, "missing: x " * 100_000], ids=["names", "missing"])
+@pytest.mark.parametrize(
+    "text",
+    ["x " * 500_000, "missing: x " * 100_000, 'expected "x' * 90_000, "expected x, was x" * 60_000],
+    ids=["names", "missing", "quotes", "values"],
+)
 def test_a_reason_of_a_million_characters_is_read_once(text):
     """Read again from each of its words it took hours."""
     assert what_went_wrong(f"tool_recall: missing: pay; not expected: {text}; {text}").startswith(
