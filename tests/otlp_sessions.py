@@ -27,13 +27,17 @@ class Call(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A turn: the user's text, the agent's reply (None: none), its calls; with `error` the agent failed."""
+    """A turn: the user's text, the agent's reply (None: none), its calls; with `error` the agent failed.
+
+    Without `model` no model was called.
+    """
 
     user: str
     reply: str | None = "Done."
     calls: Sequence[Call] = ()
     error: str | None = None
     tokens: tuple[int, int] | None = (10, 5)
+    model: bool = True
 
 
 def write_sessions(
@@ -118,6 +122,8 @@ def _turn(session_id: str, index: int, turn: Said, agent: str, at: int) -> list[
         name = f"execute_tool {call.name}"
         spans.append(_span(trace, span_id, root, name, times[number], common | attributes, call.error))
     span_id = _id(16, session_id, index, "chat")
+    if not turn.model:
+        return spans
     spans.append(_span(trace, span_id, root, "chat gemini-2.5-flash", times[-1], common | chat, turn.error))
     return spans
 

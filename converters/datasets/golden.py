@@ -236,7 +236,8 @@ class Scenario(_Model):
 
     The conversation begins with `starting_prompt`. `plan` is what the user wants, in order; a name in braces
     stands for the fact of that name. `facts` are all that the user knows and may say, by name. `faults` make
-    a drill of it: what tools do in place of what they would do.
+    a drill of it: what tools do in place of what they would do. A last message of the user that has the
+    `stop_word` hangs up, and needs no reply.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -248,6 +249,7 @@ class Scenario(_Model):
     persona: StrictStr | Persona | None = None
     ends_when: EndsWhen = EndsWhen()
     faults: tuple[DrillFault, ...] = ()
+    stop_word: Annotated[StrictStr, Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _refuse_two_faults_of_a_call(self) -> Self:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
+from spangrade.evaluator.metrics.trajectory import doubt_of_end, open_end
 from spangrade.evaluator.session import Session, utc_text
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.semconv import QUESTION_ID
@@ -209,12 +210,24 @@ class MetricPlan:
             reasons[Verdict.INCONCLUSIVE] = [ambiguous(candidates).reason]
         elif candidates and not any(self._compares(gate, candidates[0]) for gate in gates):
             reasons.setdefault(Verdict.INCONCLUSIVE, []).append(_nothing_to_compare(candidates[0]))
-        elif not candidates and not gates and not reasons:
-            return _unmatched(session, self.without_dataset)
+        elif not candidates:
+            end = self._verdict_of_end(session)
+            if end is Verdict.FAILED or (end is not None and (gates or reasons)):
+                reasons.setdefault(end, []).append(f"{CONVERSATION}: turn {len(session.turns)} has no reply")
+            if not gates and not reasons:
+                return _unmatched(session, self.without_dataset)
         for verdict in PRECEDENCE:
             if verdict in reasons:
                 return Decision(verdict, "; ".join(reasons[verdict]))
         return Decision(Verdict.PASSED, "")
+
+    def _verdict_of_end(self, session: Session) -> Verdict | None:
+        """Return the verdict of a session without a question that ends at the user's message, else None."""
+        end = open_end(session)
+        if end is None:
+            return None
+        doubtful = not end.driven or self.why_incomplete(session) or doubt_of_end(session)
+        return Verdict.INCONCLUSIVE if doubtful else Verdict.FAILED
 
     def _compares(self, gate: Metric, question: GoldenQuestion) -> bool:
         """Return whether a gate compares a session with anything: one that was requested always does."""

@@ -35,13 +35,18 @@ def simulation_valid(session: Session, question: GoldenQuestion) -> Outcome:
     Rules find a user whose model gave no valid message, that ended the conversation as its scenario does not
     allow, spoke for the agent, said a part of its plan word for word, or a number, code or date that nobody
     had told it. What the rules cannot tell a judge decides; inconclusive without one, for a drill of which a
-    fault did not happen, and for a session that has no simulated user.
+    fault did not happen, and for a session that has no simulated user: not applicable there if the scenario
+    has no plan, no facts and no faults.
 
     Source: own definition.
     """
-    if not session.simulated_messages:
-        return Inconclusive("no simulated user is recorded, and nothing is known of who said what")
     scenario: Scenario = question.reference("scenario")
+    if not session.simulated_messages:
+        if not (scenario.plan or scenario.facts or scenario.faults):
+            return NotApplicable(
+                "no simulated user is recorded, and the scenario gives it nothing to keep to"
+            )
+        return Inconclusive("no simulated user is recorded, and nothing is known of who said what")
     if broken := next(_broken(session, scenario), None):
         why, message = broken
         return Score(0.0, None, why, (message.span_id,))

@@ -155,6 +155,10 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     the turn of an empty reply has a call that was only requested: the conversation may go on elsewhere; and
     if there are more turns than inputs, but not with a user's message: an event may have begun the others.
 
+    A conversation that ends at the user's message, with nothing recorded after it, has no reply there if
+    other turns have one. Inconclusive if none has, or if a call waits for approval. A message by which the
+    user hangs up (it has the scenario's `stop_word`) needs no reply.
+
     Source: own definition.
     """
     turns, expected = len(session.turns), len(question.user_inputs)
@@ -169,6 +173,13 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
         what = ", ".join(dict.fromkeys(raised or filter(None, kinds)))
         reason = f"turn {numbers} ended in an error without an answer{': ' if what else ''}{what}"
         return Score(0.0, None, reason)
+    end = open_end(session)
+    if end is not None and not _hangs_up(end, question):
+        doubt, reason = doubt_of_end(session), f"turn {end.turn} has no reply"
+        if doubt is None:
+            return Score(0.0, None, reason)
+        if turns == expected:
+            return Inconclusive(f"{reason}, and {doubt}", 1.0)
     silent = _silent(session)
     if silent:
         numbers = ", ".join(str(turn.turn) for turn in silent)
@@ -186,6 +197,29 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
         return Inconclusive(f"whether a user began turn {numbers} is not recorded", 1.0)
     went = "stopped after" if turns < expected else "went on for"
     return Score(0.0, None, f"{went} {turns} turns of {expected}")
+
+
+def open_end(session: Session) -> Turn | None:
+    """Return the last turn if nothing follows the user's message in it: no reply, no model call, no call."""
+    last = session.turns[-1] if session.turns else None
+    if last is None or last.final_response is not None or not (last.user_input or "").strip():
+        return None
+    work = (session.llm_calls, session.tool_interactions, session.requested_calls)
+    return None if any(one.turn == last.turn for calls in work for one in calls) else last
+
+
+def doubt_of_end(session: Session) -> str | None:
+    """Return why a reply may follow the `open_end` of a session, None if none does."""
+    if all(turn.final_response is None and not turn.driven for turn in session.turns):
+        return "no turn has: record the model's output"
+    if waiting := next((call for call in session.tool_interactions if call.approval == "asked"), None):
+        return f"{waiting.tool_name} waits for approval"
+    return None
+
+
+def _hangs_up(turn: Turn, question: GoldenQuestion) -> bool:
+    word = question.scenario.stop_word if question.scenario is not None else None
+    return word is not None and word in (turn.user_input or "")
 
 
 def _silent(session: Session) -> list[Turn]:

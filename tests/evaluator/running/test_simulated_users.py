@@ -508,8 +508,23 @@ def test_each_fault_of_a_drill_is_counted_by_its_number(shop, calls, missed):
     assert graded() == (verdict if missed else ("passed", ""))
 
 
-def test_a_session_without_its_simulated_user_that_names_the_question_is_inconclusive(shop):
+@pytest.mark.parametrize(
+    ("scenario", "graded"),
+    [
+        (
+            {},
+            "simulation_valid: no simulated user is recorded, and nothing is known of who said what",
+        ),
+        ({"plan": [], "facts": {}, "persona": "in a hurry"}, None),
+    ],
+)
+def test_a_session_without_the_user_of_a_scenario_is_inconclusive_if_the_user_had_a_part(
+    shop, scenario, graded
+):
     drills()
+    (asked,) = json.loads(Path("golden.json").read_text())["golden_questions"]
+    asked["scenario"] = {**asked["scenario"], **scenario}
+    Path("golden.json").write_text(json.dumps({"golden_questions": [asked]}))
     spans = [
         {
             "traceId": "1" * 32, "spanId": "2" * 16, "name": "invoke_agent shop", "kind": 1,
@@ -533,11 +548,8 @@ def test_a_session_without_its_simulated_user_that_names_the_question_is_inconcl
     shop.answer = Agrees(gets_it)
     done = spangrade("grade", "golden.json", "--spans", "spans.json", "--format", "json")
     (one,) = json.loads("\n".join(done.out))["grades"]
-    assert (done.code, one["verdict"], one["reason"]) == (
-        4,
-        "inconclusive",
-        "simulation_valid: no simulated user is recorded, and nothing is known of who said what",
-    )
+    expected = (0, "passed", "") if graded is None else (4, "inconclusive", graded)
+    assert (done.code, one["verdict"], one["reason"]) == expected
 
 
 @pytest.mark.parametrize(
