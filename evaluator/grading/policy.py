@@ -173,7 +173,10 @@ class MetricPlan:
             if self.without_dataset:
                 return alone
             return [m for m in alone if m.threshold is not None or m.name in REPORTED]
-        requested_gates = [m for m in self.requested if m.threshold is not None]
+        requested = [
+            m for m in self.requested if not m.where_given or question.reference(m.needs or "") is not None
+        ]
+        requested_gates = [m for m in requested if m.threshold is not None]
         replaced = {m.needs for m in requested_gates if excluded(m, session, question) is None}
         gates = [
             gate
@@ -182,7 +185,7 @@ class MetricPlan:
             or (gate.needs not in replaced and question.reference(gate.needs or "") is not None)
         ]
         reported = [m for m in self.reported if m.needs is None or question.reference(m.needs) is not None]
-        return (*gates, *self.requested, *reported)
+        return (*gates, *requested, *reported)
 
     def decide(
         self,

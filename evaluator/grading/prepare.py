@@ -153,6 +153,7 @@ class Prepared:
         judge = asdict(self.spec.judge)
         parts = {
             "metrics": [metric_text(metric) for metric in self.metrics],
+            "where_given": [metric.name for metric in self.metrics if metric.where_given],
             "agents": [metric.agents for metric in self.metrics],
             "files": [blake2b(path.read_bytes()).hexdigest() for path in files],
             "without": sorted(self.without),

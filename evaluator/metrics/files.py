@@ -40,7 +40,8 @@ def requested(
     names = {metric.name.partition(":")[0] for metric in by_name}
     # A metric that needs a parameter can only be requested by name.
     rest = [m for m in from_files if m.name not in names and (m.parameter is None or m.choices)]
-    found = {metric.name: metric for metric in (*by_name, *rest)}
+    given = (replace(metric, where_given=metric.needs is not None) for metric in rest)
+    found = {metric.name: metric for metric in (*by_name, *given)}
     for metric in metrics:
         if isinstance(metric, Metric) and found.setdefault(metric.name, metric) is not metric:
             raise InputError(f'metric "{metric.name}" is requested twice')

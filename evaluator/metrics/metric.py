@@ -75,6 +75,9 @@ class Metric:
 
     `grows` is true if spans that are not recorded could only have raised the value, as in a sum. `version` is
     that of its definition, where it is not a part of an installed package: the digest of its file.
+
+    `where_given` is true of a metric that a file brings and nobody asked for by name: for a question without
+    the part that it `needs` it does not run.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Metric:
     agents: tuple[str, ...] = ()
     grows: bool = False
     version: str = ""
+    where_given: bool = False
 
     def __call__(self, *args: object, **parameter: str) -> Any:
         """Return the function's outcome, before any threshold is applied."""
