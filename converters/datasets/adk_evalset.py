@@ -290,6 +290,7 @@ _WITHOUT_A_PLACE = (
     "before",
     "failed_calls",
     "forbidden_texts",
+    "assertions",
     "max_cost_usd",
     "max_latency_s",
 )

@@ -153,7 +153,8 @@ class ReferenceData(_Model):
     an earlier call of another. With `failed_calls` "ignore" these three do not count a call that failed.
     `reference_responses` has the reply to each user input, None for any.
     `goal` is what must be so at the end, in words for a judge; of a scenario without one it is its plan.
-    `forbidden_texts` must not be in any reply, whatever their case.
+    `forbidden_texts` must not be in any reply, whatever their case. `assertions` are statements about the
+    conversation; a judge says of each whether it holds.
     `max_cost_usd` and `max_latency_s` are what the session's model calls may cost and its turns may take.
     """
 
@@ -170,6 +171,7 @@ class ReferenceData(_Model):
     reference_responses: Annotated[tuple[StrictStr | None, ...], Field(min_length=1)] | None = None
     goal: StrictStr | None = None
     forbidden_texts: Annotated[Names, Field(min_length=1)] | None = None
+    assertions: Annotated[Names, Field(min_length=1)] | None = None
     max_cost_usd: Limit | None = None
     max_latency_s: Limit | None = None
 

@@ -47,6 +47,7 @@ REFERENCE_GATES = {
     SCENARIO: SIMULATION,
     GOAL: "goal_completion",
     "forbidden_texts": "forbidden_texts",
+    "assertions": "failed_assertions",
     "agents_evaluated": "agent_routing",
     "max_cost_usd": "cost_limit",
     "max_latency_s": "latency_limit",

@@ -9,7 +9,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from spangrade.evaluator.judge.protocol import JudgeError, Judgement, Question, Task, UserQuestion
+from spangrade.evaluator.judge.protocol import (
+    AssertionQuestion,
+    JudgeError,
+    Judgement,
+    Question,
+    Task,
+    UserQuestion,
+)
 
 _SYSTEM = """\
 You grade what an AI agent said, for an automated test. Answer only with the JSON object asked for.
@@ -36,6 +43,10 @@ negation or question does.""",
     "satisfies": """\
 Is the statement true of the actual text?
 Judge what the text says or plainly implies, not what it might have said.""",
+    "holds": """\
+Does the assertion hold of the conversation?
+Judge what the conversation, its calls and its state show; answer unknown if they do not tell. Name the turns
+that show it by their numbers, and none if only what is nowhere in the conversation shows it.""",
     "rate": """\
 Rate the material by the instruction below, with one score of the scale.""",
 }
@@ -43,6 +54,7 @@ Rate the material by the instruction below, with one score of the scale.""",
 _CRITERION: dict[Task, str] = {
     "same_meaning": "Expected text",
     "satisfies": "Statement",
+    "holds": "Assertion",
     "rate": "Instruction",
 }
 
@@ -59,6 +71,14 @@ class YesOrNo(BaseModel):
     score: Annotated[
         float | None, Field(ge=0, le=1, description="How sure it is that the criterion is met, from 0 to 1.")
     ] = None
+
+
+class Shown(BaseModel):
+    """The structure of the answer to an assertion."""
+
+    reason: Annotated[str, Field(description="One or two sentences.")]
+    answer: Annotated[Literal["yes", "no", "unknown"], Field(description="Whether the assertion holds.")]
+    turns: Annotated[list[int], Field(description="The numbers of the turns that show it.")]
 
 
 class UserAnswer(BaseModel):
@@ -82,10 +102,12 @@ class Rating(BaseModel):
     score: Annotated[float, Field(description="A score of the scale.")]
 
 
-def answer_type(question: Question) -> type[YesOrNo | Rating | UserAnswer]:
+def answer_type(question: Question) -> type[YesOrNo | Rating | Shown | UserAnswer]:
     """Return the structure of the answer to a question."""
     if isinstance(question, UserQuestion):
         return UserAnswer
+    if question.task == "holds":
+        return Shown
     return YesOrNo if question.scale is None else Rating
 
 
@@ -145,6 +167,8 @@ def read_answer(question: Question, text: str | None, judge: str) -> Judgement:
         raise JudgeError(f"judge {judge}: {where}: {first['msg']}, in the answer {text!r:.200}") from error
     if isinstance(answer, UserAnswer):
         return _of_user(question, answer, judge)
+    if isinstance(answer, Shown):
+        return _of_assertion(question, answer, judge)
     if question.scale is not None and not question.scale[0] <= (answer.score or 0) <= question.scale[1]:
         low, high = question.scale
         raise JudgeError(f"judge {judge}: score {answer.score} is off the scale from {low:g} to {high:g}")
@@ -160,3 +184,13 @@ def _of_user(question: Question, answer: UserAnswer, judge: str) -> Judgement:
     if answer.ended == "no" and not answer.text.strip():
         raise JudgeError(f"judge {judge}: neither a text nor the end of the conversation")
     return Judgement(None, None, answer.model_dump_json())
+
+
+def _of_assertion(question: Question, answer: Shown, judge: str) -> Judgement:
+    """Return whether an assertion holds; raise JudgeError for a turn that the conversation does not have."""
+    turns = question.turns if isinstance(question, AssertionQuestion) else 0
+    if wrong := [turn for turn in answer.turns if not 1 <= turn <= turns]:
+        raise JudgeError(f"judge {judge}: there is no turn {wrong[0]}, the conversation has {turns}")
+    shown = ", ".join(map(str, sorted(set(answer.turns))))
+    passed = {"yes": True, "no": False, "unknown": None}[answer.answer]
+    return Judgement(passed, None, f"turn {shown}: {answer.reason}" if shown else answer.reason)

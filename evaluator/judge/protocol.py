@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
 
-Task = Literal["same_meaning", "satisfies", "rate", "simulate"]
+Task = Literal["same_meaning", "satisfies", "holds", "rate", "simulate"]
 
 
 class JudgeUnavailable(SpangradeError):  # noqa: N818 (it is a state of the surroundings, not a mistake)
@@ -71,8 +71,16 @@ class UserQuestion(Question):
 
 
 @dataclass(frozen=True, slots=True)
+class AssertionQuestion(Question):
+    """A question whether an assertion holds in a conversation of some `turns`, which the material numbers."""
+
+    turns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
-    """A judge's answer. `passed` is None for a rating, which has a score and no threshold of its own.
+    """A judge's answer. `passed` is None for a rating, which has a score and no threshold of its own, and for
+    an assertion of which the material does not tell whether it holds.
 
     The answer to a `UserQuestion` is `reason`, a `UserAnswer` as JSON text.
     `score` is the rating, or the judge's confidence that the criterion is met, from 0 to 1, if it gave one.
@@ -161,6 +169,12 @@ def satisfies(actual: str, statement: str) -> Question:
 def shown_by(material: Mapping[str, str], statement: str) -> Question:
     """Ask whether a statement is true of a material of several texts."""
     return _question("satisfies", statement, material)
+
+
+def holds(material: Mapping[str, str], assertion: str, turns: int) -> AssertionQuestion:
+    """Ask whether an assertion about a conversation holds, and which of its turns show it."""
+    asked = _question("holds", assertion, material)
+    return AssertionQuestion(asked.task, asked.criterion, asked.material, turns=turns)
 
 
 def rate(

@@ -320,11 +320,13 @@ async def _in_own_loop(coroutine: Coroutine[Any, Any, Judgement]) -> Judgement:
 def _majority(verdicts: list[Judgement]) -> Judgement:
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     yes = [verdict for verdict in verdicts if verdict.passed]
-    if verdicts[0].passed is None:
-        passed, winners, note = None, verdicts, f"median of {len(verdicts)}"
+    no = [verdict for verdict in verdicts if verdict.passed is False]
+    passed: bool | None
+    if not yes and not no:
+        passed, winners, note = None, verdicts, f"median of {len(verdicts)}" if scores else "all votes"
     else:
-        passed = len(yes) * 2 > len(verdicts)
-        winners = yes if passed else [verdict for verdict in verdicts if not verdict.passed]
+        passed = next((votes is yes for votes in (yes, no) if len(votes) * 2 > len(verdicts)), None)
+        winners = [verdict for verdict in verdicts if verdict.passed is passed]
         note = f"{len(winners)} of {len(verdicts)} votes"
         scores = [verdict.score for verdict in winners if verdict.score is not None]
     score = median(scores) if scores else None

@@ -43,6 +43,7 @@ _EMPTY = (
 )
 _GATES_OF_CALLS = {"further_calls", "forbidden_calls"}
 _FURTHER = 'if they must not be made: "no_further_calls": true in reference_data, or "forbidden_tools"'
+_JUDGED_BY_WORDS = ("goal", "scenario", "assertions")  # references that only a judge can compare
 _JUDGE = (
     "set up a judge (its key, or grade --judge-model), compare the words (--metric 'response_match>=0.7'), "
     f"or do not compare it (--no-reference {RESPONSE})"
@@ -193,6 +194,10 @@ def _findings(one: Grade, advice: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding("unanswered", None, what, 1, (name,), help_)
         elif name == CONVERSATION and one.question_id is None:
             yield Finding("ambiguous", one.session_id, outcome.reason, 1, (name,), _WHICH_QUESTION)
+        elif _NOT_ASKED in outcome.reason and (asked := _reference_of(name)) in _JUDGED_BY_WORDS:
+            what = f"{asked}: a judge has to answer it"
+            help_ = f"set up a judge (its key, or grade --judge-model), or use --no-reference {asked}"
+            yield Finding("needs_judge", one.session_id, what, 1, (), help_)
         elif _NOT_ASKED in outcome.reason:
             reply = "the last reply" if name == REFERENCE_GATES[RESPONSE] else "a reply"
             what = f"{reply} differs from {_reference_of(name) or RESPONSE}: a judge has to rate it"

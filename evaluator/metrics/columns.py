@@ -125,7 +125,12 @@ def trace_summary(session: Session) -> str:
     return "\n".join(_lines(session))
 
 
-def _lines(session: Session) -> Iterator[str]:
+def numbered_summary(session: Session) -> str:
+    """Return `trace_summary` with a line before each turn that has its number."""
+    return "\n".join(_lines(session, numbered=True))
+
+
+def _lines(session: Session, *, numbered: bool = False) -> Iterator[str]:
     calls: dict[str, deque[ToolInteraction]] = {}
     for interaction in sorted(session.tool_interactions, key=lambda each: each.start_ns):
         calls.setdefault(interaction.tool_name, deque()).append(interaction)
@@ -134,6 +139,8 @@ def _lines(session: Session) -> Iterator[str]:
         steps.setdefault(step.turn, []).append(step)
     speakers, other = _speakers(session)
     for turn in session.turns:
+        if numbered:
+            yield f"Turn {turn.turn}"
         yield f"User: {_or_unknown(turn.user_input)}"
         for step in steps.get(turn.turn, ()):
             started = calls.get(step.name) if step.kind == "tool" else None

@@ -26,6 +26,7 @@ from spangrade.evaluator.judge import (
     rate_by,
 )
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
+from spangrade.evaluator.metrics.assertions import failed_assertions
 from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column, final_response, not_recorded
 from spangrade.evaluator.metrics.definitions import (
     Definition,
@@ -282,4 +283,5 @@ METRICS = (
     final_response_match,
     responses_match,
     response_match,
+    failed_assertions,
 )

@@ -199,20 +199,25 @@ def _kept_to(session: Session, scenario: Scenario) -> Question:
     return shown_by({"conversation": trace_summary(session), "user": "\n".join(said)}, statement)
 
 
-def _reached(session: Session, goal: str) -> Question:
-    """Return the question whether a goal is reached, with all that is known of the session."""
+def evidence_of(session: Session, summary: str) -> dict[str, str]:
+    """Return what a judge is shown of a session: a summary of its conversation, its calls and its state."""
     calls = [
         {"tool": call.tool_name, "arguments": call.input_arguments, "result": call.output, "ok": call.ok}
         for call in session.tool_interactions
     ]
-    evidence = {"conversation": trace_summary(session), "calls": dumps(calls)}
+    evidence = {"conversation": summary, "calls": dumps(calls)}
     if session.state_variables is not None:
         evidence["state"] = dumps(session.state_variables)
+    return evidence
+
+
+def _reached(session: Session, goal: str) -> Question:
+    """Return the question whether a goal is reached, with all that is known of the session."""
     statement = (
         "By the evidence of the calls and the state where there is any, and not only by what the agent says: "
         f"{goal}"
     )
-    return shown_by(evidence, statement)
+    return shown_by(evidence_of(session, trace_summary(session)), statement)
 
 
 async def _judged(question: Question) -> Outcome:
