@@ -78,6 +78,10 @@ class Turn(NamedTuple):
         str | None,
         Column("what the agent raised, of a turn that a run or a test asked, with the last line of its code"),
     ] = None
+    calls_unknown: Annotated[
+        str | None,
+        Column("why it is not known what the agent called, of a turn that a run or a test asked"),
+    ] = None
 
 
 class Step(NamedTuple):
@@ -387,6 +391,15 @@ class Session:
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None
+
+    @property
+    def calls_unknown(self) -> str | None:
+        """Why it is not known what the agent called in some of the turns; None if it is."""
+        unknown = [turn for turn in self.turns if turn.calls_unknown]
+        if not unknown:
+            return None
+        numbers = ", ".join(str(turn.turn) for turn in unknown)
+        return f"what turn {numbers} called is not recorded; {unknown[0].calls_unknown}"
 
     @property
     def end_ns(self) -> int | None:

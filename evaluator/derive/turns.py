@@ -12,6 +12,7 @@ from spangrade.converters.spans import values
 from spangrade.converters.spans.observation import (
     Handoff,
     ModelCall,
+    Observation,
     RunSpan,
     Structure,
     ToolUse,
@@ -252,7 +253,18 @@ def turn_of(number: int, group: Group) -> Turn:
         failed=max(tops, key=lambda o: o.span.end_ns).failure is not None,
         driven=isinstance(driven, dict),
         raised=values.text(driven.get("error")) if isinstance(driven, dict) else None,
+        calls_unknown=values.text(driven.get("calls_unknown"))
+        if isinstance(driven, dict) and not any(map(is_agents_own, group.members))
+        else None,
     )
+
+
+def is_agents_own(observation: Observation) -> bool:
+    """Return whether an observation is of a span in which the agent records what it does.
+
+    Those are not that stand for a turn, and those in which a run or a test records what the agent reported.
+    """
+    return not isinstance(observation, TurnSpan | Structure) and observation.notes.driven is None
 
 
 def _user_input(group: Group) -> str | None:

@@ -12,10 +12,12 @@ from spangrade.evaluator.session import Session
 def tool_utilization(session: Session) -> Outcome:
     """The number of tool calls, without hand-offs.
 
-    Never inconclusive.
+    Inconclusive if what a turn called is not recorded.
 
     Source: own definition.
     """
+    if session.calls_unknown:
+        return Inconclusive(session.calls_unknown)
     counts = Counter(call.tool_name for call in session.tool_interactions if not call.handoff)
     total = counts.total()
     details = {"unique_tools": len(counts), "tool_counts": dict(counts)}
@@ -32,6 +34,8 @@ def tool_success_rate(session: Session) -> Outcome:
     Source: own definition.
     """
     calls = [call for call in session.tool_interactions if call.ran and not call.handoff]
+    if session.calls_unknown:
+        return Inconclusive(session.calls_unknown)
     if not calls:
         return Inconclusive("no tool call is recorded; if a tool ran, record it with a span")
     failed = [call for call in calls if call.ok is False]

@@ -55,7 +55,7 @@ def forbidden_calls(session: Session, question: GoldenQuestion) -> Outcome:
     """
     forbidden = question.reference("forbidden_tools")
     calls = _counted(session.tool_interactions, forbidden.tools, forbidden.failed_calls == "ignore")
-    return _count(calls, only_requested(_of(session.requested_calls, forbidden.tools)))
+    return _count(session, calls, only_requested(_of(session.requested_calls, forbidden.tools)))
 
 
 @metric(needs="at_most", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
@@ -75,7 +75,7 @@ def calls_over_limit(session: Session, question: GoldenQuestion) -> Outcome:
         over += calls[limit.calls :]
         perhaps += requested if len(calls) + len(requested) > limit.calls else ()
     most = ", ".join(f"{limit.tool} {limit.calls}" for limit in limits)
-    return _count(over, only_requested(perhaps), f"expected at most {most}; beyond that")
+    return _count(session, over, only_requested(perhaps), f"expected at most {most}; beyond that")
 
 
 @metric(needs="before", threshold=0.0, unit="calls", higher_is_better=False)
@@ -102,7 +102,11 @@ def calls_too_early(session: Session, question: GoldenQuestion) -> Outcome:
         for requested in _of(session.requested_calls, (rule.then,)):
             if not _is_preceded(requested, rule, session)[0]:
                 unknown[only_requested([requested])] = None
-    return _count(list(early.values()), "; ".join(unknown), f"expected {'; '.join(missing)}; too early")
+    if session.calls_unknown:  # an earlier call may be among those that are not recorded
+        return Inconclusive(session.calls_unknown)
+    return _count(
+        session, list(early.values()), "; ".join(unknown), f"expected {'; '.join(missing)}; too early"
+    )
 
 
 LIMITS = (unexpected_calls, further_calls, forbidden_calls, calls_over_limit, calls_too_early)
@@ -136,8 +140,8 @@ def _further_calls(session: Session, question: GoldenQuestion, tools: Collection
         names = {wanted.tool_name for calls in question.accepted_calls for wanted in calls}
         possible = [call for call in actual if call.tool_name in names]
         context = Context("subset", user_values(session, question), session.tool_interactions)
-        return _count(certain, not_recorded(best_met(session, question), possible, (), context))
-    return _count(certain, only_requested(_of(session.requested_calls, tools)))
+        return _count(session, certain, not_recorded(best_met(session, question), possible, (), context))
+    return _count(session, certain, only_requested(_of(session.requested_calls, tools)))
 
 
 def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | None, str]:
@@ -190,10 +194,11 @@ def _is_timed(call: ToolInteraction) -> bool:
 
 
 def _count(
-    calls: Sequence[ToolInteraction], unknown: str, what: str = "not expected"
+    session: Session, calls: Sequence[ToolInteraction], unknown: str, what: str = "not expected"
 ) -> Score | Inconclusive:
     """Return the number of calls, a lower bound if there may be more."""
     names = listed([call_text(call) for call in calls])
+    unknown = session.calls_unknown or unknown
     if unknown:
         return Inconclusive(f"{unknown}; {names}" if calls else unknown, float(len(calls)))
     spans = tuple(call.span_id for call in calls if call.span_id is not None)

@@ -1,7 +1,8 @@
 """Metrics of tool calls and their arguments, compared with `reference_tool_interactions`.
 
 `pairing.py` says which call meets which. If arguments or results are not recorded, a metric is computed
-twice: as if no such call matched, and as if every one did. If the values differ, it is inconclusive.
+twice: as if no such call matched, and as if every one did. If the values differ, it is inconclusive. Where a
+turn that was driven shows no calls at all (`Session.calls_unknown`), nothing is compared.
 
 Of the reference and its `reference_tool_alternatives`, the list of calls counts that the session meets best,
 among those that name the most of its calls.
@@ -159,6 +160,8 @@ def _score(
     session: Session, question: GoldenQuestion, matcher: ArgumentMatcher, value: Callable[[Pairing], float]
 ) -> Outcome:
     """Return the outcome for the list of calls that the session meets best."""
+    if session.calls_unknown:
+        return Inconclusive(session.calls_unknown)
     values = user_values(session, question)
     outcomes: list[Score | Inconclusive] = []
     for expected in compared_lists(session, question):

@@ -96,8 +96,8 @@ def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
 
     Source: ROUGE-L (Lin 2004), over steps instead of words.
     """
-    if session.agents is None:
-        return _UNKNOWN
+    if (unknown := _unknown_steps(session, question)) is not None:
+        return unknown
     reference = major_reference(session, question)
     outcome = _score_of(session, reference, major_steps(session, question), _f1)
     if isinstance(outcome, Score) and outcome.value < 1:
@@ -121,6 +121,8 @@ def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
         if call.tool_name == tool and call.span_id is not None
     )
     called = any(call.tool_name == tool for call in session.tool_interactions)
+    if not called and session.calls_unknown:
+        return Inconclusive(session.calls_unknown)
     if not called and any(call.tool_name == tool for call in session.requested_calls):
         return Inconclusive(f"whether {tool} was executed is not recorded, only that it was requested")
     return Score(float(called), None, f"{tool} was {'' if called else 'not '}called", spans)
@@ -261,10 +263,19 @@ METRICS = (
 def _score(
     session: Session, question: GoldenQuestion, value: Callable[[Sequence[str], Sequence[str]], float]
 ) -> Outcome:
-    if session.agents is None:
-        return _UNKNOWN
+    if (unknown := _unknown_steps(session, question)) is not None:
+        return unknown
     reference = question.reference_data.reference_trajectory or ()
     return _score_of(session, reference, compared_steps(session, question), value)
+
+
+def _unknown_steps(session: Session, question: GoldenQuestion) -> Inconclusive | None:
+    """Return that the steps of the kinds that the reference names are not recorded; None if they are."""
+    if session.agents is None:
+        return _UNKNOWN
+    if session.calls_unknown and not (_named(question) and _named(question) <= _agents(session, question)):
+        return Inconclusive(session.calls_unknown)
+    return None
 
 
 def _score_of(

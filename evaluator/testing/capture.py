@@ -155,12 +155,14 @@ def _record(root: CurrentTurn, exchange: Exchange, reply: Reply, agent: str | No
 
     The times of these are not the agent's.
     """
-    root.span.set_attribute(semconv.DRIVEN, dumps({"error": exchange.failure} if exchange.error else {}))
+    driven = {"error": exchange.failure, "calls_unknown": exchange.calls_unknown}
+    root.span.set_attribute(semconv.DRIVEN, dumps({key: text for key, text in driven.items() if text}))
     if exchange.error is not None:
         root.failed(exchange.error)
     calls = () if exchange.recorded else exchange.calls or ()
     if agent is not None and not exchange.agents:
-        with tracer.agent(agent):
+        with tracer.agent(agent) as named:
+            named.span.set_attribute(semconv.DRIVEN, "{}")
             _record_calls(calls)
     else:
         _record_calls(calls)
@@ -172,6 +174,7 @@ def _record_calls(calls: Iterable[ObservedCall]) -> None:
     """Record calls as far as they are known."""
     for call in calls:
         with tracer.tool(call.name) as tool:
+            tool.span.set_attribute(semconv.DRIVEN, "{}")
             if call.arguments_known:
                 tool.arguments(call.arguments)
             if call.result_known:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spangrade import converters, evaluator, tracer
-from spangrade.converters.spans.observation import ModelCall, RunSpan
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.handoffs import is_handoff
+from spangrade.evaluator.derive.turns import is_agents_own
 from spangrade.evaluator.session import ToolInteraction
 from spangrade.evaluator.testing.agents import Reply
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
@@ -43,10 +43,11 @@ class Exchange(NamedTuple):
     """One turn as whoever drives an agent sees it: what was sent, and what came back or did not.
 
     `text` is the reply, None if there was none, and `error` what the agent raised. `calls` are the tools that
-    it called, in order; None if not known. `recorded` says whether spans contain them, so that the stored
-    session has them; `agents` are named by the spans. `cost_usd` is the price of the model calls in them,
-    None if one's is unknown. `events` are what the agent yielded beside its text and calls, each with the
-    number of calls before it. `start_ns` and `end_ns` are when it began and ended, 0 where nobody was asked.
+    it called, in order; None if not known, and `calls_unknown` says why. `recorded` says whether spans
+    contain them, so that the stored session has them; `agents` are named by the spans. `cost_usd` is the
+    price of the model calls in them, None if one's is unknown. `events` are what the agent yielded beside its
+    text and calls, each with the number of calls before it. `start_ns` and `end_ns` are when it began and
+    ended, 0 where nobody was asked.
     """
 
     text: str | None
@@ -59,6 +60,7 @@ class Exchange(NamedTuple):
     error: BaseException | None = None
     start_ns: int = 0
     end_ns: int = 0
+    calls_unknown: str | None = None
 
     @property
     def failure(self) -> str | None:
@@ -101,7 +103,7 @@ def observed(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = (
     calls = calls_from_reply
     if calls_from_spans:
         calls = _completed(calls_from_spans, calls_from_reply or ())
-    elif calls is None and any(isinstance(one, RunSpan | ModelCall) for one in observations):
+    elif calls is None and any(map(is_agents_own, observations)):
         calls = ()
     return Exchange(
         text,
@@ -110,7 +112,16 @@ def observed(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = (
         agents=session.agents or (),
         cost_usd=session.cost_usd,
         events=reply.events,
+        calls_unknown=_why_unknown(reply) if calls is None else None,
     )
+
+
+def _why_unknown(reply: Reply) -> str:
+    """Return why the calls of a turn without the agent's own spans are not known, and how to record them."""
+    found = "no span has them"
+    if reply.instead:
+        found = f"the answer has `{reply.instead[0]}`, expected `tool_calls`"
+    return f"{found}: {reply.to_record}"
 
 
 def _last_line(error: BaseException) -> str | None:

@@ -61,6 +61,10 @@ async def is_similar_turn(
     if expected.tool_calls is not None:
         calls = _comparable_calls(actual, expected.tool_calls)
         others = expected.other_calls
+        if calls is None:
+            reason = f"the tool calls are not known; {actual.calls_unknown or 'the agent was not asked'}"
+            names = [call.name for call in expected.tool_calls]
+            return Similarity((Mismatch(f"{path}.tool_calls", names, ABSENT, reason),))
         if mismatch := _compare_tools(calls, expected.tool_calls, f"{path}.tool_calls", any_order, others):
             return Similarity((mismatch,))
 
@@ -68,11 +72,11 @@ async def is_similar_turn(
             values = _call_value(call, wanted), _expected_call_value(wanted)
             return await is_similar(*values, path=path, extra_keys=extra_keys, judge=judge)
 
-        chosen: Sequence[ObservedCall] | Similarity = calls or ()
+        chosen: Sequence[ObservedCall] | Similarity = calls
         if any_order:
-            chosen = await _in_expected_order(calls or (), expected.tool_calls, compare)
+            chosen = await _in_expected_order(calls, expected.tool_calls, compare)
         elif others:
-            chosen = await _among_others(calls or (), expected.tool_calls, f"{path}.tool_calls", compare)
+            chosen = await _among_others(calls, expected.tool_calls, f"{path}.tool_calls", compare)
         if isinstance(chosen, Similarity):
             return _with_causes(chosen, path)
         actual_value["tool_calls"] = [
@@ -124,7 +128,7 @@ def _comparable_calls(actual: Exchange, expected: Sequence[ToolCall]) -> Sequenc
 
 
 def _compare_tools(
-    actual: Sequence[ObservedCall] | None,
+    actual: Sequence[ObservedCall],
     expected: Sequence[ToolCall],
     path: str,
     any_order: bool,
@@ -132,9 +136,6 @@ def _compare_tools(
 ) -> Mismatch | None:
     """Return how the names of the called tools differ from the expected ones, None if they do not."""
     expected_names = [call.name for call in expected]
-    if actual is None:
-        reason = "the tool calls are not known: there are no spans, and no AgentTurn was returned"
-        return Mismatch(path, expected_names, ABSENT, reason)
     names = [call.name for call in actual]
     if others:
         fits = not Counter(expected_names) - Counter(names)

@@ -22,7 +22,8 @@ class Reply(NamedTuple):
     """What an agent returned in one turn; None for what its return value does not contain.
 
     `events` are what it yielded beside its text and calls, each with the number of calls before it. `agent`
-    is the name of the object, for an agent whose spans name none.
+    is the name of the object, for an agent whose spans name none. `instead` are keys of the answer that look
+    like `tool_calls`, and `to_record` says how such an agent's calls are recorded.
     """
 
     text: str | None = None
@@ -30,6 +31,8 @@ class Reply(NamedTuple):
     state: Mapping[str, Any] | None = None
     events: tuple[tuple[int, TurnEvent], ...] = ()
     agent: str | None = None
+    instead: tuple[str, ...] = ()
+    to_record: str = "decorate its tools with @spangrade.tool, or return its `tool_calls` ([] for none)"
 
 
 Answer = Callable[[str, Sequence[Turn]], Awaitable[Reply]]

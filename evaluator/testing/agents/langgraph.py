@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,6 +11,8 @@ from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
 from spangrade.evaluator.testing.agents.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.errors import InputError
+
+_TO_RECORD = "call its tools by a ToolNode, or instrument LangChain (openinference-instrumentation-langchain)"
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:
@@ -35,7 +37,7 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:
         if not isinstance(state, dict) or not isinstance(state.get("messages"), list):
             raise InputError(f"the graph {agent.name} ends without a list of 'messages' in its state")
         messages[:] = state["messages"]
-        return _reply(messages)
+        return _reply(messages, has_tools=any(True for _ in _tools(agent)))
 
     return answer
 
@@ -45,11 +47,16 @@ _given: ContextVar[Any] = ContextVar("spangrade-tool-input")  # what the model g
 
 def _drill(graph: Any) -> None:
     """Let the tools of each `ToolNode` of a graph, and of the graphs in it, do what a drill asks for."""
+    for tool in _tools(graph):
+        if tool.response_format == "content" and not hasattr(tool._run, "is_drilled"):
+            _drill_tool(tool)
+
+
+def _tools(graph: Any) -> Iterator[Any]:
+    """Yield the tools of each `ToolNode` of a graph, and of the graphs in it."""
     for one in (graph, *(subgraph for _, subgraph in graph.get_subgraphs(recurse=True))):
         for node in one.nodes.values():
-            for tool in getattr(node.bound, "tools_by_name", {}).values():
-                if tool.response_format == "content" and not hasattr(tool._run, "is_drilled"):
-                    _drill_tool(tool)
+            yield from getattr(node.bound, "tools_by_name", {}).values()
 
 
 def _drill_tool(tool: Any) -> None:
@@ -74,8 +81,11 @@ def _drill_tool(tool: Any) -> None:
         object.__setattr__(tool, name, function)  # pydantic refuses names that are no fields
 
 
-def _reply(messages: Sequence[Any]) -> Reply:
-    """Return the reply in the messages after the user's last: a graph emits no spans unless instrumented."""
+def _reply(messages: Sequence[Any], *, has_tools: bool) -> Reply:
+    """Return the reply in the messages after the user's last: a graph emits no spans unless instrumented.
+
+    Messages have the calls of a `ToolNode`; what other nodes call is not in them.
+    """
     last_input = max((i for i, message in enumerate(messages) if message.type == "human"), default=-1)
     fresh = messages[last_input + 1 :]
     texts = [text for message in fresh if message.type == "ai" and (text := _text(message.content))]
@@ -86,7 +96,7 @@ def _reply(messages: Sequence[Any]) -> Reply:
         for call in getattr(message, "tool_calls", None) or ()
         if call["id"] in results
     ]
-    return Reply(texts[-1] if texts else None, calls)
+    return Reply(texts[-1] if texts else None, calls if calls or has_tools else None, to_record=_TO_RECORD)
 
 
 def _text(content: Any) -> str:

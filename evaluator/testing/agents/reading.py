@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -45,6 +46,10 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any, **named: Any
     return await asyncio.to_thread(call)
 
 
+_CALLS = "tool_calls"
+_NAMES_OF_CALLS = ("toolcalls", "functioncalls", "tooluses", "tools", "calls", "toolinteractions", "actions")
+
+
 class _Answer(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
@@ -67,7 +72,13 @@ def read_answer(answer: Any) -> Reply:
     except ValidationError as error:
         found = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, found['loc']))}: {found['msg']}") from None
-    return Reply(read.text, read.tool_calls, read.state)
+    return Reply(read.text, read.tool_calls, read.state, instead=tuple(filter(_looks_like_calls, answer)))
+
+
+def _looks_like_calls(key: object) -> bool:
+    """Return whether a key of an answer may be meant for `tool_calls`."""
+    name = "".join(filter(str.isalnum, str(key).lower()))
+    return key != _CALLS and bool(get_close_matches(name, _NAMES_OF_CALLS, n=1, cutoff=0.8))
 
 
 def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _PAUSES_S = (0.2, 1.0)  # before another attempt to connect
 _MAX_SHOWN = 200  # characters of what a server answered
 _MAX_BYTES = 10_000_000  # of an answer, unpacked
+_TO_RECORD = "answer with `tool_calls` ([] for none), or send its spans to `spangrade collect`"
 
 
 class AgentError(Exception):
@@ -98,9 +99,9 @@ def _http_answer(agent: HttpAgent, conversation_id: str) -> Answer:
         }
         is_json, content = await _post(agent.url, body)
         if not is_json:
-            return Reply(content)
+            return Reply(content, to_record=_TO_RECORD)
         try:
-            return read_answer(parse_written(content))
+            return read_answer(parse_written(content))._replace(to_record=_TO_RECORD)
         except JSONDecodeError as error:
             raise AgentError(f"{_shown(agent.url)}: {refusal(error)}") from None
         except ValueError as error:
@@ -119,6 +120,7 @@ def _chat_answer(agent: ChatAgent) -> Answer:
     async def answer(text: str, history: Sequence[Turn]) -> Reply:
         messages = messages_of([*history, UserTurn(text)])
         with tracer.llm_call(agent.model, "openai") as call:
+            call.span.set_attribute(semconv.DRIVEN, "{}")  # it is ours, and shows no call of the server's
             call.input(messages)
             _, content = await _post(url, {"model": agent.model, "messages": messages}, headers)
             try:
@@ -130,7 +132,9 @@ def _chat_answer(agent: ChatAgent) -> Answer:
                     f"{_shown(url)}: expected a chat completion, found {_cut(content, key)}"
                 ) from None
             call.record(completion.model_dump())
-        return Reply(completion.choices[0].message.content)
+        message = completion.choices[0].message
+        # Those that the model requests are in the span; a list says that there are no others.
+        return Reply(message.content, None if message.tool_calls is None else [], to_record=_TO_RECORD)
 
     return answer
 
@@ -139,6 +143,7 @@ class _Message(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     content: str | None = None
+    tool_calls: list[Any] | None = None
 
 
 class _Choice(BaseModel):

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 from command_line import run as spangrade
-from served_agents import served
+from served_agents import json_answer, served
 
 from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
 from spangrade.evaluator.turn import AgentTurn, UserTurn
@@ -191,3 +191,107 @@ def test_in_a_test_an_answer_without_a_reply_does_not_meet_any_text(reply):
         (ConversationMismatch, ValueError), match=r"the reply is empty|gave no reply|no key `text`"
     ):
         runner.run_sync()
+
+
+SHOP = """
+    import spangrade
+
+    @spangrade.tool
+    def look_up():
+        return "late"
+
+    def answer(text):
+        if text == "a text":
+            return "It is late."
+        if text == "an agent":
+            with spangrade.agent("shop"):
+                return "It is late."
+        if text == "a model":
+            with spangrade.llm_call("gemini-2.5-flash", "gcp.gemini"):
+                return "It is late."
+        if text == "a tool":
+            return look_up()
+        key, _, value = text.partition(" ")
+        return {"text": "It is late.", key: {"none": None, "empty": [], "call": [{"name": "look_up"}]}[value]}
+"""
+TO_RECORD = "decorate its tools with @spangrade.tool, or return its `tool_calls` ([] for none)"
+NO_SPAN = f"what turn 1 called is not recorded; no span has them: {TO_RECORD}"
+UNKNOWN = {
+    "a text": NO_SPAN,
+    "tool_calls none": NO_SPAN,
+    "toolCalls call": NO_SPAN.replace(
+        "no span has them", "the answer has `toolCalls`, expected `tool_calls`"
+    ),
+    "tool_call call": NO_SPAN.replace(
+        "no span has them", "the answer has `tool_call`, expected `tool_calls`"
+    ),
+}
+CALLED = ("a tool", "tool_calls call")
+NOT_CALLED = ("an agent", "a model", "tool_calls empty")
+REFERENCES = {
+    "forbidden_calls": {"forbidden_tools": ["look_up"]},
+    "tool_usage_accuracy": {"reference_tool_interactions": []},
+    "further_calls": {"no_further_calls": True},
+    "trajectory_accuracy": {"reference_trajectory": ["look_up"]},
+}
+
+
+@pytest.mark.parametrize("gate", [*REFERENCES, "an expected call"])
+def test_gates_over_calls_are_inconclusive_where_what_an_agent_called_is_not_recorded(folder, gate):
+    expected = {"reference_tool_interactions": [{"tool_name": "look_up"}]}
+    if gate in ("further_calls", "forbidden_calls"):
+        expected = REFERENCES[gate] | {"forbidden_texts": ["x"]}
+    elif gate in REFERENCES:
+        expected = REFERENCES[gate]
+    agent = write_agent(folder, f"shop_{gate}".replace(" ", "_"), SHOP)
+    questions = [question(text, **expected) for text in (*UNKNOWN, *CALLED, *NOT_CALLED)]
+    code, grades = graded(folder, [agent], questions, "--agent", "shop")
+    passes = CALLED if gate in ("an expected call", "trajectory_accuracy") else NOT_CALLED
+    name = "tool_usage_accuracy" if gate == "an expected call" else gate
+    assert code == 1
+    assert {text: verdict for text, (verdict, _) in grades.items() if text not in UNKNOWN} == {
+        text: "passed" if text in passes else "failed" for text in (*CALLED, *NOT_CALLED)
+    }
+    assert {text: grades[text] for text in UNKNOWN} == {
+        text: ("inconclusive", f"{name}: {reason}") for text, reason in UNKNOWN.items()
+    }
+
+
+def test_what_is_stored_says_that_calls_were_not_recorded_to_grade_and_to_import(folder):
+    agent = write_agent(folder, "shop_alone", SHOP)
+    code, grades = graded(folder, [agent], [question("a text", forbidden_tools=["look_up"])])
+    assert (code, grades) == (4, {"a text": ("inconclusive", f"forbidden_calls: {NO_SPAN}")})
+    (folder / "spangrade.duckdb").rename(folder / "stored.duckdb")
+    for command in (["grade", "--db", "stored.duckdb"], ["import", "stored.duckdb"], ["grade"]):
+        done = spangrade(command[0], *(["golden.json"] if command[0] == "grade" else []), *command[1:])
+        assert done.code == (4 if command[0] == "grade" else 0), done.err
+
+
+def test_a_test_that_expects_no_call_of_an_agent_that_shows_none_says_how_to_record_them():
+    runner = ConversationRunner(lambda text: "It is late.", [UserTurn("Where?"), AgentTurn("*", [])])
+    with pytest.raises(
+        ConversationMismatch, match=r"the tool calls are not known; no span has them: decorate"
+    ):
+        runner.run_sync()
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ({"text": "Late."}, "inconclusive"),
+        ({"text": "Late.", "tool_calls": None}, "inconclusive"),
+        ({"text": "Late.", "functionCalls": []}, "inconclusive"),
+        ({"text": "Late.", "tool_calls": []}, "passed"),
+        ({"choices": [{"message": {"content": "Late."}}]}, "inconclusive"),
+        ({"choices": [{"message": {"content": "Late.", "tool_calls": []}}]}, "passed"),
+    ],
+)
+def test_over_http_calls_are_known_if_the_answer_has_them(folder, answer, verdict):
+    with served(lambda *asked: json_answer(answer)) as url:
+        agent = ["--openai", url, "--model", "m"] if "choices" in answer else ["--http", url]
+        code, grades = graded(
+            folder, agent, [question("Where?", forbidden_tools=["look_up"])], "--wait", "0s"
+        )
+    ((found, reason),) = grades.values()
+    assert (code, found) == ({"passed": 0, "inconclusive": 4}[verdict], verdict)
+    assert verdict == "passed" or "answer with `tool_calls` ([] for none), or send its spans" in reason
