@@ -22,6 +22,7 @@ from spangrade.evaluator.derive.context_window import context_window
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.judge.protocol import JudgeBudgetExceeded
 from spangrade.evaluator.judge.run import JudgeRun
+from spangrade.evaluator.running.in_time import Clock, in_time
 from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder, origin_in_run, tags_of
 from spangrade.evaluator.running.users import FixedUser, SimulatedUser, User
 from spangrade.evaluator.session import Session
@@ -59,10 +60,6 @@ class Held(NamedTuple):
     spans: tuple[Span, ...]
     error: str | None
     cost_usd: float | None
-
-
-class AgentTimeoutError(Exception):
-    """The agent took longer for a turn than it may."""
 
 
 class _Rate:
@@ -114,6 +111,7 @@ class Conversations:
         self._on_end = on_end
         self._dialects = dialects
         self._rate = _Rate(options.pause_s)
+        self._clock = Clock()
         self._costs = [spent_before_usd]
         self._is_reached = False  # whether the agent has answered, with whatever
         self.not_begun: list[Task] = []
@@ -241,13 +239,7 @@ class Conversations:
 
     def _in_time(self, answer: Answer) -> Answer:
         async def answer_in_time(text: str, history: Any) -> Any:
-            try:
-                async with asyncio.timeout(self._options.timeout_s) as limit:
-                    return await answer(text, history)
-            except TimeoutError as error:
-                if not limit.expired():
-                    raise
-                raise AgentTimeoutError(f"no answer within {self._options.timeout_s:g} s") from error
+            return await in_time(answer(text, history), self._options.timeout_s, self._clock)
 
         return answer_in_time
 

@@ -6,7 +6,7 @@ the module that defines its class, so that no framework is imported that the tes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ class Reply(NamedTuple):
     to_record: str = "decorate its tools with @spangrade.tool, or return its `tool_calls` ([] for none)"
 
 
-Answer = Callable[[str, Sequence[Turn]], Awaitable[Reply]]
+Answer = Callable[[str, Sequence[Turn]], Coroutine[Any, Any, Reply]]
 """Pass the user's text, and the turns before it, to the agent and return its reply."""
 
 Adapter = Callable[[Any, str], Answer | None]

@@ -31,7 +31,7 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
         turns = list(history) if takes_text else [*history, UserTurn(text)]
         named = {history_parameter: _FORMS[history_parameter](turns)} if history_parameter else {}
         arguments = (text,) if takes_text else ()
-        return read_reply([piece async for piece in pieces(agent, *arguments, **named)])
+        return read_reply(await pieces(agent, *arguments, **named))
 
     return answer
 

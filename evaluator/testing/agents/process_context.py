@@ -59,7 +59,7 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
             events.extend(from_agent(content=turn.text) for turn in history)
         events.append(from_user(content=text))
         context = ConversationContext(list(events), str(getattr(agent, "system_prompt", None) or ""))
-        yielded = [piece async for piece in pieces(process, context)]
+        yielded = await pieces(process, context)
         events.extend(from_agent(content=piece) if isinstance(piece, str) else piece for piece in yielded)
         reply = read_reply(yielded)
         return reply._replace(tool_calls=reply.tool_calls or [])  # such an agent yields its tool calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,8 +15,8 @@ from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
 from spangrade.tracer.canonical_json import json_value
 
 
-async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) -> AsyncIterator[Any]:
-    """Call a function, sync or async, and yield what it yields, or else what it returns.
+async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
+    """Call a function, sync or async, and return what it yields, or else what it returns.
 
     A function that is not async runs in a thread, with the context of the caller: it may block, and it may
     run an event loop of its own.
@@ -25,13 +25,10 @@ async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) ->
     if inspect.isawaitable(value):
         value = await value
     if hasattr(value, "__aiter__"):
-        async for piece in value:
-            yield piece
-    elif inspect.isgenerator(value):
-        for piece in await _in_thread(list, value):
-            yield piece
-    else:
-        yield value
+        return [piece async for piece in value]
+    if inspect.isgenerator(value):
+        return list(await _in_thread(list, value))
+    return [value]
 
 
 async def _in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:

@@ -1,7 +1,9 @@
 """What the driver of an agent sees of a turn decides the verdict, whoever drives it."""
 
 import json
+import re
 import textwrap
+import time
 
 import pytest
 from command_line import run as spangrade
@@ -295,3 +297,47 @@ def test_over_http_calls_are_known_if_the_answer_has_them(folder, answer, verdic
     ((found, reason),) = grades.values()
     assert (code, found) == ({"passed": 0, "inconclusive": 4}[verdict], verdict)
     assert verdict == "passed" or "answer with `tool_calls` ([] for none), or send its spans" in reason
+
+
+SLOW = """
+    import asyncio
+    import time
+
+    async def answer(text):
+        if text == "blocks":
+            time.sleep(0.6)
+        if text == "swallows":
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                return "It is late."
+        if text == "goes on":
+            until = time.monotonic() + 12
+            while time.monotonic() < until:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    pass
+        await asyncio.sleep(0.05)
+        return "It is late."
+"""
+
+
+def test_the_seconds_of_the_turn_decide_and_an_agent_that_goes_on_is_left_behind(folder):
+    agent = write_agent(folder, "slow_agent", SLOW)
+    texts = ["blocks", "swallows", "goes on", "in time"]
+    options = ["--timeout", "0.4s", "--concurrency", "4"]
+    started = time.monotonic()
+    code, grades = graded(
+        folder, [agent], [question(text, forbidden_texts=["x"]) for text in texts], *options
+    )
+    assert time.monotonic() - started < 11
+    took = r"conversation: turn 1 ended in an error without an answer: AgentTimeoutError: it took \d\.\d s, "
+    took += r"expected at most 0\.4 s \(--timeout\)"
+    left_behind = "; cancelled, it had not ended after 1 s more, and was left behind"
+    assert (code, {text: verdict for text, (verdict, _) in grades.items()}) == (
+        1,
+        {"blocks": "failed", "swallows": "failed", "goes on": "failed", "in time": "passed"},
+    )
+    for text, more in (("blocks", ""), ("swallows", ""), ("goes on", left_behind)):
+        assert re.fullmatch(took + more, grades[text][1]), grades[text]
