@@ -29,6 +29,7 @@ from spangrade.evaluator.derive.sync.intake import (
 )
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, DatabaseFile, derive
 from spangrade.evaluator.derive.sync.update import count_sessions
+from spangrade.evaluator.grading.origin import counts_by_origin
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.grading.session_list import find_session_id, list_sessions
 from spangrade.evaluator.grading.session_sort import SessionSort
@@ -356,17 +357,23 @@ class Database:
         failed: bool = False,
         sort: str = SessionSort.START,
         limit: int | None = None,
-        simulated: bool = False,
+        origin: str | None = None,
     ) -> Rows:
         """Return a row per session: the columns of the view `sessions`.
 
         `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", and `limit` the
         number of sessions. With `failed` only those whose verdict is failed or broken.
-        Sessions whose user is simulated are left out unless `simulated`.
+        `origin` is what made them: "production", "run", "simulated", "test", "drill", "replay" or "any";
+        without one they are those of production, or all as long as there is none.
         It is read from the tables, whatever the database has under the name of the view.
         """
         with self.stored.reading() as store:
-            return list_sessions(store, failed=failed, sort=sort, limit=limit, simulated=simulated)
+            return list_sessions(store, failed=failed, sort=sort, limit=limit, origin=origin)
+
+    def count_origins(self) -> dict[str, int]:
+        """Return how many sessions there are by what made them: `production`, `run` and so on."""
+        with self.stored.reading() as store:
+            return counts_by_origin(store)
 
     def not_understood(self) -> dict[str, int]:
         """Return how many spans look like an agent's and were not understood by any dialect, by scope."""
@@ -812,14 +819,13 @@ class Database:
         by: str = "day",
         since: str | datetime | None = None,
         until: str | datetime | None = None,
-        simulated: bool = False,
+        origin: str = "production",
     ) -> Trend:
         """Return the mean of a metric of the stored sessions by `day`, `version` or `model`, with intervals.
 
         `metric` is `passed`, `cost`, `latency`, `tokens`, or any that was measured: what counts is the
         latest run that graded, or measured, a session. The sessions are those that started from `since` on
-        and before `until` (see `delete` for the form of a time), without those whose user is simulated unless
-        `simulated`.
+        and before `until` (see `delete` for the form of a time), of an `origin` as `list_sessions` takes it.
 
         Raises InputError for a metric that no session has, and if an interval needs scipy and it is not
         installed.
@@ -828,7 +834,7 @@ class Database:
 
         since_ns, until_ns = parsed_time("since", since), parsed_time("until", until)
         with self.stored.reading() as store:
-            return trend(store, metric, by, since_ns=since_ns, until_ns=until_ns, simulated=simulated)
+            return trend(store, metric, by, since_ns=since_ns, until_ns=until_ns, origin=origin)
 
     # What people and programs say
 
@@ -900,18 +906,19 @@ class Database:
         seed: int = 0,
         limit: int | None = None,
         at_random: bool = False,
+        origin: str = "production",
     ) -> list[ToReview]:
         """Return sessions without a label, or without one on what a `metric` measures, for people to review.
 
         First come those on which the gates of their latest run disagree, then those with a score near its
         threshold, then others in an order that `seed` shuffles. With `at_random` that is the order of all, so
-        that the labels are those of a random share.
+        that the labels are those of a random share. They are of an `origin` as `list_sessions` takes it.
         """
         from spangrade.evaluator.review.scores.given import LABEL, score_name
 
         name = LABEL if metric is None else score_name(metric)
         with self.stored.reading() as store:
-            return review_order(store, name, seed, at_random=at_random)[:limit]
+            return review_order(store, name, seed, at_random=at_random, origin=origin)[:limit]
 
     def judge_agreement(self, metric: str, *, threshold: float | None = None) -> Agreement:
         """Return how far the verdicts of a metric agree with the labels that people gave for it.

@@ -23,6 +23,7 @@ SELECT
     i // 2000 AS batch,
     'session-' || md5(i::VARCHAR) AS session_id,
     'conversation' AS session_id_source,
+    'production' AS origin,
     1767225600000000000 + (i * 7919 % $n) * (7776000000000000 // $n) AS start_ns,  -- 90 days
     2 AS turns,
     ['["router","billing"]', '["router","refunds"]', '["router"]', NULL][(hash(i) % 4 + 1)::BIGINT] AS agents,
@@ -57,7 +58,8 @@ SELECT
     0 AS start_ns,
     0 AS end_ns,
     '[]' AS trace_ids,
-    false AS failed
+    false AS failed,
+    false AS driven
 FROM range($n) AS numbers(i), range(1, 3) AS turns(turn)
 """
 _TOOLS = f"""

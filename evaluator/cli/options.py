@@ -17,6 +17,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
+from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.tracer.fields import FieldError, OptionField, option_fields
 from spangrade.tracer.terminal import LogFormat, LogLevel
 
@@ -73,6 +74,13 @@ MetricsFiles = Annotated[
 LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="How log lines are printed.")]
 LogLevelOption = Annotated[
     LogLevel, typer.Option("--log-level", help="The least severe log lines that are printed.")
+]
+PRODUCTION = OriginFilter.PRODUCTION
+_ORIGIN = "Sessions that these made; `any` is all of them."
+Origin = Annotated[OriginFilter, typer.Option("--origin", help=_ORIGIN)]
+ListedOrigin = Annotated[
+    OriginFilter | None,
+    typer.Option("--origin", help=_ORIGIN, show_default="production; any as long as there is none"),
 ]
 SessionId = Annotated[str, typer.Argument(help="A session's id, or the beginning of one.")]
 

@@ -75,6 +75,18 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> No
     show(table(rows, columns))
 
 
+def note_origins(opened: Database, origin: str | None) -> None:
+    """Note how many sessions of other origins than production a command leaves out.
+
+    An `origin` of None is production, or any as long as there is none.
+    """
+    counts = opened.count_origins()
+    production = counts.pop("production", 0)
+    if counts and (origin == "production" or (origin is None and production)):
+        others = ", ".join(f"{number} {name}" for name, number in counts.items())
+        warn(f"production only, without other sessions ({others}): --origin any takes all")
+
+
 def warn_not_understood(spans_by_scope: Mapping[str, int]) -> None:
     """Warn of spans that look like an agent's and that no dialect understood, given their number by scope."""
     for scope, number in spans_by_scope.items():

@@ -14,8 +14,8 @@ import typer
 from rich.rule import Rule
 from rich.text import Text
 
-from spangrade.evaluator.cli.options import Db, LakeCatalog
-from spangrade.evaluator.cli.output import console, database_or_lake
+from spangrade.evaluator.cli.options import PRODUCTION, Db, LakeCatalog, Origin
+from spangrade.evaluator.cli.output import console, database_or_lake, note_origins
 
 if TYPE_CHECKING:
     from spangrade import Database
@@ -40,6 +40,7 @@ def review(
         bool,
         typer.Option("--random", help="Take all sessions at random, as `spangrade judge agreement` needs."),
     ] = False,
+    origin: Origin = PRODUCTION,
     golden: Annotated[
         Path | None,
         typer.Option(
@@ -57,7 +58,8 @@ def review(
             _review_questions(golden, next_key, by, limit)
         return
     with database_or_lake(db, lake) as opened:
-        sessions = opened.to_review(metric=metric, seed=seed, limit=limit, at_random=random)
+        sessions = opened.to_review(metric=metric, seed=seed, limit=limit, at_random=random, origin=origin)
+        note_origins(opened, origin)
         with _keys() as next_key:
             labelled = _walk(opened, sessions, next_key, by, metric)
     counts = ", ".join(f"{number} {label}" for label, number in sorted(Counter(labelled.values()).items()))

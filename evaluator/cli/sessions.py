@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, ListedOrigin, OutputFormat
 from spangrade.evaluator.cli.output import (
     MAX_LISTED,
     console,
     database_or_lake,
+    note_origins,
     print_json,
     warn_not_understood,
 )
@@ -39,9 +40,7 @@ def sessions(
             min=1, metavar="N", help="At most this many.", show_default=f"{MAX_SESSIONS}, all as JSON"
         ),
     ] = None,
-    simulated: Annotated[
-        bool, typer.Option("--simulated", help="Sessions with a simulated user, too.")
-    ] = False,
+    origin: ListedOrigin = None,
     all: Annotated[bool, typer.Option("--all", help="All of them, line by line.")] = False,  # noqa: A002
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
@@ -52,7 +51,8 @@ def sessions(
         limit = MAX_SESSIONS
     with database_or_lake(db, lake) as opened:
         most = None if limit is None else limit + 1
-        rows = opened.list_sessions(failed=failed, sort=sort, limit=most, simulated=simulated)
+        rows = opened.list_sessions(failed=failed, sort=sort, limit=most, origin=origin)
+        note_origins(opened, origin)
         not_understood = opened.not_understood()
     if format is Format.JSON:
         print_json(list(islice(rows, limit)))

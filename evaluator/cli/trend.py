@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
-from spangrade.evaluator.cli.output import database_or_lake, print_json, show
+from spangrade.evaluator.cli.options import PRODUCTION, Db, Format, LakeCatalog, Origin, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, note_origins, print_json, show
 from spangrade.evaluator.statistics.trends.by import By
 
 
@@ -25,14 +25,13 @@ def trend(
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only sessions that started before.")
     ] = None,
-    simulated: Annotated[
-        bool, typer.Option("--simulated", help="Sessions with a simulated user, too.")
-    ] = False,
+    origin: Origin = PRODUCTION,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Show a metric of the stored sessions by day, version, prompt or model, with 95% intervals."""
     with database_or_lake(db, lake) as opened:
-        found = opened.trend(metric, by=by, since=since, until=until, simulated=simulated)
+        found = opened.trend(metric, by=by, since=since, until=until, origin=origin)
+        note_origins(opened, origin)
     if format is Format.JSON:
         print_json(found.to_json())
         return

@@ -25,7 +25,7 @@ _log = logging.getLogger("spangrade")
 def watch(
     context: typer.Context,
     gates: Gates,
-    select: Annotated[Selection, Only("since", "sample")],
+    select: Annotated[Selection, Only("since", "sample", "origin")],
     judge: JudgeOptions,
     options: WatchOptions,
     dataset: Annotated[

@@ -10,6 +10,7 @@ import duckdb
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.match_questions import QuestionIndex
+from spangrade.evaluator.grading.origin import origin_condition
 from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.results.views import sessions_query
 from spangrade.evaluator.session import Session
@@ -127,6 +128,8 @@ def _query(selection: Selection) -> str:
         )
         if value is not None
     ]
+    if selection.origin is not None:
+        conditions.append(origin_condition(selection.origin))
     sessions = SESSIONS.select
     if selection.of_sessions is not None:
         _check_expression(selection.of_sessions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spangrade.evaluator.derive.schema import SESSIONS
+from spangrade.evaluator.grading.origin import listed_origin, origin_condition
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
 from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.stored_grades import FAILED
@@ -30,14 +31,15 @@ def list_sessions(
     failed: bool = False,
     sort: str = SessionSort.START,
     limit: int | None = None,
-    simulated: bool = False,
+    origin: str | None = None,
 ) -> Rows:
     """Return a row per session: the columns of the view `sessions`.
 
-    With `failed` the sessions are those whose verdict is failed or broken. Those whose user is simulated are
-    left out unless `simulated`.
+    With `failed` the sessions are those whose verdict is failed or broken. Without an `origin` they are those
+    of production, or all as long as there is none.
 
-    Raises InputError for a `sort` that is not in `SessionSort`, or a `limit` below 1.
+    Raises InputError for an `origin` that is not in `OriginFilter`, a `sort` that is not in `SessionSort`, or
+    a `limit` below 1.
     """
     if sort not in set(SessionSort):
         raise InputError(f"cannot sort by {sort!r}: expected one of {', '.join(SessionSort)}")
@@ -47,7 +49,7 @@ def list_sessions(
     by_verdict = failed or sort == SessionSort.VERDICT
     query = statement("session_list", "spangrade.evaluator.grading").format(
         graded="LEFT JOIN (FROM {grades} WHERE shown) USING (session_id)" if by_verdict else "",
-        chosen=f"{chosen} AND (NOT simulated OR {simulated})",
+        chosen=f"{chosen} AND {origin_condition(listed_origin(store, origin))}",
         order=_ORDER_BY[SessionSort(sort)],
         most="" if limit is None else f"LIMIT {limit:d}",
         sessions=sessions_query(f"{SESSIONS.select} SEMI JOIN listed USING (session_id)"),

@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.fields import FieldError, option
@@ -158,6 +159,9 @@ class Selection:
     prompt: str | None = option(None, "Only sessions with this prompt, `name@version`.", metavar="TEXT")
     user: str | None = option(None, "Only sessions of this user.", metavar="ID")
     environment: str | None = option(None, "Only sessions of this environment.", metavar="NAME")
+    origin: OriginFilter | None = option(
+        None, "Only sessions of this origin; `watch` takes production, and `any` if it is given."
+    )
     sample: float | str | None = option(
         None, "A share of the sessions, by their ids: the same each time.", metavar="5%"
     )
@@ -172,6 +176,8 @@ class Selection:
     def __post_init__(self) -> None:
         object.__setattr__(self, "sessions", several(self.sessions))
         object.__setattr__(self, "answers", _pairs("select.answers", "SESSION=ID", self.answers))
+        if self.origin is not None:
+            object.__setattr__(self, "origin", origin_filter(self.origin, "select.origin"))
         for name in ("since", "until"):
             parsed_time(f"select.{name}", getattr(self, name))
         if self.sample is not None:

@@ -173,8 +173,13 @@ def _repeats_tables(repeats: Repeats) -> RenderableType:
 
 
 def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
-    """Return rows of `Database.list_sessions` as a table that fits a width; a wide one has more columns."""
+    """Return rows of `Database.list_sessions` as a table that fits a width; a wide one has more columns.
+
+    The origin is shown where sessions of others than production are among them.
+    """
     wide = width >= WIDE
+    rows = list(rows)
+    origins = any(row["origin"] != "production" for row in rows)
     made = Table(padding=(0, 2 if wide else 1, 0, 0), pad_edge=False, box=None)
     made.add_column("verdict", no_wrap=True)  # first: no line begins with what was recorded
     made.add_column("session", overflow="fold")
@@ -185,6 +190,8 @@ def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
     numbers = ("turns", "tools", "models", "tokens", "USD", "s", "errors")
     for name in numbers if wide else (name for name in numbers if name not in {"tools", "models"}):
         made.add_column(name, justify="right", no_wrap=True)
+    if origins:
+        made.add_column("origin", no_wrap=True)
     for row in rows:
         verdict = row["verdict"]
         tokens = [count for count in (row["input_tokens"], row["output_tokens"]) if count is not None]
@@ -199,6 +206,7 @@ def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
             cell(None if row["cost_usd"] is None else f"{row['cost_usd']:.6f}"),
             cell(None if row["total_s"] is None else f"{row['total_s']:.2f}"),
             cell(row["errors"]),
+            *((cell(row["origin"]),) if origins else ()),
         )
     return made
 
@@ -217,7 +225,7 @@ def session_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 _HEADINGS = (
     *("verdict", "session", "question", "agents", "started"),
-    *("turns", "tools", "models", "tokens", "USD", "s", "errors"),
+    *("turns", "tools", "models", "tokens", "USD", "s", "errors", "origin"),
 )
 _ALIGNED_BY = 1_000  # rows
 
@@ -235,6 +243,7 @@ def _session_texts(row: Mapping[str, Any]) -> tuple[str, ...]:
         "–" if cost is None else f"{cost:.6f}",
         "–" if seconds is None else f"{seconds:.2f}",
         str(row["errors"]),
+        str(row["origin"]),
     )
 
 

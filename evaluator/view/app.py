@@ -45,7 +45,7 @@ _POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _MOST_FIELDS = 100  # of a form
-_QUEUE = ("queue", "seed", "among")  # the parameters of a queue, which its pages hand on
+_QUEUE = ("queue", "seed", "among", "origin")  # the parameters of a queue, which its pages hand on
 _HEADERS = {
     b"content-security-policy": _POLICY.encode(),
     b"x-content-type-options": b"nosniff",

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.view.queries import page_query
@@ -52,6 +53,7 @@ _CONDITIONS = {
     "until": "start_ns < $until",
     "user": "user_id = $user",
     "environment": "environment = $environment",
+    "origin": "($origin = 'any' OR origin = $origin)",
     "question": "session_id IN (SELECT session_id FROM verdicts WHERE question_id = $question)",
     **{
         f"{bound}_{name}": f"{column} {sign} ${bound}_{name}"
@@ -142,6 +144,8 @@ def _value(name: str, text: str) -> Any:
         return text == "with"
     if name == "verdict":
         _expect(name, text, VERDICTS)
+    if name == "origin":
+        _expect(name, text, tuple(OriginFilter))
     if name in _NAMES:
         return unicodedata.normalize("NFC", text)  # as canonical JSON has it
     return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spangrade.evaluator.grading.origin import OriginFilter, counts_by_origin, origin_filter
 from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -21,8 +22,9 @@ SHOWN = 100
 def review_page(store: Store, reviewer: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of `review.html`: the queue that a URL asks for.
 
-    Its parameters are `queue`, `seed`, and `among`, the names of those who share it. Raises InputError for a
-    queue that there is not, and if the reviewer is not among those.
+    Its parameters are `queue`, `seed`, `origin`, which is production unless it is given, and `among`, the
+    names of those who share it. Raises InputError for a queue or an origin that there is not, and if the
+    reviewer is not among those.
     """
     return {**_queue(store, reviewer, texts, SHOWN), "queues": QUEUES}
 
@@ -48,6 +50,7 @@ def _queue(
     if among and reviewer not in among:
         raise InputError(f"among: expected {reviewer} to be one of those who share the queue")
     seed = texts.get("seed") or "0"
+    origin = origin_filter(texts.get("origin") or OriginFilter.PRODUCTION)
     rows = query_rows(
         store,
         page_query("review_queue"),
@@ -58,11 +61,15 @@ def _queue(
             "people": max(1, len(among)),
             "share": among.index(reviewer) if among else 0,
             "after": after,
+            "origin": origin,
             "limit": limit,
         },
     )
     asked = {"queue": kind, "seed": texts.get("seed", ""), "among": ",".join(among)}
+    asked["origin"] = texts.get("origin", "")
+    left_out = {} if origin is OriginFilter.ANY else counts_by_origin(store)
     return {
+        "left_out_origins": {one: number for one, number in left_out.items() if one != origin},
         "waiting": [row for row in rows if row["session_id"] is not None],
         "queue": kind,
         "among": among,

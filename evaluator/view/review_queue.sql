@@ -26,13 +26,15 @@ disputes AS (
 placed AS (
     SELECT
         session_id,
+        origin,
         CASE $kind WHEN 'sampled' THEN (hash(session_id || $seed) >> 1)::BIGINT ELSE coalesce(-start_ns, 9223372036854775807) END AS place
     FROM derived.sessions
 ),
 queue AS (
     SELECT session_id, place, session_id IN (SELECT session_id FROM labels WHERE author = $author) AS is_done
     FROM placed
-    WHERE ($people = 1 OR hash(session_id) % $people = $share)
+    WHERE ($origin = 'any' OR origin = $origin)
+      AND ($people = 1 OR hash(session_id) % $people = $share)
       AND CASE $kind
           WHEN 'failed' THEN session_id IN (SELECT session_id FROM failed)
           WHEN 'disputed' THEN session_id IN (SELECT session_id FROM disputes)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from spangrade.evaluator.grading.origin import OriginFilter, counts_by_origin
 from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
 from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.results.views import with_views
@@ -45,6 +46,7 @@ COLUMNS = {
     "version": "Version",
     "environment": "Environment",
     "user": "User",
+    "origin": "Origin",
 }
 SHOWN_COLUMNS = ("started", "latency", "cost", "tokens", "turns", "agents")
 # Filters that a page without any proposes, one click each.
@@ -56,7 +58,13 @@ _PROPOSED = (
     ("verdict", NOT_GRADED),
 )
 # What a filter can be completed to without a query.
-_CHOICES = {"verdict": VERDICTS, "errors": ERRORS, "failed-tool": (ANY,)}
+_CHOICES = {
+    "verdict": VERDICTS,
+    "errors": ERRORS,
+    "failed-tool": (ANY,),
+    "origin": tuple(map(str, OriginFilter)),
+}
+_PRODUCTION = ("origin", "production")
 
 SUGGESTIONS = {
     "agent": "suggest_agents",
@@ -85,8 +93,8 @@ _RANKS = {str(verdict): rank for rank, verdict in enumerate(GRAVEST_FIRST, 1)} |
 # The other columns are read for the rows of a page alone: that halves the time.
 _COLUMNS = (
     "session_id, question_id, start_ns, turns, agents, models, tool_interactions, total_s, cost_usd, "
-    "input_tokens + output_tokens AS tokens, errors, agent_version, environment, user_id, first_input, "
-    "simulated, assembly_error, sort_key"
+    "input_tokens + output_tokens AS tokens, errors, agent_version, environment, user_id, origin, "
+    "first_input, simulated, assembly_error, sort_key"
 )
 _SHOWN = "LEFT JOIN (FROM {grades} WHERE shown) AS latest USING (session_id)"
 _FROM_PAGE = "FROM derived.sessions JOIN (SELECT place, sort_key FROM page) ON sessions.rowid = place"
@@ -106,10 +114,11 @@ def sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     InputError for a value that cannot be used. `number` is that of all sessions that the filters leave, None
     where it takes a query of its own.
     """
-    filters = _filters(texts)
+    filters = _filters(store, texts)
     chosen = session_filter(filters)
     sort = _sort(texts.get("sort") or SessionSort.NEWEST)
-    columns = _columns(texts)
+    usual = SHOWN_COLUMNS if _is_of_one_origin(store, filters) else (*SHOWN_COLUMNS, "origin")
+    columns = _columns(texts, usual)
     after, before = texts.get("after"), texts.get("before")
     part = _Part(before or after, bool(before))
     if sort is SessionSort.VERDICT and "text" not in chosen.given:
@@ -119,7 +128,7 @@ def sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     more = len(rows) > PAGE
     rows = rows[1:] if more and before else rows[:PAGE]
     view = {} if sort is SessionSort.NEWEST else {"sort": str(sort)}
-    if columns != SHOWN_COLUMNS:
+    if columns != usual:
         view["columns"] = ",".join(columns)
     given = {**chosen.given, **view}
     return {
@@ -129,11 +138,15 @@ def sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         "given": given,
         "view": view,
         "chips": [
-            (word_of(name, value), {one: given[one] for one in given if one != name})
+            (
+                word_of(name, value),
+                {one: given[one] for one in given if one != name}
+                | ({"origin": OriginFilter.ANY} if (name, value) == _PRODUCTION else {}),
+            )
             for name, value in chosen.given.items()
         ],
         "proposed": []
-        if chosen.given
+        if chosen.given.keys() - {"origin"}
         else [(word_of(name, value), {**view, name: value}) for name, value in _PROPOSED],
         "sort": str(sort),
         "columns": columns,
@@ -165,15 +178,27 @@ def empty_page(line: str, problem: str = "") -> dict[str, Any]:
     }
 
 
-def _filters(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the filters of an address: those of its line `q`, and those that are parameters of their own."""
-    return {**texts, **parse_line(texts.get("q", ""))}
+def _filters(store: Store, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the filters of an address: those of its line `q`, and those that are parameters of their own.
+
+    Unless an origin, a run or a question is asked for, and where there are both, production is.
+    """
+    filters = {**texts, **parse_line(texts.get("q", ""))}
+    if not filters.keys() & {"origin", "run", "question"} and {*counts_by_origin(store)} > {_PRODUCTION[1]}:
+        filters["origin"] = _PRODUCTION[1]
+    return filters
 
 
-def _columns(texts: Mapping[str, str]) -> tuple[str, ...]:
+def _is_of_one_origin(store: Store, filters: Mapping[str, str]) -> bool:
+    """Return whether a list has only sessions of production, or of the one origin that it is asked for."""
+    one = filters.get("origin", OriginFilter.ANY) != OriginFilter.ANY
+    return one or counts_by_origin(store).keys() <= {_PRODUCTION[1]}
+
+
+def _columns(texts: Mapping[str, str], usual: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns that an address asks for, in the order in which they stand."""
     if "columns" not in texts:
-        return SHOWN_COLUMNS
+        return usual
     asked = {one for one in texts["columns"].split(",") if one}
     if unknown := asked - COLUMNS.keys():
         raise InputError(f"columns: {min(unknown)[:80]!r}; expected some of {', '.join(COLUMNS)}")
@@ -182,7 +207,7 @@ def _columns(texts: Mapping[str, str]) -> tuple[str, ...]:
 
 def count_page(store: Store, texts: Mapping[str, str]) -> int:
     """Return how many sessions the filters in the parameters of a URL leave."""
-    chosen = session_filter(_filters(texts))
+    chosen = session_filter(_filters(store, texts))
     query = f"SELECT count(*) FROM derived.sessions AS listed WHERE {chosen.condition}"  # noqa: S608 (our own text)
     return int(store.query(query, dict(chosen.parameters))[0][0])
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
+from spangrade.evaluator.grading.origin import OriginFilter, counts_by_origin, origin_filter
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.trend import Trend, trend
 from spangrade.evaluator.view.charts import MeansChart, busiest, lines, means
@@ -20,7 +21,7 @@ from spangrade.tracer.store import Store
 _DAYS = 90  # that are shown unless others are asked for
 _DAY_NS = 86_400 * 10**9
 _MOST_METRICS = 500  # to choose from
-_PARAMETERS = ("since", "until", "metric", "by", "series")
+_PARAMETERS = ("since", "until", "metric", "by", "series", "origin")
 # What the lines are, in SQL over `derived.sessions`. A session of several agents or models is in the line of
 # all of them together, so that sessions and costs are counted once.
 SERIES = {
@@ -38,11 +39,16 @@ Row = Mapping[str, Any]
 def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of `trends.html`: the last 90 days with sessions, or those that a URL asks for.
 
-    Its parameters are `since`, `until`, `series`, one of `SERIES`, and, for one metric, `metric` and `by`.
-    Raises InputError for one that is not a time, a series or a metric.
+    Its parameters are `since`, `until`, `series`, one of `SERIES`, `origin`, which is production unless it is
+    given, and, for one metric, `metric` and `by`. Raises InputError for one that is not a time, a series, an
+    origin or a metric.
     """
     given = {name: text for name in _PARAMETERS if (text := texts.get(name, "")).strip()}
-    (newest,) = store.query("SELECT max(start_ns) FROM derived.sessions")[0]
+    origin = origin_filter(given.get("origin", OriginFilter.PRODUCTION))
+    (newest,) = store.query(
+        "SELECT max(start_ns) FROM derived.sessions WHERE $origin = 'any' OR origin = $origin",
+        {"origin": origin},
+    )[0]
     newest = time.time_ns() if newest is None else newest
     until = parse_time(given["until"]) if "until" in given else newest + 1
     since = parse_time(given["since"]) if "since" in given else (until - _DAYS * _DAY_NS) // _DAY_NS * _DAY_NS
@@ -55,16 +61,24 @@ def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         "bys": [str(by) for by in By],
         "all_series": tuple(SERIES),
         "series": series,
+        "origin": origin,
+        "choices_of_origin": tuple(map(str, OriginFilter)),
+        "left_out_origins": {}
+        if origin is OriginFilter.ANY
+        else {one: number for one, number in counts_by_origin(store).items() if one != origin},
     }
     if "metric" in given:
-        return {**values, "trend": _trend_of(store, given["metric"], given.get("by", By.DAY), since, until)}
+        return {
+            **values,
+            "trend": _trend_of(store, given["metric"], given.get("by", By.DAY), since, until, origin),
+        }
     query = page_query("trends").replace("$series", SERIES[series])
-    rows = query_rows(store, query, {"since": since, "until": until})
+    rows = query_rows(store, query, {"since": since, "until": until, "origin": origin})
     sessions: Counter[str] = Counter()
     for row in rows:
         sessions[row["series"]] += row["sessions"]
     names = busiest(sessions)
-    first_days = rows_of(store, "trends_deployments", since=since, until=until)
+    first_days = rows_of(store, "trends_deployments", since=since, until=until, origin=origin)
     deployments = {row["day"]: row["versions"] for row in first_days}
     return {
         **values,
@@ -80,7 +94,7 @@ def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         ],
         "charts_series": len(names),
         "left_out": len(sessions) > len(names),
-        "filters_of": lambda name, day: _filters_of(series, name, day),
+        "filters_of": lambda name, day: {**_filters_of(series, name, day), "origin": origin},
     }
 
 
@@ -104,8 +118,8 @@ def _metrics(store: Store) -> list[str]:
     return list(dict.fromkeys(["passed", "cost", "latency", "tokens", *measured]))
 
 
-def _trend_of(store: Store, metric: str, by: str, since: int, until: int) -> MetricTrend:
-    found = trend(store, metric, by, since_ns=since, until_ns=until)
+def _trend_of(store: Store, metric: str, by: str, since: int, until: int, origin: str) -> MetricTrend:
+    found = trend(store, metric, by, since_ns=since, until_ns=until, origin=origin)
     shown = [
         (point.key or "not recorded", point.mean, point.low, point.high)
         for point in found.points

@@ -13,10 +13,9 @@ class WatchOptions:
     """When sessions are graded, and where verdicts are sent.
 
     A session is graded when nothing has arrived for it for `idle_s`; every `every_s` the database is looked
-    at; both are seconds, or a text such as `5m`. With `once` it is looked at once. Sessions whose user is
-    simulated are left out unless `simulated`. Sessions that fail are sent to the URL `webhook`, signed with
-    the key in SPANGRADE_WEBHOOK_SECRET; with `otlp` outcomes are sent as events and metrics to the endpoint
-    that OTEL_EXPORTER_OTLP_ENDPOINT names.
+    at; both are seconds, or a text such as `5m`. With `once` it is looked at once. Sessions that fail are
+    sent to the URL `webhook`, signed with the key in SPANGRADE_WEBHOOK_SECRET; with `otlp` outcomes are
+    sent as events and metrics to the endpoint that OTEL_EXPORTER_OTLP_ENDPOINT names.
     """
 
     idle_s: float | str = option(
@@ -26,7 +25,6 @@ class WatchOptions:
         "30s", "How often to look for sessions that are idle.", name="--every", metavar="30s"
     )
     once: bool = option(False, "Grade what is idle now, send what is due, and exit.")
-    simulated: bool = option(False, "Grade sessions with a simulated user, too.")
     webhook: str | None = option(
         None,
         "Send each session that fails there, signed with $SPANGRADE_WEBHOOK_SECRET.",

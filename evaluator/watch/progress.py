@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from spangrade.evaluator.derive.sync.update import changed_sessions
+from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.tables import sql
 from spangrade.tracer.store import Store
@@ -36,7 +37,7 @@ class Progress:
     A session waits until nothing has arrived for it for `idle_ns`. When something arrived is known to the
     time between two calls of `look`; if the last call is longer ago than `idle_ns`, as after a restart, the
     end of the session's last span counts. `includes(session_id, start_ns)` returns whether a session is
-    graded at all; those whose user is simulated are only if `simulated`.
+    graded at all; those of another `origin` are not.
     """
 
     def __init__(
@@ -45,9 +46,9 @@ class Progress:
         idle_ns: int,
         includes: Callable[[str, int | None], bool],
         *,
-        simulated: bool = False,
+        origin: OriginFilter = OriginFilter.PRODUCTION,
     ) -> None:
-        self._simulated = simulated
+        self._origin = origin
         self._gates = gates
         self._idle_ns = idle_ns
         self._includes = includes
@@ -72,7 +73,7 @@ class Progress:
         arrived = [
             (session_id, seq)
             for session_id, seq, start_ns in store.query(
-                sql("arrived"), {"seq": self._seq or 0, "gates": self._gates, "simulated": self._simulated}
+                sql("arrived"), {"seq": self._seq or 0, "gates": self._gates, "origin": self._origin}
             )
             if self._includes(session_id, start_ns)
         ]

@@ -24,6 +24,7 @@ from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile
 from spangrade.evaluator.derive.sync.windows import derive_in_windows
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions
+from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
 from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.selection import is_sampled
@@ -112,7 +113,12 @@ class Watch:
         self._channels = Channels(webhook is not None, telemetry is not None)
         self._since_ns, self._share = prepared.spec.select.since_ns, prepared.spec.select.share
         idle_ns = int(seconds_of(options.idle_s) * 1e9)
-        self._progress = Progress(prepared.key, idle_ns, self._includes, simulated=options.simulated)
+        self._progress = Progress(
+            prepared.key,
+            idle_ns,
+            self._includes,
+            origin=prepared.spec.select.origin or OriginFilter.PRODUCTION,
+        )
         self._problem: str | None = None  # why the last look failed
         self._verdicts: Counter[str] = Counter()
         self._deferred: set[str] = set()  # until the day ends
@@ -324,7 +330,7 @@ def spent_on_day(store: Store, now_ns: int) -> Spent:
     return Spent(calls=rows[0][0], cost_usd=rows[0][1])
 
 
-_WATCHED = Selection()  # with `since` and `sample` of another
+_WATCHED = Selection()  # with `since`, `sample` and `origin` of another
 
 
 def watch(
@@ -338,8 +344,8 @@ def watch(
 ) -> WatchSummary:
     """Grade sessions as they become idle, until `stop` is set or, with `once`, once; see `Database.watch`."""
     select = spec.select
-    if select != replace(_WATCHED, since=select.since, sample=select.sample):
-        raise FieldError("select", "of the sessions to watch only since and sample can be chosen")
+    if select != replace(_WATCHED, since=select.since, sample=select.sample, origin=select.origin):
+        raise FieldError("select", "of the sessions to watch only since, sample and origin can be chosen")
     stored = DatabaseFile(db, callbacks)
     prepared = prepare(spec, stored, callbacks)
     if not prepared.dataset and not prepared.gates:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import NamedTuple
 
+from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
 from spangrade.evaluator.metrics.stored_values import stored_thresholds
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store
@@ -30,14 +31,23 @@ class _Judged(NamedTuple):
     margin: float | None
 
 
-def review_order(store: Store, name: str, seed: int, *, at_random: bool = False) -> list[ToReview]:
+def review_order(
+    store: Store,
+    name: str,
+    seed: int,
+    *,
+    at_random: bool = False,
+    origin: str = OriginFilter.PRODUCTION,
+) -> list[ToReview]:
     """Return the sessions without a label of a name, in the order in which to review them.
 
     First come those of which one gate was met and another missed in the latest run that graded them, then
     those with a score within `NEAR` of its threshold, the nearest first, then the others, in an order that
-    `seed` shuffles. With `at_random` that is the order of all.
+    `seed` shuffles. With `at_random` that is the order of all. `origin` is one of `OriginFilter`.
     """
-    unlabelled = {row[0] for row in store.query(_sql("unlabelled"), {"name": name})}
+    unlabelled = {
+        row[0] for row in store.query(_sql("unlabelled"), {"name": name, "origin": origin_filter(origin)})
+    }
     judged = {} if at_random else _judged_scores(store)
     disagreeing: list[ToReview] = []
     near: list[tuple[float, ToReview]] = []

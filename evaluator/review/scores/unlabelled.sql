@@ -1,7 +1,7 @@
--- The sessions that nobody has labelled.
+-- The sessions of an origin that nobody has labelled.
 SELECT session_id
 FROM derived.sessions
-WHERE session_id NOT IN (
+WHERE ($origin = 'any' OR origin = $origin) AND session_id NOT IN (
     SELECT session_id
     FROM scores
     WHERE source = 'person' AND metric = $name AND label IN ('pass', 'fail') AND session_id IS NOT NULL

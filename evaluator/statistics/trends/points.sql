@@ -5,7 +5,7 @@ WITH measured AS (
     SELECT {key} AS key, session_id, question_id, start_ns
     FROM derived.sessions
     WHERE coalesce(start_ns >= $since, $since IS NULL) AND coalesce(start_ns < $until, $until IS NULL)
-      AND ($simulated OR NOT simulated)
+      AND ($origin = 'any' OR origin = $origin)
 ), questions AS (
     SELECT
         key,

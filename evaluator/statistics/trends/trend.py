@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
 from spangrade.evaluator.metrics.stored_values import stored_bounds
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
@@ -84,7 +85,7 @@ def trend(
     *,
     since_ns: int | None = None,
     until_ns: int | None = None,
-    simulated: bool = False,
+    origin: str = OriginFilter.PRODUCTION,
 ) -> Trend:
     """Return a metric of the sessions that started from `since_ns` on and before `until_ns`, by group.
 
@@ -92,7 +93,7 @@ def trend(
     sessions that passed, by the verdict that each shows, without those that neither passed nor failed),
     or any metric that was measured: its value in the latest run that measured it on the session, else the
     mean of the scores of that name that people, traces and programs gave. A session that used several models
-    or prompts counts for each of them. Sessions whose user is simulated are left out unless `simulated`.
+    or prompts counts for each of them. `origin` is one of `OriginFilter`.
 
     Raises InputError for another metric, for another `by`, and if an interval needs scipy and it is not
     installed.
@@ -113,7 +114,7 @@ def trend(
         "until": until_ns,
         "low": low,
         "high": high,
-        "simulated": simulated,
+        "origin": origin_filter(origin),
     }
     if "$metric" in values:
         parameters["metric"] = metric

@@ -13,5 +13,5 @@ FROM (
 JOIN derived.sessions AS sessions USING (session_id)
 LEFT JOIN (SELECT session_id, max(seq) AS seq FROM watched WHERE gates = $gates GROUP BY session_id) AS graded
     USING (session_id)
-WHERE (graded.seq IS NULL OR graded.seq < arrived.seq) AND ($simulated OR NOT sessions.simulated)
+WHERE (graded.seq IS NULL OR graded.seq < arrived.seq) AND ($origin = 'any' OR sessions.origin = $origin)
 ORDER BY arrived.seq, session_id

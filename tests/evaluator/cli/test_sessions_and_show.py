@@ -131,8 +131,8 @@ def test_a_table_has_a_hundred_sessions_and_the_list_of_all_a_line_for_each(
         "there are more than 100: raise --limit, or list all with --all",
     )
     assert [line.split()[1] for line in every] == ["session", *ids]
-    assert every[0].split() == table[0].split()
-    assert [line.split() for line in every[1:101]] == [line.split() for line in table[1:101]]
+    assert every[0].split() == [*table[0].split(), "origin"]
+    assert [line.split() for line in every[1:101]] == [[*line.split(), "production"] for line in table[1:101]]
     assert len(json.loads("\n".join(spangrade("sessions", "--db", db, "--format", "json").out))) == 120
     assert spangrade("sessions", "--db", db, "--all", "--limit", "3").code == 2
 

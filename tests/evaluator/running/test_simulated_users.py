@@ -282,9 +282,12 @@ def test_production_figures_leave_simulated_sessions_out_unless_asked(shop):
         with sg.open("spangrade.duckdb") as db:
             return sorted(row["session_id"][:3] for row in db.sql("SELECT session_id FROM watched"))
 
-    assert (listed(), listed("--simulated")) == (["plain"], ["plain", "return"])
-    assert (counted(), counted("--simulated")) == ([1], [2])
-    assert (watched(), watched("--simulated")) == (["pla"], ["pla", "ret"])
+    def by_origin(look):
+        return [look(), look("--origin", "run"), look("--origin", "simulated"), look("--origin", "any")]
+
+    assert by_origin(listed) == [["plain", "return"], ["plain"], ["return"], ["plain", "return"]]
+    assert by_origin(counted) == [[], [1], [1], [2]]
+    assert by_origin(watched) == [[], ["pla"], ["pla", "ret"], ["pla", "ret"]]
     with sg.open("spangrade.duckdb") as db:
         rows = db.sql("SELECT question_id FROM sessions WHERE simulated")
         assert [row["question_id"] for row in rows] == ["return"]
@@ -601,13 +604,16 @@ def test_a_review_labels_the_simulation_apart_from_the_agent(shop, monkeypatch):
     shop.answer = Models(cooperative)
     run()
     monkeypatch.setattr(sys, "stdin", io.StringIO("f"))
-    done = spangrade("review", "--by", "ann", "--metric", "simulation_valid")
+    done = spangrade("review", "--by", "ann", "--metric", "simulation_valid", "--origin", "simulated")
     assert done.code == 0
     assert "the simulated user ended the conversation: plan_done; as planned" in done.out
     assert done.out[-1] == "1 labelled: 1 fail"
-    assert spangrade("review", "--by", "ann", "--metric", "simulation_valid").out[-1] == "0 labelled"
+    assert (
+        spangrade("review", "--by", "ann", "--metric", "simulation_valid", "--origin", "any").out[-1]
+        == "0 labelled"
+    )
     monkeypatch.setattr(sys, "stdin", io.StringIO("p"))
-    assert spangrade("review", "--by", "ann").out[-1] == "1 labelled: 1 pass"
+    assert spangrade("review", "--by", "ann", "--origin", "any").out[-1] == "1 labelled: 1 pass"
     with sg.open("spangrade.duckdb") as db:
         rows = db.sql("SELECT metric, label, author FROM scores WHERE source = 'person' ORDER BY ALL")
         labels = [tuple(row.values()) for row in rows]

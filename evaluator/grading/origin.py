@@ -1,0 +1,54 @@
+"""Which sessions count by their origin: those of production, unless others are asked for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from spangrade.tracer.fields import FieldError
+
+if TYPE_CHECKING:
+    from spangrade.tracer.store import Store
+
+
+class OriginFilter(StrEnum):
+    """An origin of sessions, or any."""
+
+    PRODUCTION = "production"
+    RUN = "run"
+    SIMULATED = "simulated"
+    TEST = "test"
+    DRILL = "drill"
+    REPLAY = "replay"
+    ANY = "any"
+
+
+def origin_filter(origin: str, name: str = "origin") -> OriginFilter:
+    """Return an origin as a filter. Raises FieldError, of the field `name`, if there is no such origin."""
+    try:
+        return OriginFilter(origin)
+    except ValueError:
+        raise FieldError(name, f"expected one of {', '.join(OriginFilter)}, found {origin!r}") from None
+
+
+def origin_condition(origin: str) -> str:
+    """Return the condition on the column `origin`, in SQL. Raises FieldError if there is no such origin."""
+    chosen = origin_filter(origin)
+    return "true" if chosen is OriginFilter.ANY else f"origin = '{chosen}'"
+
+
+def listed_origin(store: Store, origin: str | None) -> OriginFilter:
+    """Return the origin of the sessions that a list shows.
+
+    Unless one is asked for it is production, or any as long as the database has no production sessions.
+    """
+    if origin is not None:
+        return origin_filter(origin)
+    found = store.query("SELECT 1 FROM derived.sessions WHERE origin = 'production' LIMIT 1")
+    return OriginFilter.PRODUCTION if found else OriginFilter.ANY
+
+
+def counts_by_origin(store: Store) -> dict[str, int]:
+    """Return how many sessions there are of each origin that has any, in the order of `OriginFilter`."""
+    found = dict(store.query("SELECT origin, count(*) FROM derived.sessions GROUP BY origin"))
+    return {origin: found[origin] for origin in map(str, OriginFilter) if origin in found}
