@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -51,10 +52,24 @@ WORDS_OF_OTHERS = MappingProxyType(
         "expected": "reference_response",
         "ground_truth": "reference_response",
         "assert": "required_texts, forbidden_texts, max_cost_usd, max_latency_s or reference_response",
+        "reference": "reference_response",
+        "expected_response": "reference_response",
+        "expected_answer": "reference_response",
+        "expected_result": "reference_response",
+        "final_response": "reference_response",
+        "ideal": "reference_response",
+        "expected_outcome": "goal",
         "expected_tools": "reference_tool_interactions",
+        "expected_tool_calls": "reference_tool_interactions",
+        "expected_tool_use": "reference_tool_interactions",
+        "expected_state": "reference_state_variables",
+        "trajectory": "reference_trajectory",
         "tags": "metadata",
     }
 )
+_NOT_REFERENCES = ("user_inputs", "metadata")  # with which what other words mean begins
+SESSION_INPUT = "session_input"  # what ADK's eval sets say of a session, which `convert evalset` reads
+_NEAR = 0.75  # how alike an own key and that of a reference are, for one to be meant by the other
 _IN_BRACES = re.compile(r"\{([^{}]+)\}")
 
 Names = tuple[StrictStr, ...]
@@ -145,6 +160,8 @@ Calls = Annotated[tuple[ReferenceToolInteraction, ...], Field(min_length=1)]
 class ReferenceData(_Model):
     """What is expected of a session. A part that is None is not judged; custom keys are kept.
 
+    `custom` has keys of the user's own by any name; metrics read them as they read those beside it.
+
     `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`,
     and of at least one call. An empty `reference_tool_interactions` expects that no tool is called.
     A list within `reference_trajectory` holds steps that may come in any order.
@@ -174,6 +191,7 @@ class ReferenceData(_Model):
     assertions: Annotated[Names, Field(min_length=1)] | None = None
     max_cost_usd: Limit | None = None
     max_latency_s: Limit | None = None
+    custom: dict[str, Any] | None = None
 
 
 class EndsWhen(_Model):
@@ -371,6 +389,12 @@ class GoldenQuestion(_Model):
         others = self.reference_data.reference_tool_alternatives or ()
         return (first or (), *others) if first is not None or not others else others
 
+    @property
+    def own_keys(self) -> tuple[str, ...]:
+        """The keys that are not of the format: those of `reference_data`, then those of the question."""
+        keys = (*(self.reference_data.model_extra or ()), *(self.model_extra or ()))
+        return tuple(key for key in keys if key != SESSION_INPUT)
+
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data` or, of those of the question, of what it asks.
 
@@ -384,14 +408,29 @@ class GoldenQuestion(_Model):
         if key in ("user_inputs", "scenario", "agents_evaluated"):
             return getattr(self, key) or None
         value = getattr(self.reference_data, key, None)
-        if value is None and self.model_extra:
-            value = self.model_extra.get(key)
+        for others in (self.model_extra, self.reference_data.custom):
+            if value is None and others:
+                value = others.get(key)
         if key == "goal" and value is None and self.scenario is not None:
             return self.scenario.goal
         is_nothing = (key == "no_further_calls" and value is False) or (
             key == "reference_responses" and value is not None and set(value) == {None}
         )
         return None if is_nothing else value
+
+
+@cache
+def meant_reference(key: str) -> str | None:
+    """Return the reference that a custom key seems to mean: it is another tool's word for it, or near it.
+
+    None if it seems to mean none.
+    """
+    name = key.lower().replace("-", "_")
+    word = WORDS_OF_OTHERS.get(name)
+    if word is not None:
+        return None if word.startswith(_NOT_REFERENCES) else word
+    known = (one for one in ReferenceData.__pydantic_fields__ if one != "custom")
+    return next(iter(get_close_matches(name, known, n=1, cutoff=_NEAR)), None)
 
 
 def fields_of_questions() -> dict[str, Any]:

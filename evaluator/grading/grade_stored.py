@@ -13,13 +13,14 @@ from typing import Protocol
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
-from spangrade.evaluator.grading.prepare import Prepared, prepare, sessions_to_grade
+from spangrade.evaluator.grading.prepare import Prepared, custom_keys, prepare, sessions_to_grade
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.grading.save import AfterSave, save
 from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, workers_for
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.run import spent_since
+from spangrade.tracer.span import Problem
 from spangrade.tracer.store.stored import Stored
 
 
@@ -61,6 +62,8 @@ def grade_prepared(
     workers: int | None = 1,
 ) -> Run:
     """Grade what is prepared as `grade_stored` does."""
+    if (custom := custom_keys(prepared)) is not None:
+        callbacks.on_problem(Problem(prepared.dataset, custom, dropped=False))
     judge = prepared.judge()
     spent_before = judge.spent
     sessions, complete = sessions_to_grade(prepared, db, callbacks)

@@ -6,13 +6,14 @@ same rules as a table.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion, meant_reference
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.trajectory import doubt_of_end, open_end
@@ -30,6 +31,7 @@ SCENARIO = "scenario"
 GOAL = "goal"
 SIMULATION = "simulation_valid"  # where it is not met, nothing else says anything of the agent
 REPLIES = (RESPONSE, RESPONSES)  # a judge may rate what differs from them
+UNREAD = "keys that look like references are not read"  # begins the reason of a question that has them
 NOTHING_TO_COMPARE = "nothing to compare with"  # begins the reason of a question that no gate compares
 
 # The default gate of each reference of a question. A reference is what must happen: their thresholds are 1,
@@ -115,6 +117,9 @@ class MetricPlan:
     without_dataset: bool = False
     root_agent_name: RootAgentName = RootAgentName.APP
     running_after_ns: int | None = None  # a session that did something since then may still run
+    not_run: Mapping[str, str] = field(
+        default_factory=dict
+    )  # installed metrics beside these, by what they need
 
     @classmethod
     def of(
@@ -143,6 +148,7 @@ class MetricPlan:
             tuple(installed[name] for name in REPORTED if name not in by_name),
             without_dataset,
             root_agent_name,
+            not_run={metric.needs: metric.name for metric in installed.values() if metric.needs is not None},
         )
 
     @property
@@ -188,6 +194,31 @@ class MetricPlan:
         reported = [m for m in self.reported if m.needs is None or question.reference(m.needs) is not None]
         return (*gates, *requested, *reported)
 
+    def unread_references(self, question: GoldenQuestion) -> Mapping[str, str]:
+        """Return the keys that look like references and that no metric reads, each with advice."""
+        if not (keys := question.own_keys):
+            return {}
+        read = {metric.needs for metric in self.metrics}
+        found = {}
+        for key in keys:
+            if key in read:
+                continue
+            if key in self.not_run:
+                found[key] = f'request the metric that reads it (--metric "{self.not_run[key]}>=T")'
+            elif (meant := meant_reference(key)) is not None:
+                found[key] = f"did you mean {meant}?"
+        return found
+
+    def custom_keys(self, questions: Iterable[GoldenQuestion]) -> Mapping[str, int]:
+        """Return the other keys of the user's own that no metric reads, with the number of questions."""
+        read = {metric.needs for metric in self.metrics}
+        found: Counter[str] = Counter()
+        for question in questions:
+            if keys := question.own_keys:
+                named = read | self.unread_references(question).keys()
+                found.update(key for key in dict.fromkeys(keys) if key not in named)
+        return found
+
     def decide(
         self,
         session: Session,
@@ -220,6 +251,8 @@ class MetricPlan:
                 reasons.setdefault(end, []).append(f"{CONVERSATION}: turn {len(session.turns)} has no reply")
             if not gates and not reasons:
                 return _unmatched(session, self.without_dataset)
+        if len(candidates) == 1 and (unread := self.unread_references(candidates[0])):
+            reasons.setdefault(Verdict.INCONCLUSIVE, []).append(unread_text(unread))
         for verdict in PRECEDENCE:
             if verdict in reasons:
                 return Decision(verdict, "; ".join(reasons[verdict]))
@@ -239,6 +272,12 @@ class MetricPlan:
             return True
         is_empty = gate.name in EMPTY_IS_NOTHING and not question.reference(gate.needs or "")
         return gate.name not in NOT_A_COMPARISON and not is_empty
+
+
+def unread_text(unread: Mapping[str, str]) -> str:
+    """Return why keys that look like a reference, each with what to do, make a session inconclusive."""
+    each = "; ".join(f'"{key}": {advice}' for key, advice in unread.items())
+    return f'{UNREAD}: {each} (a key of your own goes into "custom")'
 
 
 def threshold_text(metric: Metric) -> str:

@@ -275,6 +275,13 @@ def with_questions(
     )
 
 
+def custom_keys(prepared: Prepared) -> str | None:
+    """Return the keys that questions have beside those of the format and that no metric reads, as a text."""
+    found = prepared.plan.custom_keys(prepared.questions.golden_questions)
+    names = [f"{key} ({counted(number, 'question')})" for key, number in found.items()]
+    return f"keys that no metric reads, and that change no verdict: {', '.join(names)}" if names else None
+
+
 def sessions_to_grade(
     prepared: Prepared, db: Stored, callbacks: Callbacks = DEFAULT
 ) -> tuple[SessionReader, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,9 @@ from spangrade.evaluator.grading.policy import (
     REFERENCE_GATES,
     RESPONSE,
     Verdict,
+    unread_text,
 )
-from spangrade.evaluator.grading.prepare import Prepared
+from spangrade.evaluator.grading.prepare import Prepared, custom_keys
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.slices import SLICE, read_shared, shared_file, workers_for, workers_of_slices
 from spangrade.evaluator.judge.choice import use_judge_of_run
@@ -41,6 +43,7 @@ _EMPTY = (
     "leave the key out where any calls are allowed; older versions of the converters wrote it where nothing "
     "was known of the calls"
 )
+_UNREAD = 'rename the key, request a metric that reads it, or put it into "custom": {} of the question'
 _GATES_OF_CALLS = {"further_calls", "forbidden_calls"}
 _FURTHER = 'if they must not be made: "no_further_calls": true in reference_data, or "forbidden_tools"'
 _JUDGED_BY_WORDS = ("goal", "scenario", "assertions")  # references that only a judge can compare
@@ -99,6 +102,7 @@ def _inconclusive(
                 of_session.setdefault(metric, finding.advice)
     yield from _empty_references(prepared.questions.golden_questions)
     yield from _scenarios(prepared.questions.golden_questions)
+    yield from _own_keys(prepared)
     coverage = Coverage.none()
     if in_order is map:
         with use_judge_of_run(_NO_JUDGE):
@@ -153,6 +157,18 @@ def _empty_references(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
         )
         what = f'{subject} that no tool is called ("{_CALLS}": []), and none expects a call'
         yield Finding("no_calls_expected", None, what, 1, (), _EMPTY)
+
+
+def _own_keys(prepared: Prepared) -> Iterator[Finding]:
+    """Yield the keys that look like references and are not read, by what is said of them, then the others."""
+    found: Counter[str] = Counter()
+    for question in prepared.questions.golden_questions:
+        if unread := prepared.plan.unread_references(question):
+            found[unread_text(unread)] += 1
+    for what, number in found.items():
+        yield Finding("unread_reference", None, what, number, (CONVERSATION,), _UNREAD)
+    if (custom := custom_keys(prepared)) is not None:
+        yield Finding("custom_keys", None, custom, 1, (), None)
 
 
 def _scenarios(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
