@@ -46,6 +46,22 @@ class Folded(NamedTuple):
         return begin, stop if self.unchanged[last] else self.originals[last + 1]
 
 
+def plain_form(text: str) -> str:
+    """Return text in Unicode NFKC, with each dash as "-" and without characters of no width.
+
+    Texts that look the same to a reader have one plain form, but for letters of other alphabets.
+    """
+    if text.isascii():
+        return text
+    shown = (
+        letter for letter in text if ord(letter) not in _NO_WIDTH and unicodedata.category(letter) != "Cf"
+    )
+    return "".join(
+        "-" if letter in _DASHES or unicodedata.category(letter) == "Pd" else letter
+        for letter in unicodedata.normalize("NFKC", "".join(shown))
+    )
+
+
 def fold(text: str) -> Folded:
     """Return text folded; it takes time in proportion to its length."""
     ascii_only = text.isascii()

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from spangrade.tracer.lookalike_letters import plain_form
+
 FailedCalls = Literal["ignore"]
 
 _NAME = {"type": "string"}
@@ -65,7 +67,14 @@ def _names(value: Any, expected: str) -> tuple[str, ...]:
         raise _refuse(expected, value)
     if not value:
         raise PydanticCustomError("too_few", "must not be empty")
-    return tuple(value)
+    return tuple(map(not_blank, value))
+
+
+def not_blank(text: str) -> str:
+    """Return a text. Raises for one that a reader would not see: every text has it in it."""
+    if not plain_form(text).strip():
+        raise PydanticCustomError("blank", "must not be empty, nor blank")
+    return text
 
 
 def _object(value: Mapping[str, Any], keys: tuple[str, ...]) -> Mapping[str, Any]:
@@ -103,6 +112,7 @@ def _at_most(value: Any) -> tuple[AtMost, ...] | None:
     if not value:
         raise PydanticCustomError("too_few", "must not be empty")
     for tool, calls in value.items():
+        not_blank(tool)
         if isinstance(calls, bool) or not isinstance(calls, int) or calls < 0:
             text = "{tool}: expected a whole number, 0 or more"
             raise PydanticCustomError("rule", text, {"tool": tool})

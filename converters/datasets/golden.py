@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -30,6 +31,7 @@ from spangrade.converters.datasets.call_rules import (
     ForbiddenTools,
     FurtherCalls,
     MostCalls,
+    not_blank,
 )
 from spangrade.converters.datasets.files import write_json
 from spangrade.converters.datasets.golden_text import OBJECT, Form, form_of, read_written
@@ -73,6 +75,7 @@ _NEAR = 0.75  # how alike an own key and that of a reference are, for one to be 
 _IN_BRACES = re.compile(r"\{([^{}]+)\}")
 
 Names = tuple[StrictStr, ...]
+_ForbiddenText = Annotated[StrictStr, AfterValidator(not_blank)]
 Limit = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 
 
@@ -187,7 +190,7 @@ class ReferenceData(_Model):
     reference_response: StrictStr | None = None
     reference_responses: Annotated[tuple[StrictStr | None, ...], Field(min_length=1)] | None = None
     goal: StrictStr | None = None
-    forbidden_texts: Annotated[Names, Field(min_length=1)] | None = None
+    forbidden_texts: Annotated[tuple[_ForbiddenText, ...], Field(min_length=1)] | None = None
     assertions: Annotated[Names, Field(min_length=1)] | None = None
     max_cost_usd: Limit | None = None
     max_latency_s: Limit | None = None

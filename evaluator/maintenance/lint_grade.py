@@ -28,9 +28,11 @@ from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.maintenance.lint import Finding, lint, matters
 from spangrade.evaluator.metrics import Inconclusive, Score
+from spangrade.evaluator.metrics.matching import nulls_in
 from spangrade.tracer.semconv import QUESTION_ID
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
+from spangrade.tracer.terminal import counted
 
 _NOT_ASKED = "lint does not ask the judge"
 _NO_JUDGE = NoJudge(_NOT_ASKED)
@@ -44,6 +46,7 @@ _EMPTY = (
     "was known of the calls"
 )
 _UNREAD = 'rename the key, request a metric that reads it, or put it into "custom": {} of the question'
+_NULLS = 'write {"$null": true} where null is expected; leave the key out where any value is right'
 _GATES_OF_CALLS = {"further_calls", "forbidden_calls"}
 _FURTHER = 'if they must not be made: "no_further_calls": true in reference_data, or "forbidden_tools"'
 _JUDGED_BY_WORDS = ("goal", "scenario", "assertions")  # references that only a judge can compare
@@ -103,6 +106,7 @@ def _inconclusive(
     yield from _empty_references(prepared.questions.golden_questions)
     yield from _scenarios(prepared.questions.golden_questions)
     yield from _own_keys(prepared)
+    yield from _nulls(prepared.questions.golden_questions)
     coverage = Coverage.none()
     if in_order is map:
         with use_judge_of_run(_NO_JUDGE):
@@ -157,6 +161,19 @@ def _empty_references(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
         )
         what = f'{subject} that no tool is called ("{_CALLS}": []), and none expects a call'
         yield Finding("no_calls_expected", None, what, 1, (), _EMPTY)
+
+
+def _nulls(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
+    """Yield a finding if expected calls have nulls, which are not compared."""
+    number = sum(
+        nulls_in(call.input_arguments or {}) + ("output" in call.model_fields_set and nulls_in(call.output))
+        for question in questions
+        for calls in question.accepted_calls
+        for call in calls
+    )
+    if number:
+        what = f"{counted(number, 'null')} in expected calls: any value matches, and under subset also none"
+        yield Finding("null_expected", None, what, number, (), _NULLS)
 
 
 def _own_keys(prepared: Prepared) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, met
 from spangrade.evaluator.metrics.pairing import Context, best_met, compared_calls, met_calls
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
+from spangrade.tracer.lookalike_letters import plain_form
 
 _Call = ToolInteraction | RequestedCall
 
@@ -117,7 +118,16 @@ def _ignores_failed(question: GoldenQuestion) -> bool:
 
 
 def _of(calls: Iterable[RequestedCall], tools: Collection[str] | None) -> list[RequestedCall]:
-    return [call for call in calls if tools is None or call.tool_name in tools]
+    return [call for call in calls if tools is None or _is_one(call.tool_name, tools)]
+
+
+def _is_one(name: str, tools: Collection[str]) -> bool:
+    """Return whether a tool is one of those that must not be called, in a plain form: none passes by it."""
+    if name in tools:
+        return True
+    if name.isascii() and all(map(str.isascii, tools)):
+        return False
+    return plain_form(name) in map(plain_form, tools)
 
 
 def _counted(
@@ -127,7 +137,7 @@ def _counted(
     return [
         call
         for call in calls
-        if (tools is None or call.tool_name in tools) and not (without_failed and call.ok is False)
+        if (tools is None or _is_one(call.tool_name, tools)) and not (without_failed and call.ok is False)
     ]
 
 
@@ -156,8 +166,10 @@ def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | No
         if same is not False and earlier is not False:
             lacking = "arguments" if same is None else "times"
             why = f"whether {rule.first} came before {rule.then} depends on {lacking} that are not recorded"
-    for requested in _of(session.requested_calls, (rule.first,)):
-        if requested.start_ns < call.start_ns and _same_arguments(requested, call, rule.same) is not False:
+    for requested in session.requested_calls:
+        if requested.tool_name != rule.first or requested.start_ns >= call.start_ns:
+            continue
+        if _same_arguments(requested, call, rule.same) is not False:
             why = why or only_requested([requested])
     return (None, why) if why else (False, "")
 

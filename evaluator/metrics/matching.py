@@ -104,6 +104,15 @@ def expects_null(expected: Any) -> bool:
     return isinstance(expected, Mapping) and word_of(expected) == NULL
 
 
+def nulls_in(expected: Any) -> int:
+    """Return the number of nulls in an expected value, which match anything."""
+    if isinstance(expected, Mapping):
+        return sum(map(nulls_in, expected.values()))
+    if isinstance(expected, list | tuple):
+        return sum(map(nulls_in, expected))
+    return expected is None
+
+
 def is_reference(expected: Any) -> bool:
     """Return whether an expected value refers to another: `{"$user": NAME}`, `{"$result": "TOOL#/PATH"}`."""
     return (
@@ -151,8 +160,9 @@ class Rules(NamedTuple):
     """What plain values stand for, and which keys may differ.
 
     `subset` allows keys that are not expected, `superset` that expected ones are missing, `exact` neither,
-    at every depth. With `wildcards` an expected null matches any value or none, as the value of a key and as
-    an element of a list, and `"*"` any text; else both are plain values. With `words` the `$` words count.
+    at every depth. With `wildcards` an expected null matches any value, as the value of a key and as an
+    element of a list, or a key that is not there, unless `keys` is `exact` and texts are compared as written;
+    and `"*"` any text; else both are plain values. With `words` the `$` words count.
     `similar` says of an expected text, or a list of them, and a text whether they match: yes, or None, if
     that is to be decided by their meaning; without it they are compared.
     """
@@ -234,6 +244,8 @@ def _of_keys(
 ) -> Iterator[Difference]:
     for key, value in expected.items():
         if value is None and rules.wildcards:
+            if rules.keys == "exact" and rules.similar is None and key not in actual:
+                yield Difference((*path, key), value, MISSING)
             continue
         if key in actual:
             other = actual[key]

@@ -14,6 +14,7 @@ from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outcome, Score, metric
 from spangrade.evaluator.session import Session, SimulatedMessage
 from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.lookalike_letters import plain_form
 
 _ROLE = re.compile(r"\s*(agent|assistant|model|ai|bot|support)\s*:", re.IGNORECASE)
 _WORD = re.compile(r"\w[\w.@+/:-]*\w|\w")
@@ -88,20 +89,25 @@ def turns_to_goal(session: Session, question: GoldenQuestion) -> Outcome:  # noq
 
 @metric(needs="forbidden_texts", threshold=0.0, unit="texts", higher_is_better=False, grows=True)
 def forbidden_texts(session: Session, question: GoldenQuestion) -> Outcome:
-    """The number of `forbidden_texts` that a reply has, whatever their case and white space.
+    """The number of `forbidden_texts` that a reply has, whatever their case, white space and look-alikes.
 
+    Both are compared in Unicode NFKC, with each dash as "-" and without characters of no width.
     Inconclusive if a reply is not recorded.
 
     Source: own definition.
     """
     replies = [turn.final_response for turn in session.turns]
-    said = _folded("\n".join(reply or "" for reply in replies))
-    found = [text for text in question.reference("forbidden_texts") if _folded(text) in said]
+    said = _plain("\n".join(reply or "" for reply in replies))
+    found = [text for text in question.reference("forbidden_texts") if _plain(text) in said]
     if found:
         return Score(float(len(found)), None, f"said: {', '.join(found)}")
     if None in replies:
         return Inconclusive("a reply is not recorded; record the model's output", 0.0)
     return Score(0.0, None, "as expected")
+
+
+def _plain(text: str) -> str:
+    return plain_form(_folded(plain_form(text)))  # folding the case may compose or decompose letters
 
 
 METRICS = (simulation_valid, goal_completion, turns_to_goal, forbidden_texts)
