@@ -388,6 +388,10 @@ class Session:
     simulated_messages: Annotated[
         tuple[SimulatedMessage, ...], Column("number of messages and decisions of a simulated user")
     ] = ()
+    unfinished: Annotated[
+        str | None,
+        Column("names of spans of agents, models and tools that were started in a run and never ended"),
+    ] = None
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None

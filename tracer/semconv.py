@@ -58,6 +58,7 @@ TURN = "spangrade.turn"  # true on a span that stands for one user message and a
 TURN_INPUT = "spangrade.turn.input"  # the user's text
 TURN_OUTPUT = "spangrade.turn.output"  # the agent's text
 DRIVEN = "spangrade.driven"  # on a turn: a JSON object of what the run, or the test, that asked it saw of it
+UNFINISHED = "spangrade.unfinished"  # the name of a span that never ended, while it was captured
 CUT_OFF = "spangrade.cut_off"  # true: nobody took the rest of what the decorated function streams
 DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end time or later
 NOT_RECORDED = "spangrade.not_recorded"  # the last call of ours that failed, and where the agent made it

@@ -186,6 +186,8 @@ def readings(
             reading = with_session_attributes(reading, span)
             if semconv.FAULT in span.attributes:
                 reading = reading._replace(fault=text(span.attributes[semconv.FAULT]))
+            if semconv.UNFINISHED in span.attributes:
+                reading = reading._replace(unfinished=text(span.attributes[semconv.UNFINISHED]))
             if semconv.DRIVEN in span.attributes:
                 reading = reading._replace(driven=text(span.attributes[semconv.DRIVEN]))
             if reading.conversation_id is None and (

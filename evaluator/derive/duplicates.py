@@ -54,6 +54,30 @@ def merge_duplicates(tree: Tree) -> Tree:
     return tree.changed(changed)
 
 
+def without_answered(tree: Tree) -> Tree:
+    """Return the tree without the calls of an agent's answer that the agent's own spans of the trace record.
+
+    Each pairs with one of its tool's name, with equal arguments if there is one, which it completes.
+    """
+    answered = [tool for tool in tree.tools if tool.notes.driven is not None]
+    if not answered:
+        return tree
+    own: dict[tuple[str, str | None], list[ToolUse]] = {}
+    for tool in tree.tools:
+        if tool.notes.driven is None:
+            own.setdefault((tool.span.trace_id, tool.name), []).append(tool)
+    changed: dict[Node, Observation] = {}
+    for equal in (True, False):
+        for tool in answered:
+            others = own.get((tool.span.trace_id, tool.name), [])
+            other = next((one for one in others if not equal or one.arguments == tool.arguments), None)
+            if other is not None and tool.span.node not in changed:
+                others.remove(other)
+                changed[tool.span.node] = structure_of(tool)
+                changed[other.span.node] = other._replace(**_missing(other, tool._replace(notes=other.notes)))
+    return tree.changed(changed)
+
+
 def _around(
     inner: ModelCall | ToolUse,
     tree: Tree,

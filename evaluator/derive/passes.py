@@ -15,7 +15,7 @@ from spangrade.evaluator.derive.agent_runs import (
     without_plumbing,
 )
 from spangrade.evaluator.derive.attempts import with_last_attempts
-from spangrade.evaluator.derive.duplicates import merge_duplicates
+from spangrade.evaluator.derive.duplicates import merge_duplicates, without_answered
 from spangrade.evaluator.derive.errors import without_copies
 from spangrade.evaluator.derive.shapes import without_doubtful_calls
 from spangrade.evaluator.derive.span_tree import Tree, with_topmost_runs
@@ -51,6 +51,7 @@ IN_THE_TREE: Sequence[Pass[Tree]] = (
     Pass("span_names", "no span names its agent: its own name does", with_agents_named_by_spans),
     Pass("topmost_runs", "a function is a run only where no agent's work is around it", with_topmost_runs),
     Pass("attempts", "the call was taken up again later, under the same id", with_last_attempts),
+    Pass("answered_calls", "a span of the agent's own records a call that its answer has", without_answered),
     Pass("duplicates", "two spans record one call, which counts once", merge_duplicates),
 )
 

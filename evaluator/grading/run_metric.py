@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.grading.policy import excluded, why_incomplete
+from spangrade.evaluator.grading.policy import CONVERSATION, excluded, why_incomplete
 from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.protocol import (
     JudgeBudgetExceeded,
@@ -58,7 +58,7 @@ def start(
         else:
             result = metric.function(session, question)
         if incomplete:
-            result = _of_incomplete(metric, result, incomplete)
+            result = _of_incomplete(metric, result, incomplete, session)
         elif not isinstance(result, _OUTCOMES) and inspect.iscoroutine(result):
             return asyncio.run_coroutine_threadsafe(_without_exit(result), own_loop())
         return _judged(metric, result)
@@ -101,10 +101,11 @@ async def _without_exit(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return _outcome_of_error(error)
 
 
-def _of_incomplete(metric: Metric, result: Any, why: str) -> Any:
+def _of_incomplete(metric: Metric, result: Any, why: str, session: Session) -> Any:
     """Return a metric's result for the recorded part of a session as far as it holds for the whole.
 
-    A value that only grows is a lower bound: a limit that it exceeds is missed whatever else happened.
+    A value that only grows is a lower bound: a limit that it exceeds is missed whatever else happened. What a
+    run or a test saw of all turns is known, whatever happened in them: the replies, and that there was none.
     """
     if inspect.iscoroutine(result):
         result.close()
@@ -116,7 +117,8 @@ def _of_incomplete(metric: Metric, result: Any, why: str) -> Any:
     if not isinstance(result, Score) or not _is_number(result.value):
         return result
     reason = f"{why}; of the rest: {result.reason}" if result.reason else why
-    return Inconclusive(reason, result.value if is_limited else None)
+    is_seen = metric.name == CONVERSATION and all(turn.driven for turn in session.turns)
+    return Inconclusive(reason, result.value if is_limited or is_seen else None)
 
 
 def _checked(result: Any) -> Outcome:

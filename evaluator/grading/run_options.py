@@ -11,6 +11,7 @@ from spangrade.tracer.quantities import seconds_of
 _RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|m|h)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _TIMEOUT = "2m"
+_LATE_S, _ELSEWHERE_S = 1.0, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,9 @@ class RunOptions:
     )
     wait: float | str | None = option(
         None,
-        "How long to wait, before the grade, for spans that the agent sends by itself.",
+        "How long to wait for late spans: after the last reply, and for those of an agent elsewhere.",
         metavar="10s",
-        shown_default="0s",
+        shown_default="1s, 5s",
     )
     resume: bool = option(False, "Complete the run of this name: ask what it has not finished.")
 
@@ -92,9 +93,14 @@ class RunOptions:
         return seconds_of(_TIMEOUT if self.timeout is None else self.timeout)
 
     @property
+    def late_s(self) -> float:
+        """How long after the last reply what an agent of this process does is captured, in seconds."""
+        return _LATE_S if self.wait is None else seconds_of(self.wait)
+
+    @property
     def wait_s(self) -> float:
-        """How long to wait before the grade, in seconds."""
-        return 0.0 if self.wait is None else seconds_of(self.wait)
+        """How long to wait for the spans of an agent in another process, in seconds."""
+        return _ELSEWHERE_S if self.wait is None else seconds_of(self.wait)
 
     @property
     def pause_s(self) -> float:

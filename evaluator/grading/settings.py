@@ -91,7 +91,7 @@ _RUN_OPTIONS = {
 if TYPE_CHECKING:
     RunSettings = _Run
 else:
-    _RUN_DEFAULTS = {"repeat": 1, "concurrency": 1, "timeout": "2m", "wait": "0s"}
+    _RUN_DEFAULTS = {"repeat": 1, "concurrency": 1, "timeout": "2m"}
     RunSettings = create_model(
         "RunSettings",
         __base__=_Run,

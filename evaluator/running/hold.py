@@ -27,8 +27,8 @@ from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder
 from spangrade.evaluator.running.users import FixedUser, SimulatedUser, User
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.testing.agents import Answer, Reply, converse
-from spangrade.evaluator.testing.agents.remote import UnreachableError
-from spangrade.evaluator.testing.capture import take_turn
+from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent, UnreachableError
+from spangrade.evaluator.testing.capture import LateSpans, take_turn
 from spangrade.evaluator.testing.exchange import Exchange, observed
 from spangrade.evaluator.turn import Turn as ConversationTurn
 from spangrade.evaluator.turn import UserTurn
@@ -112,6 +112,9 @@ class Conversations:
         self._dialects = dialects
         self._rate = _Rate(options.pause_s)
         self._clock = Clock()
+        self._late = LateSpans(dialects)
+        self._last_reply_s = time.monotonic()
+        self.awaits_spans = False  # whether an agent in another process left the calls of a turn to its spans
         self._costs = [spent_before_usd]
         self._is_reached = False  # whether the agent has answered, with whatever
         self.not_begun: list[Task] = []
@@ -129,9 +132,14 @@ class Conversations:
         observed((), Reply(), self._dialects)  # loads what the first turn would wait for
         context_window("", None)
         rest = iter(tasks)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._options.at_once):
-                group.create_task(self._hold_each(rest))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._options.at_once):
+                    group.create_task(self._hold_each(rest))
+            if not isinstance(self._agent, HttpAgent | ChatAgent):  # whose spans end in another process
+                await asyncio.sleep(self._last_reply_s + self._options.late_s - time.monotonic())
+        finally:
+            self._recorder.add(self._late.end())
 
     async def _hold_each(self, tasks: Iterator[Task]) -> None:
         for task in tasks:
@@ -184,13 +192,17 @@ class Conversations:
                     agent=self._options.agent_name,
                     at_end=mark,
                     dialects=self._dialects,
+                    late=self._late,
                 )
+                self._last_reply_s = time.monotonic()
                 self._end_if_unreachable(exchange, of_turn)
             finally:
                 spans += of_turn
                 self._recorder.add(of_turn)
             costs.append(exchange.cost_usd)
             self._costs.append(exchange.cost_usd or 0.0)
+            if isinstance(self._agent, HttpAgent | ChatAgent) and exchange.error is None:
+                self.awaits_spans |= exchange.calls is None
             if (error := exchange.failure) is not None:
                 break
             history += [UserTurn(text), exchange.as_agent_turn()]

@@ -44,7 +44,10 @@ from spangrade.evaluator.running.users import model_of_user
 from spangrade.evaluator.session import Session
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.span import Problem
+from spangrade.tracer.store.spool import has_receiver
 from spangrade.tracer.terminal import counted
+
+_POLL_S = 0.5
 
 
 def run_agent(
@@ -86,7 +89,6 @@ def run_agent(
     replayed = _replayed(options.replay, tasks, db, callbacks)
     if tasks:
         _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed, before)
-        time.sleep(options.wait_s)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = [one for one in sessions_of(store, mark) if _is_asked(one, asked)]
     complete = frozenset(one.session_id for one in sessions if one.complete)
@@ -195,6 +197,8 @@ def _hold(
         raise
     finally:
         recorder.close()
+    if conversations.awaits_spans and (options.wait is not None or has_receiver(db)):
+        _await_spans(mark, options.wait_s, db, callbacks)
     if conversations.parted:
         callbacks.on_problem(Problem(f"replay of {options.replay}", _of_replay(conversations), dropped=False))
     if user_model is not None:
@@ -214,6 +218,20 @@ def _hold(
     elif options.max_cost is not None and progress.unpriced:
         text = f"the cost of {counted(progress.unpriced, 'session')} is not known, and was not counted"
         callbacks.on_problem(Problem("max_cost", text, dropped=False))
+
+
+def _await_spans(mark: str, wait_s: float, db: Path, callbacks: Callbacks) -> None:
+    """Wait until the calls of all sessions of a run are known, and nothing has come since, or for so long."""
+    until_s = time.monotonic() + wait_s
+    before: list[Session] = []
+    while (left_s := until_s - time.monotonic()) > 0:
+        time.sleep(min(_POLL_S, left_s))
+        with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
+            ids = [one.session_id for one in sessions_of(store, mark)]
+            sessions = list(load_sessions(store, ids).decoded())
+        if sessions == before and all(one.calls_unknown is None for one in sessions):
+            return
+        before = sessions
 
 
 def _replayed(

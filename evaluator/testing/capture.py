@@ -15,6 +15,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from spangrade import tracer
+from spangrade.converters.spans.observation import ModelCall, RunSpan, ToolUse
+from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.testing.agents import Answer, Reply
 from spangrade.evaluator.testing.exchange import Exchange, ObservedCall, observed
@@ -31,19 +33,67 @@ _LOCK_PATIENCE_S = 30.0  # all workers of a test run write to one file
 
 
 class CapturedTurn:
-    """A turn in progress: its own span as `root`, and the spans that have ended inside it."""
+    """A turn: its own span as `root`, and the spans inside it that have started and ended."""
 
     def __init__(self, root: CurrentTurn) -> None:
         self.root = root
+        self._open: dict[int, ReadableSpan] = {}
         self._ended: list[ReadableSpan] = []
 
-    def add(self, span: ReadableSpan) -> None:
+    def started(self, span: ReadableSpan) -> None:
+        """Add a span that has started."""
+        self._open[span.context.span_id] = span
+
+    def ended(self, span: ReadableSpan) -> None:
         """Add a span that has ended."""
         self._ended.append(span)
+        self._open.pop(span.context.span_id, None)
 
     def spans(self) -> list[Span]:
         """Return the ended spans in the form in which they are stored; `root` is one once it is over."""
-        return stored_spans(self._ended)
+        return stored_spans(list(self._ended))
+
+    def take(self) -> list[Span]:
+        """Return the ended spans, each of them once."""
+        taken = list(self._ended)
+        del self._ended[: len(taken)]
+        return stored_spans(taken)
+
+    def unfinished(self, dialects: Sequence[Vendor] = ()) -> list[Span]:
+        """Return a span without content for each agent, model call and tool that has not ended."""
+        now_ns = time.time_ns()
+        spans = [span._replace(end_ns=now_ns) for span in stored_spans(list(self._open.values()))]
+        return [
+            span._replace(
+                name="unfinished",
+                attributes={semconv.UNFINISHED: span.name},
+                events=[],
+                scope_name=semconv.SCOPE,
+            )
+            for span, o in zip(spans, observe(spans, {}, dialects), strict=True)
+            if isinstance(o, ModelCall | ToolUse) or (isinstance(o, RunSpan) and o.is_agent)
+        ]
+
+
+class LateSpans:
+    """The turns of a run that are over, whose spans may still end."""
+
+    def __init__(self, dialects: Sequence[Vendor] = ()) -> None:
+        self._turns: list[tuple[int, CapturedTurn]] = []
+        self._dialects = dialects
+
+    def add(self, trace_id: int, turn: CapturedTurn) -> None:
+        """Add a turn, whose spans are captured further on."""
+        self._turns.append((trace_id, turn))
+
+    def end(self) -> list[Span]:
+        """Capture no further; return the spans that ended after their turns, and what never did."""
+        found = []
+        for trace_id, turn in self._turns:
+            _captured_turns().pop(trace_id, None)
+            found += [*turn.take(), *turn.unfinished(self._dialects)]
+        self._turns.clear()
+        return found
 
 
 async def take_turn(
@@ -57,15 +107,16 @@ async def take_turn(
     agent: str | None = None,
     at_end: Callable[[CurrentTurn, Exchange | None], None] = lambda *_: None,
     dialects: Sequence[Vendor] = (),
+    late: LateSpans | None = None,
 ) -> Exchange:
     """Pass the user's text to an agent, and return what came back; add the spans of the turn to `spans`.
 
     What the agent raises, of whatever kind, is the exchange's `error`. If the spans are stored, what the
     agent reported without spans is recorded in spans too, and `agent` is the name of an agent whose spans
-    have none. `at_end` is called with the turn's own span just before it ends, and with the exchange, None if
-    the turn is interrupted. `dialects` are those of the project's settings.
+    have none. `at_end` is called with the turn's own span just before it ends, and the exchange, None if the
+    turn is interrupted. `dialects` are those of the project's settings; `late` captures what ends later.
     """
-    with captured_turn(session, text, spans) as captured:
+    with captured_turn(session, text, spans, late) as captured:
         exchange = None
         try:
             start_ns = time.time_ns()
@@ -80,6 +131,9 @@ async def take_turn(
             exchange = observed(captured.spans(), reply, dialects)._replace(
                 sent=text, error=error, start_ns=start_ns, end_ns=end_ns
             )
+            if late is None and (running := captured.unfinished(dialects)):
+                names = ", ".join(span.attributes[semconv.UNFINISHED] for span in running)
+                exchange = exchange._replace(calls=None, calls_unknown=f"not ended with the reply: {names}")
             if error is None and exchange.text is not None:
                 captured.root.respond(exchange.text)
             if is_stored:
@@ -98,8 +152,12 @@ def _is_interruption(error: BaseException) -> bool:
 
 
 @contextmanager
-def captured_turn(session: CurrentSession, text: str, spans: list[Span]) -> Iterator[CapturedTurn]:
+def captured_turn(
+    session: CurrentSession, text: str, spans: list[Span], late: LateSpans | None = None
+) -> Iterator[CapturedTurn]:
     """Open a turn that is a trace of its own, and add the spans of that trace to `spans` when it is over.
+
+    Those that end later are for `late`.
 
     Spans belong to it wherever OpenTelemetry's context goes, into tasks and `asyncio.to_thread`; turns of
     other tests at the same time do not.
@@ -114,20 +172,29 @@ def captured_turn(session: CurrentSession, text: str, spans: list[Span]) -> Iter
             turns[trace_id] = turn
             yield turn
     finally:
-        turns.pop(trace_id, None)
-        spans += turn.spans()
+        if late is None:
+            turns.pop(trace_id, None)
+        else:
+            late.add(trace_id, turn)
+        spans += turn.take()
+        if late is None:
+            spans += turn.unfinished()
         otel.detach(token)
 
 
 class _CaptureProcessor(SpanProcessor):
-    """Adds each span that ends to the turn with its trace id."""
+    """Adds each span that starts, and that ends, to the turn with its trace id."""
 
     def __init__(self) -> None:
         self.turns: dict[int, CapturedTurn] = {}
 
     def on_end(self, span: ReadableSpan) -> None:
         if span.context and (turn := self.turns.get(span.context.trace_id)):
-            turn.add(span)
+            turn.ended(span)
+
+    def on_start(self, span: ReadableSpan, parent_context: otel.Context | None = None) -> None:  # noqa: ARG002
+        if span.context and (turn := self.turns.get(span.context.trace_id)):
+            turn.started(span)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
         return True

@@ -58,12 +58,12 @@ def test_without_a_file_all_values_are_defaults() -> None:
         "judge.required": None,
         **dict.fromkeys(f"run.{name}" for name in ("agent", "http", "openai", "model", "dataset")),
         **dict.fromkeys(
-            f"run.{name}" for name in ("rate", "max_cost", "agent_name", "user_model", "max_user_cost")
+            f"run.{name}"
+            for name in ("rate", "max_cost", "agent_name", "user_model", "max_user_cost", "wait")
         ),
         "run.repeat": 1,
         "run.concurrency": 1,
         "run.timeout": "2m",
-        "run.wait": "0s",
         "sampling.share": None,
         "sampling.limit": None,
         "redaction.mode": "off",
@@ -84,7 +84,7 @@ def test_the_example_of_the_page_is_read_as_toml_json_and_part_of_pyproject(proj
     assert (from_toml.sampling.share, from_toml.redaction.text) == (0.05, "mask:*iban*")
     assert from_toml.run.agent == f"{project}/shop/agent.py:answer"
     assert from_toml.run.dataset == str(project / "golden.json")
-    assert from_toml.run.options() == RunOptions(3, 8, "2m", "60/m", 5.0, wait="0s")
+    assert from_toml.run.options() == RunOptions(3, 8, "2m", "60/m", 5.0, wait="10s")
     file.unlink()
 
     values = from_toml.model_dump(exclude={"database", "metrics_files"})

@@ -202,6 +202,22 @@ def _recover(segment: Path) -> None:
         os.close(file)
 
 
+def lock_of_receiver(folder: Path) -> Path:
+    """Return the file that the receiver of a spool locks: beside the folder, which may be removed."""
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def has_receiver(db: Path) -> bool:
+    """Return whether a receiver writes to a database."""
+    path = lock_of_receiver(folder_of(db))
+    if not path.exists():
+        return False
+    held = lock_file(path)
+    if held is not None:
+        os.close(held)
+    return held is None
+
+
 def has_old_receiver(folder: Path) -> bool:
     """Return whether a receiver of before November 2026 runs: it locks the spool, not its segments."""
     path = folder / "lock"

@@ -62,7 +62,8 @@ def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001
         yielded = await pieces(process, context)
         events.extend(from_agent(content=piece) if isinstance(piece, str) else piece for piece in yielded)
         reply = read_reply(yielded)
-        return reply._replace(tool_calls=reply.tool_calls or [])  # such an agent yields its tool calls
+        calls = reply.tool_calls or (None if reply.instead else [])  # such an agent yields its tool calls
+        return reply._replace(tool_calls=calls)
 
     return answer
 

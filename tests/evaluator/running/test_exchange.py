@@ -1,16 +1,28 @@
 """What the driver of an agent sees of a turn decides the verdict, whoever drives it."""
 
 import json
+import os
 import re
 import textwrap
+import threading
 import time
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from command_line import run as spangrade
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from served_agents import json_answer, served
 
+from spangrade import tracer
 from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
 from spangrade.evaluator.turn import AgentTurn, UserTurn
+from spangrade.tracer.exporter import stored_spans
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.locks import lock_file
+from spangrade.tracer.store.spool import folder_of, lock_of_receiver
 
 
 @pytest.fixture
@@ -341,3 +353,128 @@ def test_the_seconds_of_the_turn_decide_and_an_agent_that_goes_on_is_left_behind
     )
     for text, more in (("blocks", ""), ("swallows", ""), ("goes on", left_behind)):
         assert re.fullmatch(took + more, grades[text][1]), grades[text]
+
+
+LATE = """
+    import contextvars
+    import threading
+    import time
+
+    import spangrade
+    from opentelemetry import trace
+
+    @spangrade.tool
+    def refund():
+        time.sleep(0.1)
+
+    def later(pause_s):
+        time.sleep(pause_s)
+        refund()
+
+    def answer(text):
+        with spangrade.agent("shop"):
+            if text in ("later", "running"):
+                pause_s = 0.3 if text == "later" else 0
+                context = contextvars.copy_context()
+                threading.Thread(target=context.run, args=(later, pause_s), daemon=True).start()
+                time.sleep(0.05)
+            if text in ("never ended", "raises"):
+                spangrade.tool("refund").start()
+            if text == "raises":
+                raise ValueError("no refunds")
+            if text == "connection":
+                trace.get_tracer("http").start_span("GET", kind=trace.SpanKind.CLIENT)
+            return "It is done."
+"""
+
+
+def test_calls_after_the_reply_are_captured_and_one_that_never_ends_is_inconclusive(folder):
+    agent = write_agent(folder, "late_agent", LATE)
+    texts = ("later", "running", "never ended", "raises", "connection")
+    code, grades = graded(folder, [agent], [question(text, forbidden_tools=["refund"]) for text in texts])
+    verdict, reason = grades.pop("raises")
+    assert verdict == "failed"
+    assert "ended in an error without an answer: ValueError: no refunds (late_agent.py:" in reason
+    called = ("failed", "forbidden_calls: not expected: refund{}")
+    never = "started and never ended: execute_tool refund; of the rest"
+    unknown = f"conversation: {never}: as expected; forbidden_calls: {never}: none"
+    assert (code, grades) == (
+        1,
+        {
+            "later": called,
+            "running": called,
+            "never ended": ("inconclusive", unknown),
+            "connection": ("passed", ""),
+        },
+    )  # fmt: skip
+
+
+def test_in_a_test_a_call_that_has_not_ended_with_the_reply_is_not_none(folder):
+    def answer(text):
+        tracer.tool("refund").start()
+        return "It is done."
+
+    runner = ConversationRunner(answer, [UserTurn("Where?"), AgentTurn("*", [])])
+    with pytest.raises(ConversationMismatch, match="not ended with the reply: execute_tool refund"):
+        runner.run_sync()
+
+
+@contextmanager
+def sending(folder, pause_s, answer):
+    """Serve an agent that stores spans of its own, a moment after its answer, as a receiver does."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    own = provider.get_tracer("agent")
+    threads = []
+
+    def send(context):
+        time.sleep(pause_s)
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "refund"}
+        attributes |= {"gen_ai.tool.call.arguments": '{"order": 1}', "gen_ai.tool.call.result": '"done"'}
+        own.start_span("execute_tool refund", context, attributes=attributes).end()
+        with Store.open(folder / "spangrade.duckdb", wait_s=10) as store:
+            store.add(stored_spans(exporter.get_finished_spans()))
+
+    def respond(path, headers, body):
+        if pause_s is not None:
+            context = TraceContextTextMapPropagator().extract(headers)
+            threads.append(threading.Thread(target=send, args=(context,)))
+            threads[-1].start()
+        return json_answer(answer)
+
+    with served(respond) as url:
+        yield url
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("pause_s", "has_receiver", "verdict"),
+    [(0.4, True, "failed"), (None, True, "inconclusive"), (None, False, "inconclusive")],
+)
+def test_spans_of_an_agent_elsewhere_are_awaited_together_where_a_receiver_writes(
+    folder, pause_s, has_receiver, verdict
+):
+    questions = [question(text, forbidden_tools=["refund"]) for text in ("one", "two")]
+    with ExitStack() as stack:
+        url = stack.enter_context(sending(folder, pause_s, {"text": "It is done."}))
+        if has_receiver:
+            held = lock_file(lock_of_receiver(folder_of(folder / "spangrade.duckdb")))
+            stack.callback(os.close, held)
+        options = ["--wait", "10s" if pause_s else "0.1s"] if has_receiver else []
+        started = time.monotonic()
+        _, grades = graded(folder, ["--http", url], questions, *options)
+        if not has_receiver:
+            assert time.monotonic() - started < 4.9  # seconds that it would be waited for them
+    assert {text: found for text, (found, _) in grades.items()} == {"one": verdict, "two": verdict}
+
+
+def test_an_answered_call_that_also_has_a_span_counts_once(folder):
+    calls = [{"name": "refund", "arguments": {"order": 1}}, {"name": "look_up", "arguments": {}}]
+    expected = [{"tool_name": "refund", "input_arguments": {"order": 1}}, {"tool_name": "look_up"}]
+    with sending(folder, 0, {"text": "It is done.", "tool_calls": calls}) as url:
+        options = ["--no-references", "--metric", "tool_exact_match>=1"]
+        code, _ = graded(folder, ["--http", url], [question("one", reference_tool_interactions=expected)])
+    done = spangrade("grade", "golden.json", *options)
+    assert (code, done.code) == (0, 0), done.out
