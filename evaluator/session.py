@@ -146,6 +146,12 @@ class RequestedCall(NamedTuple):
     span_id: Annotated[str | None, Column("the span of the model call")]
 
 
+class PlannedCall(ToolInteraction):
+    """A requested call that a grade counts as made; its span is that of the model call."""
+
+    __slots__ = ()
+
+
 class LLMCall(NamedTuple):
     """One call of a model."""
 

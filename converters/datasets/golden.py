@@ -167,10 +167,12 @@ class ReferenceData(_Model):
 
     `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`,
     and of at least one call. An empty `reference_tool_interactions` expects that no tool is called.
-    A list within `reference_trajectory` holds steps that may come in any order.
+    A list within `reference_trajectory` holds steps that may come in any order. With `trajectory`
+    "major_steps" steps that it does not name are free.
     `forbidden_tools` must not be called; with `no_further_calls` no calls but the expected ones are made, or
     none of the tools that it lists. `at_most` has the most calls of a tool, and `before` the tools that need
     an earlier call of another. With `failed_calls` "ignore" these three do not count a call that failed.
+    With `requested_calls` "count" a call that a model requested and nothing executes counts as made.
     `reference_responses` has the reply to each user input, None for any.
     `goal` is what must be so at the end, in words for a judge; of a scenario without one it is its plan.
     `forbidden_texts` must not be in any reply, whatever their case. `assertions` are statements about the
@@ -185,7 +187,9 @@ class ReferenceData(_Model):
     at_most: MostCalls = None
     before: Annotated[tuple[CallsBefore, ...], Field(min_length=1)] | None = None
     failed_calls: FailedCalls | None = None
+    requested_calls: Literal["count"] | None = None
     reference_trajectory: tuple[Annotated[TrajectoryStep, BeforeValidator(_step)], ...] | None = None
+    trajectory: Literal["major_steps"] | None = None
     reference_state_variables: dict[str, Any] | None = None
     reference_response: StrictStr | None = None
     reference_responses: Annotated[tuple[StrictStr | None, ...], Field(min_length=1)] | None = None
@@ -304,10 +308,9 @@ class Scenario(_Model):
         return tuple(dict.fromkeys(name for name in named if name not in self.facts))
 
 
-def _asks_by_scenario(schema: dict[str, Any]) -> None:
-    """Say in the JSON Schema of a question that it has user inputs or a scenario."""
-    schema["required"].remove("user_inputs")
-    schema["oneOf"] = [{"required": ["user_inputs"]}, {"required": ["scenario"]}]
+def _asks_once(schema: dict[str, Any]) -> None:
+    """Say in the JSON Schema of a question that it has user inputs, a scenario, or neither."""
+    schema["not"] = {"required": ["user_inputs", "scenario"]}
 
 
 class GoldenQuestion(_Model):
@@ -315,13 +318,13 @@ class GoldenQuestion(_Model):
 
     Each of `user_values` is a name that stands for any text where `user_inputs` have it in braces. A question
     that nobody has reviewed yet has `reviewed` false. With a `scenario` the user is simulated: `user_inputs`
-    is its starting prompt then, and is not given.
+    is its starting prompt then, and is not given. A question with neither is matched by its id alone.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_asks_by_scenario)
+    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_asks_once)
 
     id: Annotated[StrictStr, Field(min_length=1)]
-    user_inputs: Annotated[Names, Field(min_length=1)]
+    user_inputs: Annotated[Names, Field(min_length=1)] = ()
     scenario: Scenario | None = None
     agents_evaluated: Annotated[Names, Field(min_length=1)] = ()
     user_values: Names = ()
@@ -353,7 +356,7 @@ class GoldenQuestion(_Model):
     def _begin_with_the_starting_prompt(cls, value: Any) -> Any:
         scenario = value.get("scenario") if isinstance(value, dict) else None
         if not isinstance(scenario, Mapping) or not isinstance(scenario.get("starting_prompt"), str):
-            return value if scenario is None else {"user_inputs": ("",), **value}  # its mistakes are named
+            return value  # its mistakes are named
         inputs = [scenario["starting_prompt"]]
         if "user_inputs" in value and list(value["user_inputs"] or ()) != inputs:
             raise PydanticCustomError("two_users", "expected user_inputs or a scenario, found both")
@@ -376,7 +379,7 @@ class GoldenQuestion(_Model):
     @model_validator(mode="after")
     def _refuse_wrong_number_of_responses(self) -> Self:
         responses, inputs = self.reference_data.reference_responses, len(self.user_inputs)
-        if responses is not None and len(responses) != inputs:
+        if responses is not None and inputs and len(responses) != inputs:
             raise PydanticCustomError(
                 "wrong_number",
                 "reference_data.reference_responses: expected {expected}, one for each user input "
@@ -401,14 +404,14 @@ class GoldenQuestion(_Model):
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data` or, of those of the question, of what it asks.
 
-        These are `user_inputs`, `scenario` and `agents_evaluated`. A custom key may be at either place.
+        These are `id`, `user_inputs`, `scenario` and `agents_evaluated`. A custom key may be at either place.
 
         None if the question does not have it, if `no_further_calls` is false, or if any reply will do. Of
         `reference_tool_interactions` that is the first alternative if only alternatives are given.
         """
         if key == "reference_tool_interactions" and self.reference_data.reference_tool_alternatives:
             return self.accepted_calls[0]
-        if key in ("user_inputs", "scenario", "agents_evaluated"):
+        if key in ("id", "user_inputs", "scenario", "agents_evaluated"):
             return getattr(self, key) or None
         value = getattr(self.reference_data, key, None)
         for others in (self.model_extra, self.reference_data.custom):
@@ -601,9 +604,9 @@ def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, lis
 
 
 def _asked(question: Mapping[str, Any]) -> str:
-    """Return what a question asks, as one text."""
-    scenario = question.get("scenario")
-    return canonical(list(question["user_inputs"]) if scenario is None else scenario)
+    """Return what a question asks, as one text: one without user inputs is itself only."""
+    scenario, inputs = question.get("scenario"), list(question.get("user_inputs") or ())
+    return canonical(scenario or inputs or {"id": question["id"]})
 
 
 def new_questions(

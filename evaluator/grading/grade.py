@@ -55,7 +55,7 @@ def start_metrics(
     `only` are the names of those that are started; None is all of them. Where the question has the name of
     the session's app, it means the root agent (`root_agent`).
     """
-    session = with_other_name(session, plan.root_agent_name)
+    session = plan.with_planned_calls(with_other_name(session, plan.root_agent_name), question)
     if question is not None:
         question = renamed(session, question)
     incomplete = plan.why_incomplete(session)

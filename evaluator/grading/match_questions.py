@@ -89,10 +89,12 @@ class QuestionIndex:
         self._next: dict[tuple[int, str], int] = {}  # from 0, that of no texts
         self._whole: dict[int, list[GoldenQuestion]] = {}
         self._longer: dict[int, list[GoldenQuestion]] = {}
-        self._patterns = _by_rarest_word([one for one in dataset.golden_questions if one.user_values])
+        self._patterns = _by_rarest_word(
+            [one for one in dataset.golden_questions if one.user_values and one.user_inputs]
+        )
         for question in dataset.golden_questions:
-            if question.user_values or question.scenario is not None:
-                continue  # a scenario has no fixed inputs: its sessions have its id
+            if question.user_values or question.scenario is not None or not question.user_inputs:
+                continue  # without fixed inputs: its sessions have its id
             number = 0
             for place, text in enumerate(question.user_inputs):
                 if place:
@@ -169,8 +171,8 @@ class QuestionIndex:
 
 
 def expectation(question: GoldenQuestion) -> str:
-    """Return what a question expects: its user inputs, agents and references as one text."""
-    inputs = tuple(map(normal_text, question.user_inputs))
+    """Return what a question expects: its user inputs (or else its id), agents and references as one text."""
+    inputs = tuple(map(normal_text, question.user_inputs)) or question.id
     expected = question.model_dump(mode="json", include={"agents_evaluated", "reference_data", "scenario"})
     return canonical([inputs, expected])
 

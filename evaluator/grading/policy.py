@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple, Self
 
 from spangrade.converters.datasets.golden import GoldenQuestion, meant_reference
+from spangrade.evaluator.grading.planned_calls import RequestedCalls, with_planned_calls
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.trajectory import doubt_of_end, open_end
@@ -29,6 +30,7 @@ RESPONSE = "reference_response"
 RESPONSES = "reference_responses"
 SCENARIO = "scenario"
 GOAL = "goal"
+ASSERTIONS = "assertions"
 SIMULATION = "simulation_valid"  # where it is not met, nothing else says anything of the agent
 REPLIES = (RESPONSE, RESPONSES)  # a judge may rate what differs from them
 UNREAD = "keys that look like references are not read"  # begins the reason of a question that has them
@@ -49,7 +51,7 @@ REFERENCE_GATES = {
     SCENARIO: SIMULATION,
     GOAL: "goal_completion",
     "forbidden_texts": "forbidden_texts",
-    "assertions": "failed_assertions",
+    ASSERTIONS: "failed_assertions",
     "agents_evaluated": "agent_routing",
     "max_cost_usd": "cost_limit",
     "max_latency_s": "latency_limit",
@@ -116,6 +118,7 @@ class MetricPlan:
     reported: tuple[Metric, ...]
     without_dataset: bool = False
     root_agent_name: RootAgentName = RootAgentName.APP
+    requested_calls: RequestedCalls = RequestedCalls.UNKNOWN
     running_after_ns: int | None = None  # a session that did something since then may still run
     not_run: Mapping[str, str] = field(
         default_factory=dict
@@ -129,6 +132,7 @@ class MetricPlan:
         without: Collection[str] = (),
         reply_threshold: float | None = None,
         root_agent_name: RootAgentName = RootAgentName.APP,
+        requested_calls: RequestedCalls = RequestedCalls.UNKNOWN,
         *,
         without_dataset: bool = False,
     ) -> Self:
@@ -148,6 +152,7 @@ class MetricPlan:
             tuple(installed[name] for name in REPORTED if name not in by_name),
             without_dataset,
             root_agent_name,
+            requested_calls,
             not_run={metric.needs: metric.name for metric in installed.values() if metric.needs is not None},
         )
 
@@ -168,6 +173,13 @@ class MetricPlan:
         if since_ns is not None and last_ns is not None and last_ns > since_ns:
             return f"it may still run: its last span ended at {utc_text(last_ns)} (--idle)"
         return why_incomplete(session)
+
+    def with_planned_calls(self, session: Session, question: GoldenQuestion | None) -> Session:
+        """Return a session with its requested calls as made ones where the grade or the question says so."""
+        counts = self.requested_calls is RequestedCalls.COUNT
+        if counts or (question is not None and question.reference("requested_calls") is not None):
+            return with_planned_calls(session)
+        return session
 
     def metrics_for(self, session: Session, question: GoldenQuestion | None) -> Sequence[Metric]:
         """Return the metrics to run on a session.

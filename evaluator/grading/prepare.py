@@ -19,7 +19,14 @@ from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S
 from spangrade.evaluator.grading.file_columns import with_rows
 from spangrade.evaluator.grading.match_questions import QuestionIndex, check_answers, share_sessions
 from spangrade.evaluator.grading.metadata import Groups, Where, groups_of, parse_where
-from spangrade.evaluator.grading.policy import GOAL, REPLIES, SCENARIO, MetricPlan, dropped_references
+from spangrade.evaluator.grading.policy import (
+    ASSERTIONS,
+    GOAL,
+    REPLIES,
+    SCENARIO,
+    MetricPlan,
+    dropped_references,
+)
 from spangrade.evaluator.grading.revision import revision
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import GradedBy, RunDetails
@@ -92,7 +99,7 @@ class Prepared:
         gates = {gate.needs for gate in self.plan.gates}
         return any(
             question.reference(reference) is not None
-            for reference in (*REPLIES, SCENARIO, GOAL)
+            for reference in (*REPLIES, SCENARIO, GOAL, ASSERTIONS)
             if reference in gates
             for question in self.golden.questions.golden_questions
         )
@@ -158,6 +165,7 @@ class Prepared:
             "files": [blake2b(path.read_bytes()).hexdigest() for path in files],
             "without": sorted(self.without),
             "root_agent_name": self.spec.gates.root_agent_name,
+            "requested_calls": self.spec.gates.requested_calls,
             **({} if self.spec.questions is None else {"questions": self.spec.questions}),
             "judge": {name: judge[name] for name in ("model", "threshold")} | {"votes": judge["votes"] or 1},
         }
@@ -259,6 +267,7 @@ def with_questions(
         without,
         spec.judge.threshold,
         spec.gates.root_agent_name,
+        spec.gates.requested_calls,
         without_dataset=not golden.questions.golden_questions,
     )
     return Prepared(

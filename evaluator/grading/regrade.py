@@ -180,6 +180,7 @@ def _spec(
             gates.no_references,
             by.require_match or gates.require_match,
             gates.root_agent_name,
+            gates.requested_calls,
         ),
         Selection(answers=answers),
         judge.filled(JudgeOptions(stored.judge, votes=by.judge_votes, threshold=by.reply_threshold)),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
+from spangrade.evaluator.grading.planned_calls import RequestedCalls
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.fields import FieldError, option
@@ -68,7 +69,8 @@ class Gates:
     of a question are gates too, each unless a requested gate reads it, or `no_reference` names it; with
     `no_references` none is. With `require_match` a session that no gate judges counts as inconclusive.
     `root_agent_name` is what else names a session's root agent where the session has no agent of that name:
-    the app of Google ADK (`app`), that or the `service.name` (`service`), or `none`.
+    the app of Google ADK (`app`), that or the `service.name` (`service`), or `none`. Whether a call was made
+    that a model only requested is `unknown`, unless `requested_calls` is `count`.
     """
 
     metrics: str | Metric | Iterable[str | Metric] | None = option(
@@ -92,6 +94,10 @@ class Gates:
         RootAgentName.APP,
         "What else names a session's root agent: its app in Google ADK, its service too, or none.",
     )
+    requested_calls: RequestedCalls = option(
+        RequestedCalls.UNKNOWN,
+        "Whether a call that was only requested was made: unknown, or count it as made.",
+    )
 
     def __post_init__(self) -> None:
         if self.metrics is not None:
@@ -104,6 +110,11 @@ class Gates:
         except ValueError:
             expected = f"expected one of {', '.join(RootAgentName)}, found {self.root_agent_name!r}"
             raise FieldError("gates.root_agent_name", expected) from None
+        try:
+            object.__setattr__(self, "requested_calls", RequestedCalls(self.requested_calls))
+        except ValueError:
+            expected = f"expected one of {', '.join(RequestedCalls)}, found {self.requested_calls!r}"
+            raise FieldError("gates.requested_calls", expected) from None
 
     @property
     def requested(self) -> tuple[str | Metric, ...]:

@@ -15,7 +15,7 @@ from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import Context, best_met, compared_calls, met_calls
 from spangrade.evaluator.metrics.user_values import user_values
-from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
+from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, ToolInteraction
 from spangrade.tracer.lookalike_letters import plain_form
 
 _Call = ToolInteraction | RequestedCall
@@ -202,7 +202,7 @@ def _ended_before(first: ToolInteraction, call: _Call) -> bool | None:
 
 def _is_timed(call: ToolInteraction) -> bool:
     """Return whether the times of a call are known: those of a span, or of the messages around it."""
-    return call.span_id is None or call.latency_s is not None
+    return call.span_id is None or call.latency_s is not None or isinstance(call, PlannedCall)
 
 
 def _count(

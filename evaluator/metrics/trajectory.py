@@ -11,12 +11,15 @@ from spangrade.converters.datasets.golden import GoldenQuestion, TrajectoryStep
 from spangrade.evaluator.metrics.matching import arranged, common_length, is_subsequence, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import met_calls
-from spangrade.evaluator.session import Session, Step, ToolInteraction, Turn, error_type
+from spangrade.evaluator.session import PlannedCall, Session, Step, ToolInteraction, Turn, error_type
 
 _UNKNOWN = Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
 _NOT_RECORDED = (
     "the arguments or results of calls that may be expected are not recorded (spangrade lint says how)"
 )
+
+
+_FREE = ' (steps that it does not name are free with "trajectory": "major_steps")'
 
 
 @metric(needs="reference_trajectory", threshold=1.0)
@@ -90,7 +93,8 @@ def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
 
     L is the length of that subsequence; 1 if both are empty, 0 if one is. A tool that the reference does not
     name is a step too, unless its call meets one of `reference_tool_interactions` or failed before one of its
-    tool did. Agents of one name that are adjacent after this are one step.
+    tool did. Agents of one name that are adjacent after this are one step. If the question's `trajectory` is
+    "major_steps", every step that the reference does not name is left out.
     Inconclusive if the agents are not recorded, if a step that the reference names was only requested, or if
     the value depends on arguments or results that are not recorded.
 
@@ -98,12 +102,14 @@ def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
     """
     if (unknown := _unknown_steps(session, question)) is not None:
         return unknown
-    reference = major_reference(session, question)
-    outcome = _score_of(session, reference, major_steps(session, question), _f1)
+    reference, steps = major_reference(session, question), major_steps(session, question)
+    outcome = _score_of(session, reference, steps, _f1)
     if isinstance(outcome, Score) and outcome.value < 1:
         best = _score_of(session, reference, major_steps(session, question, at_best=True), _f1)
         if isinstance(best, Score) and best.value > outcome.value:
             return Inconclusive(f"{_NOT_RECORDED}; {outcome.reason}", best.value)
+        if reference and not {step.name for step in steps} <= _named(question):
+            return outcome._replace(reason=outcome.reason + _FREE)
     return outcome
 
 
@@ -147,13 +153,14 @@ def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
     return Score(share, None, f"did not take part: {', '.join(absent)}; took part: {took_part}")
 
 
-@metric(needs="user_inputs", threshold=1.0)
+@metric(needs="id", threshold=1.0)
 def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     """1 if there are as many turns as user inputs and each has a reply, else 0.
 
-    The number of turns of a scenario is free. A turn has none if it ended in an error without an answer, or
-    if an empty reply is recorded, unless no user began it, one of its calls waits for a person's approval or
-    was rejected, or it ends with a hand-off. A reply that is not recorded is taken for one. Inconclusive if
+    The number of turns is free for a scenario, and for a question without user inputs. A turn has no reply if
+    it ended in an error without an answer, or if an empty reply is recorded, unless no user began it, one of
+    its calls waits for a person's approval, was rejected, or is a requested one that counts as made, or it
+    ends with a hand-off. A reply that is not recorded is taken for one. Inconclusive if
     the turn of an empty reply has a call that was only requested: the conversation may go on elsewhere; and
     if there are more turns than inputs, but not with a user's message: an event may have begun the others.
 
@@ -164,7 +171,7 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     Source: own definition.
     """
     turns, expected = len(session.turns), len(question.user_inputs)
-    if question.scenario is not None and turns:
+    if (question.scenario is not None or not question.user_inputs) and turns:
         expected = turns
     unanswered = [turn for turn in session.turns if turn.failed and not (turn.final_response or "").strip()]
     if unanswered:
@@ -242,6 +249,7 @@ def _silent(session: Session) -> list[Turn]:
         call.turn
         for call in session.tool_interactions
         if call.approval in ("asked", "rejected")
+        or isinstance(call, PlannedCall)
         or (call.handoff and call.start_ns >= last_ns.get(call.turn, 0))
     }
     return [turn for turn in turns if turn.turn not in answered]
@@ -336,6 +344,8 @@ def major_steps(session: Session, question: GoldenQuestion, *, at_best: bool = F
     """
     steps = compared_steps(session, question)
     named, agents = _named(question), _agents(session, question)
+    if named and question.reference("trajectory") is not None:
+        return _without_repeats((step for step in steps if step.name in named), agents)
     if named and named <= agents:
         return steps
     met = met_calls(session, question, at_best=at_best)

@@ -105,6 +105,8 @@ def _questions_alone(prepared: Prepared) -> Prepared:
 
 def _check_texts(questions: Sequence[GoldenQuestion]) -> None:
     for question in questions:
+        if not question.user_inputs:
+            raise FieldError("dataset", "it has no user_inputs to say to an agent", f"question {question.id}")
         if question.user_values:
             names = ", ".join(question.user_values)
             raise FieldError(

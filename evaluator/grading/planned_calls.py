@@ -1,0 +1,57 @@
+"""Planned calls, which a model requests and nothing executes: counted as made where that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from operator import attrgetter
+
+from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, Step
+
+
+class RequestedCalls(StrEnum):
+    """What a call is that was only requested: perhaps made, or made."""
+
+    UNKNOWN = "unknown"
+    COUNT = "count"
+
+
+def with_planned_calls(session: Session) -> Session:
+    """Return a session whose requested calls are calls, of an unknown result, and steps."""
+    if not session.requested_calls:
+        return session
+    calls = [*session.tool_interactions, *map(_planned, session.requested_calls)]
+    steps = [*session.trajectory, *map(_step, session.requested_calls)]
+    start = attrgetter("start_ns")
+    return replace(
+        session,
+        tool_interactions=tuple(c._replace(position=n) for n, c in enumerate(sorted(calls, key=start), 1)),
+        trajectory=tuple(s._replace(position=n) for n, s in enumerate(sorted(steps, key=start), 1)),
+        requested_calls=(),
+    )
+
+
+def _planned(call: RequestedCall) -> PlannedCall:
+    return PlannedCall(
+        position=0,
+        turn=call.turn,
+        tool_name=call.tool_name,
+        input_arguments=call.input_arguments,
+        output=None,
+        arguments_known=call.arguments_known,
+        output_known=False,
+        ok=None,
+        error=None,
+        call_id=call.call_id,
+        agent=call.agent,
+        handoff=False,
+        latency_s=None,
+        start_ns=call.start_ns,
+        end_ns=call.start_ns,
+        trace_id=call.trace_id,
+        span_id=call.span_id,
+    )
+
+
+def _step(call: RequestedCall) -> Step:
+    return Step(0, call.turn, "tool", call.tool_name, call.start_ns, call.trace_id, call.span_id)
