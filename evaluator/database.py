@@ -355,6 +355,7 @@ class Database:
         self,
         *,
         failed: bool = False,
+        stale: bool = False,
         sort: str = SessionSort.START,
         limit: int | None = None,
         origin: str | None = None,
@@ -362,13 +363,14 @@ class Database:
         """Return a row per session: the columns of the view `sessions`.
 
         `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", and `limit` the
-        number of sessions. With `failed` only those whose verdict is failed or broken.
+        number of sessions. With `failed` only those whose verdict is failed or broken, with `stale` those of
+        which more arrived after their verdict.
         `origin` is what made them: "production", "run", "simulated", "test", "drill", "replay" or "any";
         without one they are those of production, or all as long as there is none.
         It is read from the tables, whatever the database has under the name of the view.
         """
         with self.stored.reading() as store:
-            return list_sessions(store, failed=failed, sort=sort, limit=limit, origin=origin)
+            return list_sessions(store, failed=failed, stale=stale, sort=sort, limit=limit, origin=origin)
 
     def count_origins(self) -> dict[str, int]:
         """Return how many sessions there are by what made them: `production`, `run` and so on."""

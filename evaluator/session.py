@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -401,6 +401,8 @@ class Session:
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")
     ] = None
+    # How many spans and logs its traces have, 0 if it was not read from a database.
+    records: int = field(default=0, compare=False, repr=False)
 
     @property
     def calls_unknown(self) -> str | None:

@@ -31,6 +31,9 @@ def sessions(
     failed: Annotated[
         bool, typer.Option("--failed", help="Only those whose verdict is failed or broken.")
     ] = False,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Only those of which more arrived after their verdict.")
+    ] = False,
     sort: Annotated[
         SessionSort, typer.Option(help="The order: by start, or the largest or gravest first.")
     ] = SessionSort.START,
@@ -51,7 +54,7 @@ def sessions(
         limit = MAX_SESSIONS
     with database_or_lake(db, lake) as opened:
         most = None if limit is None else limit + 1
-        rows = opened.list_sessions(failed=failed, sort=sort, limit=most, origin=origin)
+        rows = opened.list_sessions(failed=failed, stale=stale, sort=sort, limit=most, origin=origin)
         note_origins(opened, origin)
         not_understood = opened.not_understood()
     if format is Format.JSON:

@@ -49,12 +49,14 @@ def build_session(
     logged_app: str | None = None,
     *,
     tested: bool = False,
+    records: int = 0,
 ) -> Session:
     """Return the session that observations record.
 
     `logged_state` are the state variables of session logs, each set of them with its time in nanoseconds.
     `prices` come before those of `genai-prices`. `logged_scores` are the scores in session
     logs, `logged_app` the app that they name. `tested` is whether pytest stored a verdict on it.
+    `records` is the number of its spans and logs.
     """
     observations = list(observations)
     simulated = [o for o in observations if o.notes.simulated_message is not None]
@@ -118,6 +120,7 @@ def build_session(
         tags=tags or None,
         environment=next((o.session.environment for o in tree.ordered if o.session.environment), None),
         prompts=tuple(dict.fromkeys(prompt for o in tree.ordered for prompt in o.session.prompts)) or None,
+        records=records,
         app_name=next((o.session.app_name for o in tree.ordered if o.session.app_name), logged_app),
         service_name=next((o.session.service_name for o in tree.ordered if o.session.service_name), None),
         requested_calls=tuple(
@@ -148,6 +151,7 @@ def session_of(
     logged_app: str | None = None,
     *,
     tested: bool = False,
+    records: int = 0,
 ) -> Session:
     """Return the session that observations record or, if that fails, one that records only why."""
     try:
@@ -160,6 +164,7 @@ def session_of(
             logged_scores,
             logged_app,
             tested=tested,
+            records=records,
         )
     except Exception as error:  # noqa: BLE001 (what third-party dialects read, and genai-prices)
         origin, origin_run = origin_of((tag for o in observations for tag in o.session.tags), tested=tested)
@@ -184,6 +189,7 @@ def session_of(
             origin=origin,
             origin_run=origin_run,
             assembly_error=error_line(error),
+            records=records,
         )
 
 

@@ -121,10 +121,14 @@ class DerivedTable(NamedTuple):
         return {column.name: column.type.arrow for column in (*self.keys, *self.columns)}
 
     @property
+    def selected(self) -> str:
+        """The columns of the view, over the table."""
+        return ", ".join(column.selected for column in self.shown)
+
+    @property
     def select(self) -> str:
-        """The query of the view."""
-        columns = ", ".join(column.selected for column in self.shown)
-        return f"SELECT {columns} FROM derived.{self.name}"  # noqa: S608 (our own names)
+        """The query of the view; of sessions, that of what is derived of them."""
+        return f"SELECT {self.selected} FROM derived.{self.name}"  # noqa: S608 (our own names)
 
     @property
     def shown(self) -> list[TableColumn]:
@@ -204,7 +208,7 @@ def create_statements() -> Iterator[str]:
         if one is SESSIONS:
             defined += ", PRIMARY KEY (session_id)"  # a session has one row; 3 µs and 70 bytes per session
         yield f"CREATE TABLE derived.{one.name} ({defined})"
-        query = sessions_query(one.select) if one is SESSIONS else one.select
+        query = sessions_query(one.selected) if one is SESSIONS else one.select
         yield f"CREATE OR REPLACE VIEW {one.name} AS {query}"
     for name in VIEWS:
         yield f"CREATE OR REPLACE VIEW {name} AS {view_query(name)}"
@@ -225,6 +229,7 @@ class SessionVerdict(NamedTuple):
     verdict: Annotated[
         str | None, Column("the one that it shows (see `grades`); unknown if it was not graded")
     ]
+    arrived_since: Annotated[bool, Column("whether spans or logs of it arrived after that verdict")]
 
 
 class LatestGrade(NamedTuple):
@@ -239,6 +244,7 @@ class LatestGrade(NamedTuple):
     reason: Annotated[str, Column("what decided the verdict")]
     question_id: Annotated[str | None, Column("id of the golden question")]
     graded_at: Annotated[int, Column("when it was graded, UTC", "ns")]
+    records: Annotated[int | None, Column("how many spans and logs the session had then")]
 
 
 class LatestScore(NamedTuple):
@@ -252,6 +258,12 @@ class LatestScore(NamedTuple):
     outcome: Annotated[str, Column("`score`, `bound`, `inconclusive`, `failure` or `judge_failure`")]
     reason: Annotated[str | None, Column("what the value is of")]
     graded_at: Annotated[int, Column("when it was measured, UTC", "ns")]
+
+
+class ArrivedSince(NamedTuple):
+    """The verdicts that are older than their sessions: spans or logs of these arrived since."""
+
+    run_id: Annotated[str, Column("the run that graded it before")]
 
 
 class DocumentedColumn(NamedTuple):
@@ -278,6 +290,9 @@ def documented_views() -> list[DocumentedView]:
         table("question_metadata", QuestionMetadata, ()),
         table("grades", LatestGrade, (_SESSION_ID,)),
         table("latest_scores", LatestScore, (_SESSION_ID,)),
+        table("arrived_since", ArrivedSince, ())._replace(
+            keys=(), columns=(*table("", ArrivedSince, ()).columns, _SESSION_ID)
+        ),
     )
     sessions = SESSIONS._replace(columns=SESSIONS.columns + table("", SessionVerdict, ()).columns)
     return [

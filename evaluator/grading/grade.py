@@ -189,4 +189,7 @@ def _attempted(
     is_renamed = question is not None and renamed(named, question) is not question
     means = f"{named.app_name} means the root agent {root_agent(named)}" if is_renamed else None
     notes = (*disagreements(session), *([means] if means else []))
-    return Grade(session.session_id, question_id, verdict, reason, outcomes, notes, trajectory, means)
+    records = session.records or None
+    return Grade(
+        session.session_id, question_id, verdict, reason, outcomes, notes, trajectory, means, records
+    )

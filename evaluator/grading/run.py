@@ -37,7 +37,7 @@ class Grade(NamedTuple):
     `outcomes` holds the outcome of each metric by name; `reason` is what decided the verdict. `notes` say
     where the dataset's row of the session differs from its spans; `trajectory` is the names of its steps.
     `root_agent` says which name of the question means the session's root agent, if one does, as a note
-    does, too.
+    does, too. `records` is how many spans and logs the session had; None if that is unknown.
     """
 
     session_id: str | None
@@ -48,6 +48,7 @@ class Grade(NamedTuple):
     notes: tuple[str, ...] = ()
     trajectory: tuple[str, ...] | None = None
     root_agent: str | None = None
+    records: int | None = None
 
 
 class SessionVerdict(NamedTuple):
@@ -223,6 +224,7 @@ class Run:
         self.judge: JudgeUsage | None = None
         self.repeats: Repeats | None = None
         self.sessions: list[SessionVerdict] = []
+        self._records: list[int | None] = []  # of the same sessions
         self._price_overrides: set[str] = set()
         self._renamed: Counter[str] = Counter()
         self._gates = tuple(gates)
@@ -238,6 +240,7 @@ class Run:
         """Count one grade."""
         verdict = SessionVerdict(*grade[:4])
         self.sessions.append(verdict)
+        self._records.append(grade.records)
         self._count_in_group(verdict)
         if grade.session_id is None:
             self._unanswered.append(grade.question_id or "")
@@ -254,6 +257,7 @@ class Run:
     def add_part(self, part: Run) -> None:
         """Count the grades of a run of sessions alone, which come after those that were added before."""
         self.sessions += part.sessions
+        self._records += part._records
         for verdict in part.sessions:
             self._count_in_group(verdict)
         for name, totals in part.metrics.items():
@@ -372,8 +376,10 @@ class Run:
 
     @property
     def verdict_table(self) -> na.Array:
-        """The verdicts as an Arrow table with the columns of `SessionVerdict`."""
-        return arrow_rows(self.sessions, dict.fromkeys(SessionVerdict._fields, na.string()))
+        """The verdicts as an Arrow table with the columns of `SessionVerdict`, and `records`."""
+        rows = [(*one, records) for one, records in zip(self.sessions, self._records, strict=True)]
+        types = {**dict.fromkeys(SessionVerdict._fields, na.string()), "records": na.int64()}
+        return arrow_rows(rows, types)
 
     @property
     def scores(self) -> Rows:

@@ -135,7 +135,7 @@ def _query(selection: Selection) -> str:
         _check_expression(selection.of_sessions)
         conditions.append(f"(\n{selection.of_sessions}\n)")  # on lines of its own: it may end with a comment
         sessions = statement("sessions_to_select", "spangrade.evaluator.grading").format(
-            sessions=sessions_query(sessions)
+            sessions=sessions_query(SESSIONS.selected)
         )
     chosen = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT session_id FROM (\n{sessions}\n){chosen} ORDER BY started_at DESC NULLS LAST, session_id"  # noqa: S608 (one expression, in a confined database)

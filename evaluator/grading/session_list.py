@@ -29,14 +29,16 @@ def list_sessions(
     store: Store,
     *,
     failed: bool = False,
+    stale: bool = False,
     sort: str = SessionSort.START,
     limit: int | None = None,
     origin: str | None = None,
 ) -> Rows:
     """Return a row per session: the columns of the view `sessions`.
 
-    With `failed` the sessions are those whose verdict is failed or broken. Without an `origin` they are those
-    of production, or all as long as there is none.
+    With `failed` the sessions are those whose verdict is failed or broken, with `stale` those of which more
+    arrived after their verdict. Without an `origin` they are those of production, or all as long as there is
+    none.
 
     Raises InputError for an `origin` that is not in `OriginFilter`, a `sort` that is not in `SessionSort`, or
     a `limit` below 1.
@@ -46,13 +48,15 @@ def list_sessions(
     if limit is not None and limit < 1:
         raise InputError(f"the limit is {limit}: expected at least 1")
     chosen = f"verdict IN {FAILED}" if failed else "true"
-    by_verdict = failed or sort == SessionSort.VERDICT
+    if stale:
+        chosen += " AND (run_id, session_id) IN {arrived_since}"
+    by_verdict = failed or stale or sort == SessionSort.VERDICT
     query = statement("session_list", "spangrade.evaluator.grading").format(
-        graded="LEFT JOIN (FROM {grades} WHERE shown) USING (session_id)" if by_verdict else "",
+        graded="LEFT JOIN (FROM {grades} WHERE shown) AS graded USING (session_id)" if by_verdict else "",
         chosen=f"{chosen} AND {origin_condition(listed_origin(store, origin))}",
         order=_ORDER_BY[SessionSort(sort)],
         most="" if limit is None else f"LIMIT {limit:d}",
-        sessions=sessions_query(f"{SESSIONS.select} SEMI JOIN listed USING (session_id)"),
+        sessions=sessions_query(SESSIONS.selected, "SEMI JOIN listed USING (session_id)"),
     )
     return Rows.of(store.connection.sql(with_views(query)))
 

@@ -26,8 +26,9 @@ class StoredScore(NamedTuple):
 class StoredGrade(NamedTuple):
     """A verdict on a session, and the run that gave it; `run` is the name of that, if it has one.
 
-    `graded_at` is in UTC. `scores` are in the order in which the metrics ran. `policy` is the latest verdict
-    by gates alone, where this one is by a golden question.
+    `graded_at` is in UTC; with `arrived_since` more of the session arrived after it was graded. `scores` are
+    in the order in which the metrics ran. `policy` is the latest verdict by gates alone, where this one is by
+    a golden question.
     """
 
     run_id: str
@@ -37,6 +38,7 @@ class StoredGrade(NamedTuple):
     question_id: str | None
     verdict: str
     reason: str
+    arrived_since: bool
     scores: tuple[StoredScore, ...]
     policy: StoredGrade | None = None
 

@@ -135,15 +135,16 @@ def _derive(store: Store, job: DeriveJob, session_by_trace: Mapping[str, str]) -
     rows = stored_rows(store, [TraceRange(trace_id, 0, job.batch) for trace_id in session_by_trace])
     by_trace, logs_by_trace = observations_of(spans_of(rows.spans), logs_of(rows.logs), job.update.settings)
     sessions = sorted(set(session_by_trace.values()))
+    traces = traces_of(by_trace, logs_by_trace)
     recorded = Recorded(
         {trace_id: packed(observations) for trace_id, observations in by_trace.items()},
         session_by_trace,
+        {trace.trace_id: trace.records for trace in traces},
         logged_state(store, sessions),
         session_evaluations(store, sessions),
         logged_apps(store, sessions),
         job.update.settings,
     )
-    traces = traces_of(by_trace, logs_by_trace)
     stored = {trace.trace_id: StoredTrace(TraceRange(trace.trace_id, 0, 0), 0, False) for trace in traces}
     # Who leads whom was found before; the tables of traces get it with the numbers of batches.
     linked = LinkedTraces(session_by_trace, {}, dict.fromkeys(session_by_trace))

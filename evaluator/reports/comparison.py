@@ -43,6 +43,7 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
                 "run_id": sample.run_id,
                 "sessions": len(sample.graded),
                 "ungraded": sample.ungraded,
+                "arrived_since": sample.arrived_since,
                 "replayed": _replayed_json(sample.replayed),
             }
             for side, sample in (("first", comparison.first), ("second", comparison.second))
@@ -320,6 +321,9 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield from _replay_line(sample.replayed, side)
         if sample.ungraded:
             yield f"{counted(sample.ungraded, 'session')} of the {side} never graded, left out"
+        if sample.arrived_since:
+            older = f"{counted(sample.arrived_since, 'verdict')} of the {side}"
+            yield f"{older} given before more of the session arrived: grade again"
 
 
 def _replay_line(replayed: Sequence[Replayed], side: str) -> Iterator[str]:

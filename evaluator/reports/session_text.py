@@ -103,6 +103,7 @@ def _verdict_text(grade: StoredGrade | None) -> Text:
         return Text("not graded", "dim")
     return Text.assemble(
         (cell(grade.verdict).plain, VERDICT_STYLES.get(grade.verdict, "")),
+        ", more arrived since" if grade.arrived_since else "",
         f", graded {grade.graded_at:%Y-%m-%d %H:%M} UTC against "
         if grade.dataset
         else f", graded {grade.graded_at:%Y-%m-%d %H:%M} UTC by gates alone",

@@ -196,7 +196,7 @@ def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
         verdict = row["verdict"]
         tokens = [count for count in (row["input_tokens"], row["output_tokens"]) if count is not None]
         made.add_row(
-            cell(None) if verdict is None else Text(printable(verdict), VERDICT_STYLES.get(verdict, "")),
+            cell(None) if verdict is None else Text(verdict_text(row), VERDICT_STYLES.get(verdict, "")),
             cell(row["session_id"]),
             *((cell(row["question_id"]), cell(", ".join(row["agents"] or ()) or None)) if wide else ()),
             cell(row["started_at"] and f"{row['started_at']:{'%Y-%m-%d' if wide else '%m-%d'} %H:%M}"),
@@ -209,6 +209,11 @@ def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
             *((cell(row["origin"]),) if origins else ()),
         )
     return made
+
+
+def verdict_text(row: Mapping[str, Any]) -> str:
+    """Return the verdict of a listed session, and whether more of it arrived since; – without a verdict."""
+    return f"{printable(row['verdict'] or '–')}{', arrived since' if row['arrived_since'] else ''}"
 
 
 def session_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -235,7 +240,8 @@ def _session_texts(row: Mapping[str, Any]) -> tuple[str, ...]:
     known = [count for count in counts if count is not None]
     cost, seconds = row["cost_usd"], row["total_s"]
     return (
-        *(printable(row[name] or "–", newline=" ") for name in ("verdict", "session_id", "question_id")),
+        printable(verdict_text(row), newline=" "),
+        *(printable(row[name] or "–", newline=" ") for name in ("session_id", "question_id")),
         printable(", ".join(row["agents"] or ()) or "–", newline=" "),
         "–" if started is None else started.isoformat(" ", "minutes"),
         *(str(row[name]) for name in ("turns", "tool_calls", "llm_calls")),

@@ -7,6 +7,7 @@ SELECT
     verdict,
     reason,
     question_id,
-    graded_at
+    graded_at,
+    records
 FROM verdicts JOIN runs USING (run_id)
 WHERE place IS NOT NULL

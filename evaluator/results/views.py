@@ -9,7 +9,7 @@ from functools import cache
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
-VIEWS = ("grades", "latest_scores")
+VIEWS = ("grades", "latest_scores", "arrived_since")
 _NAMED = re.compile(rf"{{({'|'.join(VIEWS)})}}")
 
 
@@ -27,9 +27,10 @@ def view_query(name: str) -> str:
     return statement(name, "spangrade.evaluator.results")
 
 
-def sessions_query(sessions: str) -> str:
-    """Return the query of sessions with their verdicts, from that of the sessions alone."""
-    return with_views(view_query("sessions").replace("{sessions}", sessions))
+def sessions_query(columns: str, chosen: str = "") -> str:
+    """Return the query of sessions with their verdicts: their columns, and what chooses them."""
+    query = view_query("sessions").replace("{columns}", columns).replace("{chosen}", chosen)
+    return with_views(query)
 
 
 def place_verdicts(store: Store, run_ids: Sequence[str]) -> None:

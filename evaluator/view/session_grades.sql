@@ -4,5 +4,6 @@ WITH wanted AS (
     UNION ALL
     SELECT $run_id, unnest($sessions::VARCHAR[]) WHERE $run_id IS NOT NULL
 )
-SELECT session_id, run_id, name, graded_at, dataset, question_id, verdict, verdicts.reason, thresholds
+SELECT session_id, run_id, name, graded_at, dataset, question_id, verdict, verdicts.reason,
+    (run_id, session_id) IN {arrived_since}, thresholds
 FROM verdicts JOIN wanted USING (run_id, session_id) JOIN runs USING (run_id)

@@ -80,7 +80,8 @@ class ScoreOfMetric(NamedTuple):
 class GradeOfRun(NamedTuple):
     """What a run found of a session; `name` is the run's, if it has one.
 
-    `thresholds` are those of its gates, None if they were not stored.
+    With `arrived_since` more of the session arrived after it was graded. `thresholds` are those of its gates,
+    None if they were not stored.
     """
 
     run_id: str
@@ -90,6 +91,7 @@ class GradeOfRun(NamedTuple):
     question_id: str | None
     verdict: str
     reason: str
+    arrived_since: bool = False
     scores: tuple[ScoreOfMetric, ...] = ()
     thresholds: Mapping[str, str] | None = None
 

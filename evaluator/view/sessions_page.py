@@ -330,14 +330,14 @@ def _position(cursor: str) -> tuple[float | None, str]:
 def _with_verdicts(store: Store, rows: Sequence[dict[str, Any]], run_id: str | None) -> list[dict[str, Any]]:
     """Return rows with the verdict of a run, else of the latest, its reason and its question."""
     ids = {f"id{number}": row["session_id"] for number, row in enumerate(rows)}
-    found: dict[str, tuple[str, str | None, str | None]] = {}
+    found: dict[str, tuple[Any, ...]] = {}
     if ids:
         # Values, not a table: DuckDB reads half as much for a list of values.
         query = page_query("page_verdicts").replace("$page_ids", ", ".join(f"${name}" for name in ids))
         found = {one: tuple(rest) for one, *rest in store.query(query, {**ids, "run": run_id})}
     listed = []
     for row in rows:
-        verdict, reason, question_id = found.get(row["session_id"], (None, None, None))
+        verdict, reason, question_id, arrived_since = found.get(row["session_id"], (None, None, None, False))
         listed.append(
             {
                 **row,
@@ -345,6 +345,7 @@ def _with_verdicts(store: Store, rows: Sequence[dict[str, Any]], run_id: str | N
                 "models": orjson.loads(row["models"] or "[]"),
                 "verdict": verdict,
                 "reason": reason,
+                "arrived_since": arrived_since,
                 "question_id": question_id or row["question_id"],
             }
         )

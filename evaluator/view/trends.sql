@@ -1,4 +1,5 @@
--- What each day brought, by a series: `$series` is one of `SERIES`. The verdicts are those that the sessions show.
+-- What each day brought, by a series: `$series` is one of `SERIES`. The verdicts are those that the sessions show,
+-- without those that are older than their session.
 SELECT
     make_timestamp(start_ns // 1000)::DATE AS day,
     coalesce($series, '') AS series,
@@ -11,7 +12,7 @@ SELECT
     quantile_disc(total_s, 0.5) AS p50_s,
     quantile_disc(total_s, 0.95) AS p95_s,
     count(*) FILTER (errors > 0) AS with_errors
-FROM derived.sessions LEFT JOIN (FROM {grades} WHERE shown) AS graded USING (session_id)
+FROM derived.sessions LEFT JOIN (FROM {grades} ANTI JOIN {arrived_since} USING (run_id, session_id) WHERE shown) AS graded USING (session_id)
 WHERE start_ns >= $since AND start_ns < $until AND ($origin = 'any' OR origin = $origin)
 GROUP BY day, series
 ORDER BY day, series

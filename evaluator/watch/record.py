@@ -88,7 +88,7 @@ def record(
 
 
 def record_unchanged(store: Store, gates: str, sessions: Mapping[str, Waiting]) -> None:
-    """Note the last arrivals of sessions that these left as they were when they were graded."""
+    """Note the last arrivals of sessions that these left as they were: the verdicts on them still hold."""
     rows = [(session_id, waiting.seq) for session_id, waiting in sessions.items()]
     if rows:
         store.query(
@@ -98,6 +98,14 @@ def record_unchanged(store: Store, gates: str, sessions: Mapping[str, Waiting]) 
             "WHERE other.session_id = incoming.session_id AND other.gates = $gates)",
             {"gates": gates},
             incoming=arrow_rows(rows, {"session_id": na.string(), "seq": na.int64()}),
+        )
+        store.query(
+            "UPDATE verdicts SET records = sessions.records FROM derived.sessions AS sessions, watched "
+            "WHERE verdicts.session_id = sessions.session_id AND verdicts.session_id = watched.session_id "
+            "AND verdicts.run_id = watched.run_id AND watched.gates = $gates "
+            "AND verdicts.session_id IN (SELECT session_id FROM unchanged)",
+            {"gates": gates},
+            unchanged=arrow_column("session_id", list(sessions)),
         )
 
 

@@ -102,7 +102,8 @@ CREATE TABLE IF NOT EXISTS verdicts (
     question_id  VARCHAR,
     verdict      VARCHAR NOT NULL,    -- passed, failed, inconclusive, broken or unmatched
     reason       VARCHAR NOT NULL,
-    place        TINYINT              -- 1: shown; 2: the latest of the other kind (golden, policy); NULL: older
+    place        TINYINT,             -- 1: shown; 2: the latest of the other kind (golden, policy); NULL: older
+    records      BIGINT               -- how many spans and logs the session had then; NULL: not recorded
 );
 
 -- One row a run, session and metric. Scores that no run of `grade` made have no run: they are from people, incoming

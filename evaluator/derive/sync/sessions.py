@@ -24,12 +24,14 @@ from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 class Recorded(NamedTuple):
     """All that sessions are built from: packed observations by trace, and what their session logs say.
 
-    `state` are the writes of state variables as (time in ns, variables), by session; so are `scores`, and
-    `apps` the names of apps. `tested` are the sessions on which pytest stored a verdict.
+    `records` are the numbers of spans and logs, by trace. `state` are the writes of state variables as (time
+    in ns, variables), by session; so are `scores`, and `apps` the names of apps. `tested` are the
+    sessions on which pytest stored a verdict.
     """
 
     observations: Mapping[str, bytes]
     session_by_trace: Mapping[str, str]
+    records: Mapping[str, int]
     state: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
     scores: Mapping[str, Sequence[Evaluation]]
     apps: Mapping[str, str]
@@ -64,6 +66,7 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
                     recorded.scores.get(session_id, ()),
                     recorded.apps.get(session_id),
                     tested=session_id in recorded.tested,
+                    records=sum(map(recorded.records.__getitem__, trace_ids)),
                 )
             )
     rows = {

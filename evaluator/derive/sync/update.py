@@ -407,6 +407,7 @@ def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[s
                 Recorded(
                     packed,
                     {trace.range.trace_id: one for one in session_ids for trace in traces[one]},
+                    {trace.range.trace_id: trace.records for one in session_ids for trace in traces[one]},
                     logged_state(store, session_ids),
                     session_evaluations(store, session_ids),
                     logged_apps(store, session_ids),

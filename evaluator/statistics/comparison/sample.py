@@ -61,7 +61,8 @@ class Sample:
     canonical JSON, empty where that is not recorded; no session answers those that are `unanswered`. `judges`
     are those that were asked; `labelled` counts their verdicts on what people labelled, by metric. `run_id`
     is None for sessions of several runs; `ungraded` is how many sessions meet the condition and were never
-    graded. `replayed` are all sessions with simulated users if a line of any of them was replayed.
+    graded, `arrived_since` how many verdicts are older than their session. `replayed` are all sessions with
+    simulated users if a line of any of them was replayed.
     """
 
     label: str
@@ -72,6 +73,7 @@ class Sample:
     metrics: Mapping[str, Measured]
     questions: Mapping[str, str]
     ungraded: int = 0
+    arrived_since: int = 0
     unanswered: frozenset[str] = frozenset()
     judges: tuple[str, ...] = ()
     labelled: Mapping[str, Confusion] = field(default_factory=dict)

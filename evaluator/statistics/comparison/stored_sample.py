@@ -109,8 +109,8 @@ def _sample(
     """Return the sessions that a query chooses with their grades."""
 
     def rows(name: str) -> Sequence[tuple[Any, ...]]:
-        text = statement(name, "spangrade.evaluator.statistics.comparison").format(chosen=chosen)
-        return store.query(text, parameters)
+        text = with_views(statement(name, "spangrade.evaluator.statistics.comparison"))
+        return store.query(text.format(chosen=chosen), parameters)
 
     graded = graded_sessions(store, chosen, parameters)
     keys = [one.key for one in graded]
@@ -140,6 +140,7 @@ def _sample(
         judges=judges,
         labelled=judged_as_people(store, judges, rated, PASSED) if judges and rated else {},
         replayed=_replayed(rows("replayed")),
+        arrived_since=rows("arrived_since")[0][0],
     )
 
 

@@ -154,6 +154,7 @@ def test_sessions_that_meet_conditions_compare_like_the_runs_that_graded_them(
             "run_id": None,
             "sessions": QUESTIONS,
             "ungraded": 0,
+            "arrived_since": 0,
             "replayed": None,
         }
         assert {**value, "first": 0, "second": 0} == {**by_name, "first": 0, "second": 0}

@@ -16,6 +16,7 @@ from serving import serving
 
 import spangrade as package
 from spangrade.evaluator.results.views import place_verdicts
+from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
 GOLDEN = SAMPLE / "customer_service_golden.json"
@@ -126,3 +127,53 @@ def test_an_older_database_shows_the_same(db: Path, spangrade: Spangrade) -> Non
         store.query("ALTER TABLE verdicts DROP COLUMN place")
         store.query("DELETE FROM schema_version WHERE version > 8")
     assert at_every_door(db, spangrade) == before
+
+
+def test_a_verdict_that_is_older_than_its_session_is_marked_at_every_door(
+    db: Path, spangrade: Spangrade
+) -> None:
+    opened = package.open(db)
+    opened.grade(GOLDEN, name="before")
+    assert [row["session_id"] for row in opened.list_sessions(stale=True)] == []
+    with Store.open(db) as store:
+        ((trace_id, start_ns),) = store.query(
+            "SELECT trace_id, max(end_ns) FROM spans JOIN derived.traces USING (trace_id) "
+            "WHERE session_id = 'conversation-1' GROUP BY trace_id ORDER BY 2 DESC LIMIT 1"
+        )
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "refund"}
+        late = Span(
+            trace_id, "f" * 16, None, "execute_tool refund", "INTERNAL", start_ns, start_ns + 1, "ERROR"
+        )
+        store.add([late._replace(attributes=attributes)])
+    marked = {
+        "sessions": {row["session_id"] for row in opened.list_sessions() if row["arrived_since"]},
+        "stale": {row["session_id"] for row in opened.list_sessions(stale=True)},
+        "sql": {row["session_id"] for row in opened.sql("FROM sessions WHERE arrived_since")},
+        "verdicts": {row["session_id"] for row in opened.sql("FROM arrived_since")},
+        "grades": {
+            name
+            for name in SESSIONS
+            if (grade := opened.latest_grade(name)) is not None and grade.arrived_since
+        },
+        "show": {
+            name
+            for name in SESSIONS
+            if ", more arrived since" in "\n".join(spangrade("show", name, "--db", db).out)
+        },
+        "lines": {
+            next(one for one in SESSIONS if one in line)
+            for line in spangrade("sessions", "--all", "--db", db).out
+            if line.startswith("passed, arrived since ")
+        },
+    }
+    with serving(db) as served:
+        rows = [row for row in elements(parsed(served.get("/").text)) if row.get("data-session")]
+        marked["list"] = {str(row.get("data-session")) for row in rows if "arrived since" in text(row)}
+        marked["page"] = {name for name in SESSIONS if "arrived since" in served.get(f"/session/{name}").text}
+    assert marked == {door: {"conversation-1"} for door in marked}
+    (point,) = opened.trend("passed", by="version").points
+    assert (point.sessions, point.unknown) == (3, 1)
+    opened.grade(GOLDEN, name="after")
+    assert [row["session_id"] for row in opened.list_sessions(stale=True)] == []
+    line = "1 verdict of the first given before more of the session arrived: grade again"
+    assert line in spangrade("compare", "before", "after", "--db", db).out
