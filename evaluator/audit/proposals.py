@@ -252,6 +252,9 @@ def _withheld(
         limit = limit_of(_values(target, sessions), spreads[target], slack) if found else None
         if isinstance(limit, str) and found[0].question.reference(key) is None:
             yield Withheld(found[0].question_ids, key, limit)
+    silent = sum(not any(call.ran for call in each.session.tool_interactions) for each in sessions)
+    if 0 < silent < len(sessions) and any(one.mutant.call is not None for one in left):
+        yield Withheld(sessions[0].question_ids, _CALLS, f"sessions disagree: {silent} call nothing")
     at_once = sorted(
         {call.tool_name for each in sessions for pair in overlapping(each.session) for call in pair}
     )

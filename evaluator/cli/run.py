@@ -60,7 +60,8 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="'METRIC worse by MARGIN'",
-            help="A gate of the comparison, which then decides in place of failed sessions; repeatable.",
+            help="A gate of the comparison, which then decides in place of failed sessions: 'broken > 0' if "
+            "repeats of a question agree, else 'worse'; repeatable.",
         ),
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="List all sessions that did not pass.")] = False,  # noqa: A002

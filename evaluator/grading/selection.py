@@ -11,6 +11,7 @@ from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.origin import origin_condition
+from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.results.views import sessions_query
 from spangrade.evaluator.session import Session
@@ -29,14 +30,20 @@ def select_sessions(
     What it says of questions, and of the last import, is not looked at. The store must be open
     with `confined`; `label` says in errors where the condition is from.
 
-    Raises InputError for a condition that is not one expression or that DuckDB refuses, and for a session id
-    that is not chosen.
+    Raises InputError for a condition that is not one expression or that DuckDB refuses, for a session id that
+    is not chosen, and for a run that is not there.
     """
     try:
         rows = select(store, _query(selection), where="").rows()
     except InputError as error:
         problem = str(error).removeprefix(": ")
         raise (InputError(f"{label}: {problem}") if label else FieldError("select.where", problem)) from None
+    if selection.of_run is not None:
+        run = {"run_id": find_run_id(store, selection.of_run)}
+        of_run = {
+            one for (one,) in store.query("SELECT session_id FROM verdicts WHERE run_id = $run_id", run)
+        }
+        among = of_run if among is None else of_run.intersection(among)
     newest_first = [row["session_id"] for row in rows if among is None or row["session_id"] in among]
     if selection.sessions:
         check_present(store, "select.sessions", selection.sessions, newest_first)

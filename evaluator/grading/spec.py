@@ -132,7 +132,8 @@ class Selection:
     """Which sessions are graded: those that meet all that is given; by default all.
 
     `sessions` are ids. Times are a `datetime`, a text such as `2026-01-31`, or an age such as `30d`; a
-    session whose start is unknown is chosen whatever the times. `last_import` are the sessions of the files
+    session whose start is unknown is chosen whatever the times. `of_run` are the sessions that a run graded:
+    they are graded again. `last_import` are the sessions of the files
     that were imported last. `where` is a condition in SQL over the view `sessions`, which also has the
     latest `verdict` and a map `scores` of external scores (`"cost_usd > 0.1 AND scores['thumbs'] < 1"`); it
     can neither write nor read a file. One that begins with `metadata.` (`"metadata.topic = refund and
@@ -153,6 +154,9 @@ class Selection:
     )
     until: str | datetime | None = option(
         None, "Only sessions that started before this time.", metavar="TIME"
+    )
+    of_run: str | None = option(
+        None, "Only the sessions that this run graded: its name, or the beginning of its id.", metavar="RUN"
     )
     last_import: bool = option(False, "Only sessions of the files that were imported last.")
     latest_per_question: bool = option(False, "Only the last session of each question.")

@@ -21,7 +21,12 @@ def explained(clusters: Iterable[Cluster]) -> Text:
         if one.parts:
             lines.append(cell(f"  {one.parts} ({one.parted} of {one.compared})"))
         elif not one.compared:
-            lines.append(Text("  no session of these questions passes; --baseline RUN has some"))
+            which = (
+                "of these questions"
+                if any(each.question_id for each in one.sessions)
+                else "without a question"
+            )
+            lines.append(Text(f"  no session {which} passes; --baseline RUN has some"))
         lines.append(cell(f"  for example: {', '.join(one.examples)}"))
     return Text("\n").join(lines) if lines else Text("no session failed")
 

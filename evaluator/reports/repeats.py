@@ -41,6 +41,7 @@ def repeats_line(repeats: Repeats) -> str:
             (repeats.versions, "versions"),
             (repeats.prompts, "prompts"),
             (repeats.models, "models"),
+            (repeats.runs, "runs"),
         )
         if number > 1
     ]:
@@ -50,6 +51,14 @@ def repeats_line(repeats: Repeats) -> str:
     if any(one.questions < MIN_QUESTIONS for one in repeats.rates):
         text += f"; an interval needs {MIN_QUESTIONS} questions"
     return text
+
+
+def gate_line(repeats: Repeats) -> str:
+    """Return which gate fits an agent with these repeats."""
+    why = (
+        f"{counted(len(repeats.flaky), 'question')} passed at times" if repeats.flaky else "all repeats agree"
+    )
+    return f"{why}: `--fail-if '{repeats.gate}'` fits in a comparison with this run"
 
 
 def more_flaky(repeats: Repeats) -> str:

@@ -16,6 +16,7 @@ from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
     RATE_COLUMNS,
     flaky_rows,
+    gate_line,
     more_flaky,
     rate_rows,
     repeats_line,
@@ -159,6 +160,7 @@ def _metrics_table(run: Run, names: Iterable[str]) -> Table:
 def _repeats_tables(repeats: Repeats) -> RenderableType:
     """Return the rates and the flaky questions as tables."""
     parts: list[RenderableType] = []
+    more = [gate_line(repeats), *filter(None, [more_flaky(repeats)])]
     for line, columns, rows in (
         (f"repeats: {repeats_line(repeats)}", RATE_COLUMNS, rate_rows(repeats)),
         (f"flaky: {counted(len(repeats.flaky), 'question')}", FLAKY_COLUMNS, flaky_rows(repeats)),
@@ -168,8 +170,7 @@ def _repeats_tables(repeats: Repeats) -> RenderableType:
             for row in rows:
                 made.add_row(*map(cell, row))
             parts += [cell(line), made]
-    more = more_flaky(repeats)
-    return Group(*parts, *([cell(more)] if more else []))
+    return Group(*parts, *map(cell, more))
 
 
 def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
@@ -19,6 +19,7 @@ _WAS = re.compile(
     rf"expected (?:{_TEXT}|(?!, was |expected )[^;\"])*+, was "
     rf"(?:(not set)|(?:{_TEXT}|(?!expected | \(failed)[^;\"])*+)"
 )
+_PATHS = 50  # of passing sessions without a question, that one is held against
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 # Calls in place of others: the last "missing" before them, so that the search is linear.
 _BEYOND = re.compile(r"(missing: (?:(?!missing: )[^;])*+); not expected: ([^;]*)")
@@ -89,13 +90,17 @@ def _with_failed(found: re.Match[str]) -> str:
 def clusters(sessions: Iterable[Graded], others: Iterable[Graded] = ()) -> list[Cluster]:
     """Return the failed and broken sessions in clusters, the largest first.
 
-    They are held against those of the `sessions`, and of the `others`, that pass.
+    They are held against those of the `sessions`, and of the `others`, that pass: of the same question, and
+    without one against that whose path is the same for longest.
     """
     sessions = list(sessions)
-    passing: dict[str, Sequence[str]] = {}
+    passing: dict[str | None, list[Sequence[str]]] = {}
     for one in (*sessions, *others):
         if one.verdict == Verdict.PASSED and one.trajectory is not None:
-            passing.setdefault(one.key, one.trajectory)
+            paths = passing.setdefault(one.question_id, [])
+            most = _PATHS if one.question_id is None else 1
+            if len(paths) < most and one.trajectory not in paths:
+                paths.append(one.trajectory)
     alike: dict[str, list[Graded]] = {}
     for one in sessions:
         if one.verdict in _FAILING:
@@ -104,16 +109,21 @@ def clusters(sessions: Iterable[Graded], others: Iterable[Graded] = ()) -> list[
     return sorted(made, key=lambda cluster: (-len(cluster.sessions), cluster.what))
 
 
-def _cluster(what: str, sessions: Sequence[Graded], passing: dict[str, Sequence[str]]) -> Cluster:
+def _cluster(
+    what: str, sessions: Sequence[Graded], passing: Mapping[str | None, Sequence[Sequence[str]]]
+) -> Cluster:
     paths = [one.trajectory or () for one in sessions]
     parted = parting(paths)
     shared = paths[0] if parted is None else paths[0][: parted.step - 1]
     steps: Counter[str] = Counter()
     compared = 0
     for one in sessions:
-        if one.trajectory is not None and one.key in passing:
+        if one.trajectory is not None and one.question_id in passing:
             compared += 1
-            if found := parting([passing[one.key], one.trajectory]):
+            partings = [parting([path, one.trajectory]) for path in passing[one.question_id]]
+            if None not in partings and (
+                found := max(filter(None, partings), key=lambda parted: parted.step)
+            ):
                 steps[f"step {found.step}: {found.names[0]} where it passes, {found.names[1]} here"] += 1
     ((parts, number),) = steps.most_common(1) or [("", 0)]
     return Cluster(what, tuple(sessions), tuple(shared), parts, number, compared)

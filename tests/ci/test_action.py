@@ -189,6 +189,21 @@ def test_gates_of_the_comparison_decide_in_place_of_failed_sessions(
     assert run_action(tmp_path, comments[0], base="main", **inputs)[0] == 0
 
 
+def test_an_inconclusive_gate_worse_is_a_warning_unless_the_job_asks_for_an_error(
+    tmp_path: Path, comments: tuple[str, list[dict[str, Any]]]
+) -> None:
+    (tmp_path / "shop.py").write_text(AGENT)
+    (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": [QUESTION]}))
+    inputs = {"agent": "shop.py:answer", "dataset": "golden.json", "fail-if": "worse\n"}
+    assert run_action(tmp_path, comments[0], **inputs)[0] == 0
+    (tmp_path / "lazy").touch()
+    code, summary = run_action(tmp_path, comments[0], base="main", **inputs)
+    assert (code, "- gate `worse`: **inconclusive**" in summary) == (0, True)
+    assert run_action(tmp_path, comments[0], base="main", inconclusive="error", **inputs)[0] == 4
+    margin = {**inputs, "fail-if": "worse\npassed worse by 5 points\n"}
+    assert run_action(tmp_path, comments[0], base="main", **margin)[0] == 4
+
+
 def test_no_step_puts_an_input_into_its_script() -> None:
     scripts = [step["run"] for step in ACTION["runs"]["steps"] if "run" in step]
     assert [script for script in scripts if "${{" in script] == []

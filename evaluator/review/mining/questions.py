@@ -94,7 +94,8 @@ def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, 
         if number:
             where = f"reference_tool_alternatives[{number - 1}]"
         expected, learned = way_of(way, where, mask)
-        rules += (Rule(where, "these tools", len(way)), *learned, *_optional(way[0][0], ways, where))
+        rule = "these tools" if way[0][0] or len(ways) == 1 else _disagree(len(way))
+        rules += (Rule(where, rule, len(way)), *learned, *_optional(way[0][0], ways, where))
         lists.append(expected)
     if any(lists):
         reference["reference_tool_interactions"] = lists[0]
@@ -116,6 +117,11 @@ def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, 
     if group.names:
         question["user_values"] = list(group.names)
     return question
+
+
+def _disagree(silent: int) -> str:
+    """Return that sessions of a question called no tool, and others did: doing nothing meets it."""
+    return f"sessions disagree: {silent} call nothing"
 
 
 def _optional(

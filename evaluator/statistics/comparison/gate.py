@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from spangrade.evaluator.statistics.comparison.changes import changes_of_metric
 from spangrade.evaluator.statistics.comparison.compare import (
     Comparison,
     MetricChange,
@@ -28,7 +29,7 @@ from spangrade.evaluator.statistics.comparison.compare import (
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, paired_difference
 from spangrade.evaluator.statistics.comparison.pairs import Values
 from spangrade.evaluator.statistics.comparison.plan import questions_needed
-from spangrade.evaluator.statistics.comparison.sample import mean
+from spangrade.evaluator.statistics.comparison.sample import PASSED, mean
 from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.fields import FieldError
@@ -131,11 +132,19 @@ def parse_gate(text: str) -> Gate | BrokenGate | WorseGate:
 
 
 def judge(gate: Gate | BrokenGate | WorseGate, comparison: Comparison) -> GateResult:
-    """Return what a comparison says of a gate.
+    """Return what a comparison says of a gate, and what its metric was measured by otherwise, such as gates.
 
     Raises InputError if the metric is not in both or has no better direction, and for a margin that does not
     fit the metric.
     """
+    name = gate.metric if isinstance(gate, Gate) else PASSED
+    result = _judged(gate, comparison)
+    sides = comparison.first, comparison.second
+    notes = changes_of_metric(name, *sides, comparison.changed_questions)
+    return result._replace(reason="; ".join((result.reason, *notes)))
+
+
+def _judged(gate: Gate | BrokenGate | WorseGate, comparison: Comparison) -> GateResult:
     if isinstance(gate, BrokenGate):
         return _judge_broken(gate, comparison)
     if isinstance(gate, WorseGate):

@@ -20,8 +20,9 @@ class Repeats(NamedTuple):
     """The questions with several sessions.
 
     `undecided` of the sessions neither passed nor failed: they count as not passed. `flaky` are the questions
-    of which some sessions passed and some did not, those with the fewest passes first. The sessions are of so
-    many `versions` of the agent and sets of `models` and `prompts`: a question counts for each of them apart.
+    of which some sessions passed and some did not, those with the fewest passes first. The sessions are of
+    that number of `versions` of the agent, sets of `models` and `prompts`, and `runs` that made those without
+    a version: a question counts for each of them apart.
     """
 
     questions: int
@@ -32,6 +33,12 @@ class Repeats(NamedTuple):
     versions: int = 1
     models: int = 1
     prompts: int = 1
+    runs: int = 1
+
+    @property
+    def gate(self) -> str:
+        """The gate of `compare` that fits: `broken > 0` if all repeats of a question agree, else `worse`."""
+        return "worse" if self.flaky else "broken > 0"
 
     def to_json(self) -> dict[str, Any]:
         """Return the repeats as JSON values; the bounds of an interval are null below 20 questions."""
@@ -42,6 +49,8 @@ class Repeats(NamedTuple):
             "versions": self.versions,
             "models": self.models,
             "prompts": self.prompts,
+            "runs": self.runs,
+            "gate": self.gate,
             "rates": [
                 {
                     "k": one.k,

@@ -361,3 +361,14 @@ def test_questions_that_expect_the_same_are_one() -> None:
     assert one.question_ids == ("q1", "q2")
     found = proposed([asked("q1", state={"order": "A-1"}), asked("q2", state={"order": "A-1"})])
     assert {p.question_ids for p in found.edits} == {("q1", "q2")}
+
+
+def test_where_some_sessions_call_nothing_and_others_do_it_is_said() -> None:
+    """Whatever expects the call, the silent sessions would miss it: nothing of it can be proposed."""
+    silent = [session([("refund A-1", [])]) for _ in range(4)]
+    found = proposed(asked(trajectory=["shop"]), [refund(), *silent])
+    disagree = ("reference_tool_interactions", "sessions disagree: 4 call nothing")
+    assert disagree in [(one.reference, one.reason) for one in found.withheld]
+    assert disagree not in [
+        (one.reference, one.reason) for one in proposed(asked(trajectory=["shop"]), [refund()]).withheld
+    ]

@@ -343,6 +343,7 @@ def test_runs_with_other_gates_are_not_compared_unless_that_is_allowed(
         4,
         "0 of 12 questions (0%) can be compared: the gates are not the same",
     )
+    assert "; the gate tool_recall is new; the gate tool_usage_accuracy is gone" in " ".join(done.out[-2:])
     value = as_json(spangrade("compare", "base", "lenient", "--format", "json"))
     (passed,) = (metric for metric in value["metrics"] if metric["metric"] == "passed")
     assert passed["note"] == "the gate tool_recall is new; the gate tool_usage_accuracy is gone"

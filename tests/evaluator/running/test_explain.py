@@ -193,3 +193,23 @@ def test_a_reason_of_a_million_characters_is_read_once(text):
     assert what_went_wrong(f"tool_recall: missing: pay; not expected: {text}; {text}").startswith(
         "tool_recall: missing: pay"
     )
+
+
+def test_without_questions_a_failure_is_held_against_the_passing_session_that_is_like_it_for_longest(shop):
+    sessions = [
+        Graded("a", None, "failed", "missing: pay", ("agent", "find", "ask")),
+        Graded("b", None, "passed", "", ("agent", "cancel")),
+        Graded("c", None, "passed", "", ("agent", "find", "pay")),
+        Graded("d", "q", "passed", "", ("agent", "find", "ask", "wait")),
+    ]
+    (found,) = clusters(sessions)
+    parts = "step 3: pay where it passes, ask here"
+    assert (found.parts, found.parted, found.compared) == (parts, 1, 1)
+    assert [one.parts for one in clusters(sessions[:1])] == [""]
+    assert spangrade("run", "cancelling.py:answer", "golden.json").code == 0
+    (shop / "lazy").touch()
+    assert spangrade("run", "cancelling.py:answer", "golden.json").code == 1
+    grade = spangrade("grade", "--metric", "trajectory_single_tool_use:cancel>=1", "--run", "all")
+    assert grade.code == 1
+    explained = spangrade("explain", "all").out
+    assert "  step 3: cancel where it passes, the end here (3 of 3)" in explained

@@ -282,3 +282,15 @@ def test_a_reference_is_shown_as_the_value_that_it_accepts() -> None:
         ("same", ["same", "same", "same"]),
     ]
     assert [value.state for value in shown.user_inputs] == ["same"]
+
+
+def test_sessions_that_call_nothing_where_others_call_are_named() -> None:
+    silent = [replace(session([("Cancel it", [])]), session_id=f"n{n}") for n in range(4)]
+    busy = [replace(session([("Cancel it", [tool("cancel", {})])]), session_id=f"b{n}") for n in range(2)]
+    for sessions, expected in (
+        ((*busy, *silent), ["sessions disagree: 4 call nothing", "these tools"]),
+        (silent, ["these tools"]),
+    ):
+        (question,) = mined(*sessions)
+        rules = question["metadata"]["learned"]["rules"]
+        assert [one["rule"] for one in rules if one["rule"] in ("these tools", expected[0])] == expected

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
+from dataclasses import replace
+from itertools import permutations
 
 import pytest
+from paths import SHARED
 
-from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange
+from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import Tested as Difference
 from spangrade.evaluator.statistics.comparison.differences import TooLittle, paired_difference
 from spangrade.evaluator.statistics.comparison.gate import (
@@ -20,7 +25,7 @@ from spangrade.evaluator.statistics.comparison.gate import (
     parse_gate,
 )
 from spangrade.evaluator.statistics.comparison.pairs import OneSide, Pairs
-from spangrade.evaluator.statistics.comparison.sample import Measured, Sample
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
 from spangrade.tracer.errors import ExitCode, InputError
 
 RUN = Sample("a", "a", (), {}, {}, {}, {})
@@ -150,3 +155,32 @@ def test_other_texts_are_refused(text: str) -> None:
 def test_a_margin_of_another_kind_is_refused(text: str, comparison: Comparison, message: str) -> None:
     with pytest.raises(InputError, match=message):
         judge(parse_gate(text), comparison)
+
+
+TRIALS = SHARED / "data/tau_bench/sessions.jsonl"
+
+
+@pytest.mark.skipif(not TRIALS.exists(), reason="needs the recorded trials")
+def test_broken_is_red_between_any_two_trials_of_one_unchanged_agent_and_worse_between_none() -> None:
+    """Of 50 questions of tau-bench, asked four times of one gpt-4o, 5 to 10 break from trial to trial."""
+    sessions = [json.loads(line) for line in TRIALS.read_text().splitlines()]
+    runs = []
+    for trial in range(4):
+        graded = tuple(
+            Graded(one["id"], one["question_id"], "passed" if one["scores"]["reward"] else "failed", "")
+            for one in sessions
+            if one["trial"] == trial
+        )
+        runs.append(replace(RUN, graded=graded, values={PASSED: passed(graded)}))
+    pairs = [compare(*pair) for pair in permutations(runs, 2)]
+    found = {
+        gate: Counter(judge(parse_gate(gate), pair).outcome for pair in pairs)
+        for gate in ("broken > 0", "worse", "passed worse by 5 points")
+    }
+    assert found == {
+        "broken > 0": {GateOutcome.FAILED: 12},
+        "worse": {GateOutcome.PASSED: 7, GateOutcome.UNSETTLED: 5},
+        "passed worse by 5 points": {GateOutcome.UNSETTLED: 12},
+    }
+    broken = [len(pair.passed.flipped[0]) for pair in pairs]
+    assert (min(broken), max(broken)) == (5, 10)
