@@ -1,7 +1,8 @@
 """Whether a comparison finds what a defect shifts and nothing else, by simulation at the level of scores.
 
 `python tests/found_shifts.py 200` prints for each defect in which share of 200 repetitions the metrics
-found worse are exactly those that it implies, and exits with 1 if a share is below 95%: .ci/long runs it.
+found worse are exactly those that it implies, and exits with 1 if a share is below 95%, or 86% if the
+defect does not lower `passed`: .ci/long runs it.
 
 Each repetition compares two runs of 400 questions. A defect lowers the mean of what it implies by 15 points
 (raises tokens, cost and seconds by 15%). The metrics of a group read the same calls, steps, reply or usage:
@@ -26,6 +27,7 @@ from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Mea
 QUESTIONS = 400
 SHIFT = 0.15
 LOWEST = 0.95
+LOWEST_OF_TWO = 0.86  # of two families with an error of 5% each, and two standard errors of 200 repetitions
 OF_QUESTION = 0.8  # the share of a session's variance that its question decides, in both runs
 
 LOWER_IS_BETTER = Measured(False, (0.0, inf), "USD")
@@ -132,7 +134,9 @@ def main(repetitions: int) -> int:
     of_defects = shares(repetitions)
     for defect, share in of_defects.items():
         print(f"{defect:20} {share:.3f}")
-    return min(of_defects.values()) < LOWEST
+    return any(
+        share < (LOWEST if PASSED in DEFECTS[name] else LOWEST_OF_TWO) for name, share in of_defects.items()
+    )
 
 
 if __name__ == "__main__":
