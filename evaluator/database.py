@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from spangrade.evaluator.derive import load, not_understood
 from spangrade.evaluator.derive.settings import Configured
@@ -858,18 +859,21 @@ class Database:
         by: str | None = None,
         note: str = "",
         at: datetime | None = None,
+        span_id: str | None = None,
     ) -> list[ExternalScore]:
-        """Store scores of a session, or of one of its turns, by name; return them.
+        """Store scores of a session, of one of its turns, or of one of its spans, by name; return them.
 
         A value is a number, true or false (1 and 0), or a text, which has no number. `by` names the person
         who gives them; without it they are a program's. A score replaces an earlier one of the same name,
-        person, session and turn; `at` is when it was given, by default now (UTC).
+        person, session, turn and span; `at` is when it was given, by default now (UTC).
 
-        Raises InputError if there is no such session or turn, or for a name or value that cannot be stored.
+        Raises InputError if there is no such session, turn or span, or for a name or value that cannot be
+        stored.
         """
-        from spangrade.evaluator.review.scores.given import scores_of
+        from spangrade.evaluator.review.scores.given import on_span, scores_of
 
-        return self._save_scores(session_id, scores_of(scores, turn=turn, by=by, note=note), at)
+        given = [on_span(one, span_id) for one in scores_of(scores, turn=turn, by=by, note=note)]
+        return self._save_scores(session_id, given, at)
 
     def label(
         self,
@@ -880,15 +884,36 @@ class Database:
         metric: str | None = None,
         note: str = "",
         at: datetime | None = None,
+        span_id: str | None = None,
     ) -> ExternalScore:
         """Store a person's verdict on a session or, with `metric`, on what a metric measures; return it.
 
-        It is a score with the name of the metric, else `label`, and the value 1 (pass) or 0 (fail). For `by`
-        and `at`, and for what it replaces, see `score`.
+        It is a score with the name of the metric, else `label`, and the value 1 (pass) or 0 (fail). For `by`,
+        `at` and `span_id`, and for what it replaces, see `score`.
         """
-        from spangrade.evaluator.review.scores.given import label_of
+        from spangrade.evaluator.review.scores.given import label_of, on_span
 
-        return self._save_scores(session_id, [label_of(verdict, by=by, metric=metric, note=note)], at)[0]
+        given = on_span(label_of(verdict, by=by, metric=metric, note=note), span_id)
+        return self._save_scores(session_id, [given], at)[0]
+
+    def labels(
+        self, rows: StrPath | Iterable[Mapping[str, Any]], *, at: datetime | None = None
+    ) -> list[ExternalScore]:
+        """Store labels and scores in bulk, in one transaction, and return them.
+
+        Each of `rows`, objects or the rows of a CSV, has a `session_id` and a `value`: pass or fail is a
+        person's label, of the session or of the metric `name`; any other value is the score `name`. `by`,
+        `note` and `span_id` are optional, but `by` of a label. For `at`, and for what a row replaces, see
+        `score`. Raises InputError, with a line for each row that cannot be used; nothing is stored then.
+        """
+        from spangrade.evaluator.review.scores.bulk import of_sessions, rows_of, rows_of_file
+
+        given = rows_of_file(Path(rows)) if isinstance(rows, str | PathLike) else rows_of(rows)
+        with self.stored.reading() as store:
+            scores = of_sessions(store, given, at)
+        with self.stored.writing(wait_s=RUN_WAIT_S) as store, store.transaction():
+            save_external_scores(store, scores)
+        return scores
 
     def _save_scores(
         self, session_id: str, given: Sequence[ExternalScore], at: datetime | None
@@ -916,7 +941,8 @@ class Database:
         threshold, then others in an order that `seed` shuffles. With `at_random` that is the order of all, so
         that the labels are those of a random share. They are of an `origin` as `list_sessions` takes it.
         """
-        from spangrade.evaluator.review.scores.given import LABEL, score_name
+        from spangrade.evaluator.metrics.external import LABEL
+        from spangrade.evaluator.review.scores.given import score_name
 
         name = LABEL if metric is None else score_name(metric)
         with self.stored.reading() as store:
@@ -925,9 +951,11 @@ class Database:
     def judge_agreement(self, metric: str, *, threshold: float | None = None) -> Agreement:
         """Return how far the verdicts of a metric agree with the labels that people gave for it.
 
-        A session's verdict is that of the latest run that measured the metric; with a `threshold`, a score
-        that meets it passes, whatever its run required. Raises InputError if no run measured the metric or
-        scipy is not installed, and TooFewLabelsError if fewer than 20 sessions have a verdict and a label.
+        The metric `passed` is the verdict that a session shows, compared with the labels of sessions as a
+        whole. Else the verdict is that of the latest run that measured the metric; with a `threshold`, a
+        score that meets it passes, whatever its run required. Raises InputError if no run measured the
+        metric or scipy is not installed, and TooFewLabelsError if fewer than 20 sessions have a verdict and
+        a label.
         """
         from spangrade.evaluator.statistics.agreement.agreement import agreement
         from spangrade.evaluator.statistics.agreement.stored import stored_labels, stored_verdicts

@@ -27,7 +27,10 @@ def _judge() -> None:  # without it typer makes the one command the whole of `ju
 def agreement(
     metric: Annotated[
         str,
-        typer.Option(metavar="NAME", help="The metric that is compared with the labels of people for it."),
+        typer.Option(
+            metavar="NAME",
+            help="The metric, of rules or judged, that is compared with labels; passed: the verdict.",
+        ),
     ],
     db: Db = None,
     lake: LakeCatalog = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,8 +11,12 @@ import typer
 from spangrade.evaluator.cli.options import Db, LakeCatalog, SessionId
 from spangrade.evaluator.cli.output import console, database_or_lake
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.terminal import counted
 
 Note = Annotated[str, typer.Option(metavar="TEXT", help="Why, in words.")]
+Span = Annotated[
+    str | None, typer.Option(metavar="ID", help="The span of the session that it is about, such as a call.")
+]
 
 
 class LabelVerdict(StrEnum):
@@ -36,29 +41,55 @@ def score(
         str | None, typer.Option(metavar="USER", help="The person who gives it; without, a program.")
     ] = None,
     note: Note = "",
+    span: Span = None,
 ) -> None:
     """Give a session a score, such as thumbs=1; a new value replaces the earlier one of the same user."""
     values = dict(map(_parsed, scores))
     with database_or_lake(db, lake) as opened:
-        saved = opened.score(session, values, turn=turn, by=by, note=note)
+        saved = opened.score(session, values, turn=turn, by=by, note=note, span_id=span)
     where = saved[0].session_id if turn is None else f"{saved[0].session_id}, turn {turn}"
     console().print(f"{where}: {', '.join(scores)}", markup=False)
 
 
 def label(
-    session: SessionId,
-    verdict: Annotated[LabelVerdict, typer.Argument(help="The person's verdict.")],
-    by: Annotated[str, typer.Option(metavar="USER", help="The person who judges.")],
+    session: Annotated[
+        str | None, typer.Argument(help="A session's id, or the beginning of one, if no other begins so.")
+    ] = None,
+    verdict: Annotated[LabelVerdict | None, typer.Argument(help="The person's verdict.")] = None,
+    by: Annotated[str | None, typer.Option(metavar="USER", help="The person who judges.")] = None,
     db: Db = None,
     lake: LakeCatalog = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="CSV",
+            help="Labels and scores in bulk, with the columns session_id,name,value,by,note,span_id.",
+        ),
+    ] = None,
     metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="What is judged; else the session as a whole.")
     ] = None,
     note: Note = "",
+    span: Span = None,
 ) -> None:
-    """Label a session, or what a metric measures of it; a new label replaces the user's earlier one."""
+    """Label a session, or what a metric measures of it; a new label replaces the user's earlier one.
+
+    With --from, all labels (pass, fail) and scores of a CSV are stored, or none of them if one cannot be.
+    """
+    if rows is not None:
+        if session is not None or verdict is not None or any((by, metric, note, span)):
+            raise typer.BadParameter("the file has the labels: expected no other label", param_hint="--from")
+        with database_or_lake(db, lake) as opened:
+            stored = opened.labels(rows)
+        sessions = counted(len({one.session_id for one in stored}), "session")
+        console().print(f"{counted(len(stored), 'score')} of {sessions}")
+        return
+    if session is None or verdict is None or by is None:
+        missing = "SESSION" if session is None else "pass or fail" if verdict is None else "--by USER"
+        raise typer.BadParameter(f"expected {missing}, or --from CSV")
     with database_or_lake(db, lake) as opened:
-        saved = opened.label(session, verdict.value, by=by, metric=metric, note=note)
+        saved = opened.label(session, verdict.value, by=by, metric=metric, note=note, span_id=span)
     console().print(f"{saved.session_id}: {saved.name} {saved.label}", markup=False)
 
 
@@ -66,9 +97,6 @@ def _parsed(text: str) -> tuple[str, float | bool | str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"expected NAME=VALUE, such as thumbs=1, found {text!r}")
-    if value.lower() in ("true", "false"):
-        return name, value.lower() == "true"
-    try:
-        return name, float(value)
-    except ValueError:
-        return name, value
+    from spangrade.evaluator.review.scores.given import value_of
+
+    return name, value_of(value)

@@ -18,6 +18,8 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 from spangrade.tracer.store.sql import statement
 
+LABEL = "label"  # the name of a label of a session as a whole
+
 
 class Source(StrEnum):
     """Where a score came from; `RUN` is a metric of a grading run."""

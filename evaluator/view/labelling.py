@@ -13,13 +13,14 @@ import orjson
 from spangrade.converters.datasets.files import write_json
 from spangrade.converters.datasets.golden import existing, question_problems
 from spangrade.evaluator.metrics.external import (
+    LABEL,
     ExternalScore,
     Source,
     delete_external_score,
     external_scores,
     save_external_scores,
 )
-from spangrade.evaluator.review.scores.given import LABEL, label_of, of_session, scores_of
+from spangrade.evaluator.review.scores.given import label_of, of_session, scores_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 

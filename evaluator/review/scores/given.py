@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
+import nanoarrow as na
+
 from spangrade.evaluator.grading.session_list import find_session_id
-from spangrade.evaluator.metrics.external import ExternalScore, Source, external_scores, key_of
+from spangrade.evaluator.metrics.external import LABEL, ExternalScore, Source, external_scores, key_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_rows
+from spangrade.tracer.store.sql import statement
 
-LABEL = "label"  # the name of a label of a session as a whole
+_SPAN = {"session_id": na.string(), "span_id": na.string()}
 
 
 def scores_of(
@@ -52,20 +56,56 @@ def of_session(
 ) -> list[ExternalScore]:
     """Return scores as those of a stored session, given `at` a time, by default now.
 
-    Raises InputError if there is no such session or turn.
+    Raises InputError if there is no such session, turn or span.
     """
     known_id = find_session_id(store, session_id)
     query = "SELECT turns FROM derived.sessions WHERE session_id = $id"
     turns = int(store.query(query, {"id": known_id})[0][0])
     if unknown := [one.turn for one in scores if one.turn is not None and not 1 <= one.turn <= turns]:
         raise InputError(f'session "{known_id}" has no turn {unknown[0]}: expected 1 to {turns}')
-    given = [score._replace(session_id=known_id, time_ns=0) for score in scores]
+    given = [score._replace(session_id=known_id) for score in scores]
+    if (lacking := next(without_span(store, given), None)) is not None:
+        raise InputError(lacking[1])
+    return at_time(store, given, at)
+
+
+def without_span(store: Store, scores: Sequence[ExternalScore]) -> Iterator[tuple[int, str]]:
+    """Yield the place of each score on a span that its session does not have, and what is wrong."""
+    if not (wanted := {(one.session_id, *one.evidence) for one in scores if one.evidence}):
+        return
+    query = statement("spans_of_sessions", "spangrade.evaluator.review.scores")
+    found = set(store.query(query, incoming=arrow_rows(list(wanted), _SPAN)))
+    for place, one in enumerate(scores):
+        if one.evidence and (one.session_id, *one.evidence) not in found:
+            yield place, f'session "{one.session_id}" has no span "{one.evidence[0]}"'
+
+
+def at_time(store: Store, scores: Sequence[ExternalScore], at: datetime | None) -> list[ExternalScore]:
+    """Return scores of stored sessions as given `at` a time, by default now.
+
+    What is given now replaces what was given before, though the clock was ahead then.
+    """
     if at is not None:
-        return [score._replace(time_ns=_nanoseconds(at)) for score in given]
-    # What is given now replaces what was given before, though the clock was ahead then.
-    known = {key_of(score): score.time_ns for score in external_scores(store, [known_id]).get(known_id, ())}
+        return [score._replace(time_ns=_nanoseconds(at)) for score in scores]
+    stored = external_scores(store, list({score.session_id for score in scores}))
+    known = {key_of(one): one.time_ns for given in stored.values() for one in given}
     now_ns = time.time_ns()
-    return [score._replace(time_ns=max(now_ns, known.get(key_of(score), 0))) for score in given]
+    return [score._replace(time_ns=max(now_ns, known.get(key_of(score), 0))) for score in scores]
+
+
+def on_span(score: ExternalScore, span_id: str | None) -> ExternalScore:
+    """Return a score as that of one span of its session; without a span as it is."""
+    return score if span_id is None else score._replace(evidence=(span_id,))
+
+
+def value_of(text: str) -> float | bool | str:
+    """Return the value of a score that is written as a text: true, false, a number or a word."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _check_author(by: str | None) -> None:

@@ -17,6 +17,7 @@ from spangrade.evaluator.statistics.agreement.statistics import (
 )
 from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
 
+PASSED = "passed"  # in place of a metric: the verdict on the session as a whole
 MIN_LABELS = 20  # with fewer, intervals contain the true value in less than 93% of some cases
 SIGNIFICANT = 0.05
 
@@ -126,7 +127,7 @@ def agreement(metric: str, judged: Sequence[Judged], labels: Sequence[Label]) ->
         sessions = "1 session has" if len(compared) == 1 else f"{len(compared)} sessions have"
         raise TooFewLabelsError(
             f"{sessions} a label and a verdict of {metric}, expected at least {MIN_LABELS}: "
-            f"spangrade review --metric {metric} --random --by USER"
+            f"spangrade review {'' if metric == PASSED else f'--metric {metric} '}--random --by USER"
         )
     return Agreement(
         metric,

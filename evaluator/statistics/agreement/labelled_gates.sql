@@ -1,7 +1,7 @@
 -- The gates of each labelled session in the latest run by these judges that measured what the labels are about.
 WITH labels AS (
     SELECT DISTINCT session_id, metric FROM scores
-    WHERE run_id IS NULL AND source = 'person' AND turn IS NULL AND label IN ('pass', 'fail')
+    WHERE run_id IS NULL AND source = 'person' AND turn IS NULL AND evidence = '[]' AND label IN ('pass', 'fail')
 )
 SELECT session_id, metric, run_metrics.version, scores.passed
 FROM scores

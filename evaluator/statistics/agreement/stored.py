@@ -6,25 +6,35 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from spangrade.evaluator.metrics.external import LABEL
 from spangrade.evaluator.results.views import with_views
-from spangrade.evaluator.statistics.agreement.agreement import Judged, Label, majorities
+from spangrade.evaluator.statistics.agreement.agreement import PASSED, Judged, Label, majorities
 from spangrade.evaluator.statistics.agreement.statistics import Confusion
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
 
 def stored_labels(store: Store, metric: str) -> list[Label]:
-    """Return the labels of what a metric measures, one per session and person."""
-    return [Label._make(row) for row in store.query(_sql("labels"), {"metric": metric})]
+    """Return the labels of what a metric measures, one per session and person.
+
+    Those of `passed` are the labels of sessions as a whole.
+    """
+    names = [metric, LABEL] if metric == PASSED else [metric]
+    return [Label._make(row) for row in store.query(_sql("labels"), {"metrics": names})]
 
 
 def stored_verdicts(store: Store, metric: str, threshold: float | None) -> list[Judged]:
     """Return the verdict on each session of the latest run that measured a metric.
 
     A score has the verdict of its run or, with a `threshold`, passes if it meets this. An outcome that is not
-    a score is not a verdict. Raises InputError if no run measured the metric, or if no score has a verdict.
+    a score is not a verdict. `passed` is the latest verdict on the session as a whole; one that is neither
+    passed nor failed is not a verdict of it. Raises InputError if no run measured the metric, or if no score
+    has a verdict.
     """
+    if metric == PASSED:
+        return _verdicts_of_sessions(store, threshold)
     rows = store.query(with_views(_sql("judged_sessions")), {"metric": metric})
     if not rows:
         raise InputError(f"no run measured {metric}: spangrade grade --metric '{metric}>=THRESHOLD' does")
@@ -39,6 +49,18 @@ def stored_verdicts(store: Store, metric: str, threshold: float | None) -> list[
             f"no score of {metric} has a verdict: grade by {metric}>=THRESHOLD, or give a threshold"
         )
     return judged
+
+
+def _verdicts_of_sessions(store: Store, threshold: float | None) -> list[Judged]:
+    if threshold is not None:
+        raise FieldError("threshold", f"{PASSED} is a verdict: expected no threshold")
+    rows = store.query(with_views(_sql("verdicts")))
+    if not rows:
+        raise InputError("no run graded a session: spangrade grade does")
+    known = {"passed": True, "failed": False}
+    return [
+        Judged(session_id, known.get(verdict), None, reason or "") for session_id, verdict, reason in rows
+    ]
 
 
 def latest_run_of(store: Store, metric: str) -> tuple[str, dict[str, tuple[float, bool]]]:
