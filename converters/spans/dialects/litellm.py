@@ -22,7 +22,7 @@ from spangrade.converters.spans.values import json_object, literal, objects, par
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
-_LONGEST = 10_000  # characters of a usage in Python's syntax
+_LONGEST = 10_000  # characters of an object in Python's syntax
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
@@ -46,16 +46,22 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     observation = genai.read_attributes(span, attributes)
     if observation.kind != "llm":
         return observation._replace(kind="other")
-    return observation._replace(**_details(attributes))
+    asked_with = _object(attributes.get("metadata.requester_metadata"))  # by the caller of a proxy
+    session = observation.conversation_id or text(asked_with.get("session_id"))
+    return observation._replace(conversation_id=session, **_details(attributes))
+
+
+def _object(given: Any) -> Mapping[str, Any]:
+    """Return an object of JSON, or of Python's syntax."""
+    found = json_object(given)
+    if not found and (source := text(given)) and len(source) <= _LONGEST:
+        return json_object(literal(source))
+    return found
 
 
 def _details(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cached and the reasoning tokens of a call."""
-    given = attributes.get("metadata.usage_object")
-    usage = json_object(given)
-    if not usage and (source := text(given)) and len(source) <= _LONGEST:
-        usage = json_object(literal(source))
-    tokens = provider_values.tokens(usage)
+    tokens = provider_values.tokens(_object(attributes.get("metadata.usage_object")))
     return {name: n for name, n in tokens.items() if name not in {"input_tokens", "output_tokens"}}
 
 
@@ -67,7 +73,7 @@ DIALECT = Dialect(
     advice=Advice(
         name="LiteLLM",
         content="do not set litellm.turn_off_message_logging, nor message_logging=False",
-        conversation="it records no conversation: run each turn in spangrade.session(ID)",
+        conversation='send metadata={"session_id": ID} to a proxy, or run each turn in spangrade.session(ID)',
         agents="it knows no agents: run each agent in spangrade.agent(NAME)",
         tools="it runs no tools: run each tool in spangrade.tool(NAME)",
         tokens=STREAMED,

@@ -405,3 +405,26 @@ def test_a_history_that_gains_a_message_of_the_user_is_another_turn(tmp_path: Pa
     (tmp_path / "steps").mkdir()
     steps = session_of(tmp_path / "steps", pipeline, call(2, "Any soil?"), call(5, "Rewrite: Any soil?"))
     assert [turn.user_input for turn in steps.turns] == ["Any soil?"]
+
+
+def test_sentrys_names_of_messages_and_calls_are_read(tmp_path: Path) -> None:
+    """By Sentry's documentation of spans of agents."""
+    messages = json.dumps([{"role": "user", "content": "Where is A1?"}])
+    asked = [{"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": '{"id": "A1"}'}}]
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.messages": messages}
+    first = {**chat, "gen_ai.response.tool_calls": json.dumps(asked), "gen_ai.usage.input_tokens": 5}
+    last = {**chat, "gen_ai.response.text": json.dumps(["It has shipped."])}
+    called = {
+        "gen_ai.tool.name": "look_up",
+        "gen_ai.tool.input": '{"id": "A1"}',
+        "gen_ai.tool.output": "shipped",
+    }
+    named = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"}
+    spans = (named, first, {"gen_ai.operation.name": "execute_tool", **called}, last)
+    read = session_of(tmp_path, *(span(n, 1 if n > 1 else None, one) for n, one in enumerate(spans, 1)))
+    assert [(turn.user_input, turn.final_response) for turn in read.turns] == [
+        ("Where is A1?", "It has shipped.")
+    ]
+    assert [(c.tool_name, c.input_arguments, c.output, c.ok) for c in read.tool_interactions] == [
+        ("look_up", {"id": "A1"}, "shipped", True)
+    ]
