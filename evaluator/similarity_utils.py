@@ -2,7 +2,7 @@
 
 Only the expected side may contain patterns: `"*"` matches any string, `"<statement>"` a string that satisfies
 the statement, a list of strings any string that matches one of them; a key or an element of a list with None
-is not compared, and `{"$null": True}` matches None. The agent's side is never read as a pattern.
+is not compared. The `$` words of docs/checks.md count, too. The agent's side is never read as a pattern.
 """
 
 from __future__ import annotations
@@ -11,19 +11,15 @@ import asyncio
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from spangrade.converters.datasets.forms import described, problem_of, word_of
 from spangrade.evaluator.judge import Judge, Judgement, Question, default_judge, same_meaning, satisfies
-from spangrade.evaluator.metrics.matching import expects_null
+from spangrade.evaluator.metrics.matching import MISSING, Difference, Rules, differences
+from spangrade.evaluator.metrics.shown import path_text
 
-
-class _Absent:
-    def __repr__(self) -> str:
-        return "<absent>"
-
-
-ABSENT = _Absent()
+ABSENT = MISSING
 """The value in a mismatch for a value that is missing."""
 
 
@@ -146,8 +142,8 @@ def is_similar_dict(
 ) -> Comparing:
     """Compare dictionaries recursively: strings as `is_similar_text` does, other values exactly.
 
-    A key or an element of a list with an expected value of None is not compared; `{"$null": True}` expects
-    None. A key that is not expected is a mismatch, at every level, unless `extra_keys`.
+    A key or an element of a list with an expected value of None is not compared; the `$` words count, such as
+    `{"$null": True}`. A key that is not expected is a mismatch, at every level, unless `extra_keys`.
     """
     if not isinstance(expected, Mapping):
         raise TypeError(f"is_similar_dict: expected must be a dict, found {type(expected).__name__}")
@@ -159,6 +155,8 @@ def is_similar(
 ) -> Comparing:
     """Compare any two JSON values by the rules of `is_similar_text` and `is_similar_dict`.
 
+    Raises ValueError (when awaited) for a `$` word that is not as it must be.
+
     Lists are compared element by element, of equal length; 1 equals 1.0, True is not 1. `path` names the
     value in mismatches.
     """
@@ -169,12 +167,13 @@ async def _similarity(
     actual: Any, expected: Any, path: str, extra_keys: bool, judge: Judge | None
 ) -> Similarity:
     """Ask the judge only if the rules find no mismatch."""
-    results = list(_compare(actual, expected, path, extra_keys))
-    mismatches = [result for result in results if isinstance(result, Mismatch)]
-    undecided = [result for result in results if isinstance(result, _Undecided)]
-    if undecided and not mismatches:
-        judge = judge or default_judge()
-        outcomes = await asyncio.gather(*(_decide(one, judge) for one in undecided), return_exceptions=True)
+    if problem := problem_of(expected):
+        raise ValueError(f"{path}: {problem}")
+    rules = Rules("subset" if extra_keys else "exact", similar=_is_alike)
+    found = list(differences(expected, actual, rules))
+    mismatches = [_mismatch(one, path) for one in found if not one.undecided]
+    if found and not mismatches:
+        outcomes = await asyncio.gather(*(_decide(one, path, judge) for one in found), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -183,83 +182,65 @@ async def _similarity(
     return Similarity(tuple(mismatches))
 
 
-@dataclass(frozen=True, slots=True)
-class _Undecided:
-    """A string that matches if the judge answers one of the questions with yes."""
-
-    path: str
-    expected: Any
-    actual: str
-    questions: tuple[Question, ...]
-
-
-async def _decide(one: _Undecided, judge: Judge) -> Mismatch | None:
-    reasons = []
-    for question in one.questions:  # one after another: after a yes the rest need not be asked
+async def _decide(one: Difference, path: str, judge: Judge | None) -> Mismatch | None:
+    """Return how an undecided difference was decided: a mismatch, or None if the judge says yes."""
+    for alternative in one.alternatives:
+        if not any([await _decide(each, path, judge) for each in alternative]):
+            return None
+    if one.alternatives or isinstance(one.expected, Mapping):
+        return _mismatch(one, path)
+    judge, reasons = judge or default_judge(), []
+    for question in _questions(one.expected, one.actual):  # after a yes the rest need not be asked
         verdict: Judgement = await judge.ask(question)
         if verdict.passed is True:
             return None
         reasons.append(verdict.reason)
-    return Mismatch(one.path, one.expected, one.actual, "; ".join(reasons))
+    return replace(_mismatch(one, path), reason="; ".join(reasons))
 
 
-def _compare(actual: Any, expected: Any, path: str, extra_keys: bool) -> Iterator[Mismatch | _Undecided]:
-    if expects_null(expected):
-        if actual is not None:
-            yield Mismatch(path, expected, actual, "expected null")
-    elif isinstance(expected, Mapping):
-        if isinstance(actual, Mapping):
-            yield from _compare_keys(actual, expected, path, extra_keys)
-        else:
-            yield Mismatch(path, expected, actual, "expected an object")
-    elif isinstance(actual, str) and (isinstance(expected, str) or _is_alternatives(expected)):
-        yield from _compare_text(actual, expected, path)
-    elif isinstance(expected, list | tuple):
-        if not isinstance(actual, list | tuple):
-            yield Mismatch(path, expected, actual, "expected a list")
-        elif len(actual) != len(expected):
-            reason = f"expected {len(expected)} elements, found {len(actual)}"
-            yield Mismatch(path, expected, actual, reason)
-        else:
-            for index, (element, value) in enumerate(zip(actual, expected, strict=True)):
-                if value is not None:
-                    yield from _compare(element, value, f"{path}[{index}]", extra_keys)
-    elif isinstance(expected, str):
-        any_text = ": '*' is any string, None is any value" if expected == "*" else ""
-        yield Mismatch(path, expected, actual, f"expected a string{any_text}")
-    elif not _is_equal(actual, expected):
-        yield Mismatch(path, expected, actual, "values that are not strings must be equal")
+def _mismatch(one: Difference, path: str) -> Mismatch:
+    inner = path_text(one.path)
+    where = f"{path}{inner}" if not inner or inner.startswith("[") else f"{path}.{inner}"
+    return Mismatch(where, one.expected, one.actual, _why(one))
 
 
-def _compare_keys(
-    actual: Mapping[str, Any], expected: Mapping[str, Any], path: str, extra_keys: bool
-) -> Iterator[Mismatch | _Undecided]:
-    for key, value in expected.items():
-        if value is None:
-            continue
-        if key in actual:
-            yield from _compare(actual[key], value, f"{path}.{key}", extra_keys)
-        else:
-            yield Mismatch(f"{path}.{key}", value, ABSENT, "missing key")
-    if not extra_keys:
-        for key in actual:
-            if key not in expected:
-                yield Mismatch(f"{path}.{key}", ABSENT, actual[key], "unexpected key")
+def _why(one: Difference) -> str:
+    """Return why a value differs."""
+    what = "element" if one.path and isinstance(one.path[-1], int) else "key"
+    if one.actual is MISSING or one.expected is MISSING:
+        return f"{'missing' if one.actual is MISSING else 'unexpected'} {what}"
+    if isinstance(one.expected, Mapping):
+        if word_of(one.expected) is None:
+            return "expected an object"
+        late = "; the search took longer than a second" if one.undecided and not one.alternatives else ""
+        return f"expected {described(one.expected)}{late}"
+    if isinstance(one.expected, str):
+        any_text = ": '*' is any string, None is any value" if one.expected == "*" else ""
+        return f"expected a string{any_text}"
+    is_list = isinstance(one.expected, list | tuple)
+    return "expected a list" if is_list else "values that are not strings must be equal"
 
 
-def _compare_text(actual: str, expected: str | Sequence[str], path: str) -> Iterator[Mismatch | _Undecided]:
-    questions: list[Question] = []
+def _is_alike(expected: str | Sequence[str], actual: str) -> bool | None:
+    """Return whether a text is an expected one, or one of several; None if its meaning decides."""
     normal = normal_form(actual)
-    for alternative in [expected] if isinstance(expected, str) else expected:
-        if alternative == "*":
-            return
-        if statement := _STATEMENT.fullmatch(alternative.strip()):
-            questions.append(satisfies(actual, statement[1].strip()))
-        elif alternative == actual or normal_form(alternative) == normal:
-            return
+    for one in _alternatives(expected):
+        is_text = _STATEMENT.fullmatch(one.strip()) is None
+        if is_text and (one in ("*", actual) or normal_form(one) == normal):
+            return True
+    return None
+
+
+def _questions(expected: str | Sequence[str], actual: str) -> Iterator[Question]:
+    for one in _alternatives(expected):
+        if statement := _STATEMENT.fullmatch(one.strip()):
+            yield satisfies(actual, statement[1].strip())
         else:
-            questions.append(same_meaning(actual, alternative))
-    yield _Undecided(path, expected, actual, tuple(questions))
+            yield same_meaning(actual, one)
+
+
+def _alternatives(expected: str | Sequence[str]) -> Sequence[str]:
+    return [expected] if isinstance(expected, str) else expected
 
 
 _STATEMENT = re.compile(r"<(\s*\S.*)>", re.DOTALL)
@@ -272,14 +253,6 @@ def is_pattern(text: str) -> bool:
 
 def _is_alternatives(expected: Any) -> bool:
     return isinstance(expected, list | tuple) and bool(expected) and all(isinstance(e, str) for e in expected)
-
-
-def _is_equal(actual: Any, expected: Any) -> bool:
-    if isinstance(actual, bool) or isinstance(expected, bool):
-        return actual is expected
-    if isinstance(actual, int | float) and isinstance(expected, int | float):
-        return actual == expected
-    return type(actual) is type(expected) and bool(actual == expected)
 
 
 _UNITS = (

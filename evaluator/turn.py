@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -25,8 +25,9 @@ _T = TypeVar("_T")
 class ToolCall:
     """One call of a tool. In an expected turn, `arguments` or `result` of None is not compared.
 
-    `arguments={}` expects a call without arguments. `result` is any JSON value; `{"$null": True}` expects
-    null. In JSON and YAML the names of golden files are read, too: `tool_name`, `input_arguments`, `output`.
+    `arguments={}` expects a call without arguments. `result` is any JSON value. Both may have the `$` words
+    of docs/checks.md; `match` says how the arguments of this call are compared, whatever `extra_keys` says.
+    In JSON and YAML the names of golden files are read, too: `tool_name`, `input_arguments`, `output`.
     """
 
     name: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("name", "tool_name"))]
@@ -34,6 +35,7 @@ class ToolCall:
         dict[str, JsonValue] | None, Field(validation_alias=AliasChoices("arguments", "input_arguments"))
     ] = None
     result: Annotated[JsonValue, Field(validation_alias=AliasChoices("result", "output"))] = None
+    match: Literal["subset", "exact", "superset", "ignore"] | None = None
 
 
 @dataclass(frozen=True, config=_CONFIG)

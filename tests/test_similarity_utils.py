@@ -8,7 +8,14 @@ from gemini_standin import gemini_standin, knows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.evaluator.judge import GeminiJudge, JudgeError, JudgeRun, JudgeUnavailable, use_judge
+from spangrade.evaluator.judge import (
+    GeminiJudge,
+    JudgeError,
+    Judgement,
+    JudgeRun,
+    JudgeUnavailable,
+    use_judge,
+)
 from spangrade.evaluator.similarity_utils import (
     ABSENT,
     Mismatch,
@@ -220,7 +227,6 @@ async def test_equal_values_of_other_types_are_similar(no_judge, actual, expecte
         (None, 0),
         (0, {"$null": True}),
         ({}, {"$null": True}),
-        (None, {"$null": False}),
         ([], {}),
         ("[]", []),
         (["*"], [1]),
@@ -435,3 +441,40 @@ async def test_comparisons_run_side_by_side(gemini):
     gemini.answer = knows(("a", "b"))
     found = await asyncio.gather(is_similar_str("b", "a"), is_similar_str("c", "a"))
     assert [bool(one) for one in found] == [True, False]
+
+
+# --- The words of docs/checks.md
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "similar"),
+    [
+        ({"city": "NY"}, {"city": {"$any": ["New York", {"$text": "n.y."}]}}, True),
+        ({}, {"city": {"$any": [5, {"$absent": True}]}}, True),
+        ({"n": 5.01}, {"n": {"$number": 5, "within": 0.01}}, True),
+        ({"ids": ["A1"]}, {"ids": {"$each": {"$pattern": "^A"}}}, True),
+        ({"n": 6}, {"n": {"$number": 5}}, False),
+        ({"where": {"$text": "x"}}, {"where": {"$literal": {"$text": "x"}}}, True),
+    ],
+)
+async def test_the_words_of_golden_files_count(no_judge, actual, expected, similar):
+    assert bool(await is_similar(actual, expected)) is similar
+
+
+async def test_the_judge_decides_about_one_of_several_values(monkeypatch):
+    class OnlyHello:
+        name = "only hello"
+
+        async def ask(self, question):
+            return Judgement("Hello" in str(question), None, "a greeting")
+
+    assert await is_similar({"a": "Hi"}, {"a": {"$any": ["Bye there", "Hello there"]}}, judge=OnlyHello())
+    refused = await is_similar({"a": "Hi"}, {"a": {"$any": ["Bye there", 5]}}, judge=OnlyHello())
+    assert [(one.path, one.reason) for one in refused.mismatches] == [
+        ("value.a", 'expected "Bye there" or 5')
+    ]
+
+
+async def test_a_word_that_is_not_as_it_must_be_is_refused():
+    with pytest.raises(ValueError, match=r'value: city: expected "\$any": a list of one value or more'):
+        await is_similar({"city": "NY"}, {"city": {"$any": "NY"}})

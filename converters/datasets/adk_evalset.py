@@ -19,6 +19,7 @@ from spangrade.converters.datasets.golden import (
     Scenario,
     append,
     golden_of,
+    text_of,
 )
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
@@ -237,7 +238,7 @@ def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[d
             turns[-1]["intermediate_data"]["tool_uses"].append(use)
             turns[-1]["intermediate_data"]["tool_responses"] += response
         if reference.reference_response is not None:
-            turns[-1]["final_response"] = _content("model", reference.reference_response)
+            turns[-1]["final_response"] = _content("model", text_of(reference.reference_response))
         given = getattr(question, "session_input", None)
         default = {"app_name": (*question.agents_evaluated, "app")[0], "user_id": "user", "state": {}}
         case: dict[str, Any] = {
@@ -289,6 +290,7 @@ _WITHOUT_A_PLACE = (
     "at_most",
     "before",
     "failed_calls",
+    "required_texts",
     "forbidden_texts",
     "assertions",
     "max_cost_usd",

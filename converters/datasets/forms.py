@@ -36,6 +36,13 @@ def word_of(expected: Mapping[str, Any]) -> str | None:
     return None
 
 
+def is_form(value: Mapping[str, Any]) -> bool:
+    """Return whether the keys of an object are those of a form, be it written as it must be or not."""
+    if len(value) == 1:
+        return not _WORDS.isdisjoint(value)
+    return len(value) == 2 and value.keys() == {NUMBER, WITHIN}
+
+
 def accepts_absent(expected: Any) -> bool:
     """Return whether the key of an expected value may be missing."""
     if not isinstance(expected, Mapping):
@@ -76,7 +83,7 @@ def _problems(value: Any, where: str, *, is_value_of_key: bool) -> Iterator[str]
         for key, item in value.items():
             yield from _problems(item, f"{where}.{key}" if where else str(key), is_value_of_key=True)
         return
-    (word,) = words
+    word = next(key for key in value if key != WITHIN)
     if expected := _wanted(word, value, is_value_of_key=is_value_of_key):
         prefix = f"{where}: " if where else ""
         yield (
@@ -155,7 +162,7 @@ def as_data(value: Any) -> Any:
         return [as_data(item) for item in value]
     if not isinstance(value, Mapping):
         return value
-    if len(value) <= 2 and not _WORDS.isdisjoint(value):
+    if is_form(value):
         return {LITERAL: value}
     return {key: as_data(item) for key, item in value.items()}
 

@@ -16,10 +16,12 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     StrictBool,
     StrictInt,
     StrictStr,
+    Tag,
     ValidationError,
     model_validator,
 )
@@ -34,12 +36,14 @@ from spangrade.converters.datasets.call_rules import (
     not_blank,
 )
 from spangrade.converters.datasets.files import write_json
+from spangrade.converters.datasets.forms import is_pattern, problem_of
 from spangrade.converters.datasets.golden_text import OBJECT, Form, form_of, read_written
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
 
 MAX_PROBLEMS = 20  # what fits on a screen
+_AS_TEXT, _AS_OBJECT = "<text>", "<object>"  # the forms of a text, in the place of a mistake
 _LATEST_S = 86_400  # after which a tool of a drill may answer
 # What other tools call what a question or its references have here.
 WORDS_OF_OTHERS = MappingProxyType(
@@ -137,10 +141,22 @@ class _Model(BaseModel):
         return value
 
 
+def _checked(value: Any) -> Any:
+    """Return an expected value. Raises if a `$` word in it is not as it must be."""
+    if problem := problem_of(value):
+        raise PydanticCustomError("form", "{problem}", {"problem": problem})
+    return value
+
+
+Expected = Annotated[Any, AfterValidator(_checked)]  # JSON that may have `$` words
+ExpectedValues = Annotated[dict[str, Any], AfterValidator(_checked)]
+
+
 class ReferenceToolInteraction(_Model):
     """An expected call, which must succeed unless `status` is "error" or `output` is given.
 
-    Without `input_arguments` any arguments are accepted; `output` is the expected result. Successive calls
+    Without `input_arguments` any arguments are accepted; `output` is the expected result. Both may have the
+    `$` words of docs/checks.md. `match` says how the arguments of this call are compared. Successive calls
     that are `unordered` may happen in any order among themselves.
     """
 
@@ -151,13 +167,64 @@ class ReferenceToolInteraction(_Model):
     )
 
     tool_name: StrictStr
-    input_arguments: dict[str, Any] | None = None
+    input_arguments: ExpectedValues | None = None
+    match: Literal["subset", "exact", "superset", "ignore"] | None = None
     status: Literal["ok", "error"] | None = None
-    output: Any = None
+    output: Expected = None
     unordered: bool = False
 
 
 Calls = Annotated[tuple[ReferenceToolInteraction, ...], Field(min_length=1)]
+
+
+class ExpectedReply(_Model):
+    """A reply that is compared with `text` by `match`.
+
+    `exact`: it is this text, white space aside. `contains`: it has it, as in `required_texts`. `pattern`: a
+    search of this regular expression finds something in it. `meaning`, the default: it says the same, which a
+    judge decides where the texts differ.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    similar: ClassVar[float] = 0.6
+
+    text: Annotated[StrictStr, AfterValidator(not_blank)]
+    match: Literal["exact", "contains", "pattern", "meaning"] | None = None
+
+    @model_validator(mode="after")
+    def _refuse_a_wrong_pattern(self) -> Self:
+        if self.match == "pattern" and not is_pattern(self.text):
+            raise PydanticCustomError("pattern", "text: expected a regular expression of Python")
+        return self
+
+
+class RequiredText(_Model):
+    """A text that a reply must have, that of `turn` (from 1) if it is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    similar: ClassVar[float] = 0.6
+
+    text: Annotated[StrictStr, AfterValidator(not_blank)]
+    turn: Annotated[StrictInt, Field(ge=1)] | None = None
+
+
+def text_of(expected: str | ExpectedReply | RequiredText) -> str:
+    """Return the text of an expected text."""
+    return expected if isinstance(expected, str) else expected.text
+
+
+def _text_or_object(value: Any) -> str:
+    return _AS_OBJECT if isinstance(value, dict | BaseModel) else _AS_TEXT
+
+
+Reply = Annotated[
+    Annotated[StrictStr, Tag(_AS_TEXT)] | Annotated[ExpectedReply, Tag(_AS_OBJECT)],
+    Discriminator(_text_or_object),
+]
+TextOfReply = Annotated[
+    Annotated[StrictStr, AfterValidator(not_blank), Tag(_AS_TEXT)] | Annotated[RequiredText, Tag(_AS_OBJECT)],
+    Discriminator(_text_or_object),
+]
 
 
 class ReferenceData(_Model):
@@ -173,7 +240,8 @@ class ReferenceData(_Model):
     none of the tools that it lists. `at_most` has the most calls of a tool, and `before` the tools that need
     an earlier call of another. With `failed_calls` "ignore" these three do not count a call that failed.
     With `requested_calls` "count" a call that a model requested and nothing executes counts as made.
-    `reference_responses` has the reply to each user input, None for any.
+    `reference_responses` has the reply to each user input, None for any. A reply is a text, or an object with
+    the `text` and how to `match` it. Each of `required_texts` is in a reply, or in that of its `turn`.
     `goal` is what must be so at the end, in words for a judge; of a scenario without one it is its plan.
     `forbidden_texts` must not be in any reply, whatever their case. `assertions` are statements about the
     conversation; a judge says of each whether it holds.
@@ -190,9 +258,10 @@ class ReferenceData(_Model):
     requested_calls: Literal["count"] | None = None
     reference_trajectory: tuple[Annotated[TrajectoryStep, BeforeValidator(_step)], ...] | None = None
     trajectory: Literal["major_steps"] | None = None
-    reference_state_variables: dict[str, Any] | None = None
-    reference_response: StrictStr | None = None
-    reference_responses: Annotated[tuple[StrictStr | None, ...], Field(min_length=1)] | None = None
+    reference_state_variables: ExpectedValues | None = None
+    reference_response: Reply | None = None
+    reference_responses: Annotated[tuple[Reply | None, ...], Field(min_length=1)] | None = None
+    required_texts: Annotated[tuple[TextOfReply, ...], Field(min_length=1)] | None = None
     goal: StrictStr | None = None
     forbidden_texts: Annotated[tuple[_ForbiddenText, ...], Field(min_length=1)] | None = None
     assertions: Annotated[Names, Field(min_length=1)] | None = None
@@ -386,6 +455,19 @@ class GoldenQuestion(_Model):
                 "(null for any), found {found}",
                 {"expected": inputs, "found": len(responses)},
             )
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_a_turn_beyond_the_last(self) -> Self:
+        for index, one in enumerate(self.reference_data.required_texts or ()):
+            if isinstance(one, RequiredText) and self.scenario is None:
+                last, turn = len(self.user_inputs), one.turn or 1
+                if turn > last:
+                    raise PydanticCustomError(
+                        "turn",
+                        "reference_data.required_texts[{index}].turn: expected 1 to {last}, found {turn}",
+                        {"index": index, "last": last, "turn": turn},
+                    )
         return self
 
     @property
@@ -708,6 +790,8 @@ def _where(raw: Any, location: tuple[int | str, ...], form: Form) -> str:
         given = question.get("reference_data")
         location = location if isinstance(given, dict) and location[1] in given else location[1:]
     for part in location:
+        if part in (_AS_TEXT, _AS_OBJECT):
+            continue
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text or "the file"
 

@@ -165,8 +165,8 @@ def _cells(cells: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> I
 
 def _types(field: Mapping[str, Any]) -> set[str]:
     """Return the types of JSON that a field may have."""
-    options: Iterable[Mapping[str, Any]] = field.get("anyOf", (field,))
-    return {option.get("type", "object") for option in options}
+    options: Iterable[Mapping[str, Any]] = field.get("anyOf", field.get("oneOf", ()))
+    return set().union(*map(_types, options)) if options else {field.get("type", "object")}
 
 
 def _value(cell: str, types: set[str], where: str) -> Any:

@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import eq
 from typing import Any, NamedTuple
 
+from spangrade.converters.datasets.forms import word_of
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.audit.audit import Audited, Fate, Tried, fates, gates_of, graded
 from spangrade.evaluator.audit.golden_edits import Edit, edited
@@ -17,7 +18,7 @@ from spangrade.evaluator.audit.turns import REPLY
 from spangrade.evaluator.audit.usage import COST, LATENCY
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.metrics import Metric, Outcome, Score, parse_metric
-from spangrade.evaluator.metrics.matching import ANY_TEXT, expects_null, is_subsequence
+from spangrade.evaluator.metrics.matching import ANY_TEXT, is_subsequence
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.review.session_to_golden import looks_generated
@@ -354,12 +355,14 @@ def _argument(
     """Yield the edit that expects the value of an argument, as deep as the reference goes."""
     for key in path:
         has = key in expected if isinstance(expected, dict) else isinstance(expected, list)
-        if not has or expects_null(expected):
+        if not has or (isinstance(expected, dict) and word_of(expected) is not None):
             break
         expected, actual, at = expected[key], actual[key], (*at, key)
     else:
         if (expected is None or expected == ANY_TEXT) and _can_be_expected(actual):
             yield Edit(at, actual)
+        return
+    if isinstance(expected, dict) and word_of(expected) is not None:
         return
     if isinstance(expected, dict) and _can_be_expected(actual[key]):
         yield Edit((*at, key), complete(None, actual[key]))

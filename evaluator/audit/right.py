@@ -12,12 +12,11 @@ from collections.abc import Collection, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from spangrade.converters.datasets.forms import NULL
+from spangrade.converters.datasets.forms import EACH, LITERAL, NULL, is_form, word_of
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.matching import (
     ANY_TEXT,
-    expects_null,
     is_reference,
     json_equal,
     normal_text,
@@ -139,8 +138,15 @@ def _calls(
 
 def complete(expected: Any, actual: Any, depth: int = _DEEPEST) -> Any:
     """Return an expected value with the actual one in place of what it leaves free."""
-    if not depth or is_reference(expected) or expects_null(expected):
+    if not depth or is_reference(expected):
         return expected
+    word = word_of(expected) if isinstance(expected, Mapping) else None
+    if word == EACH and isinstance(actual, list):
+        return [complete(expected[EACH], item, depth - 1) for item in actual]
+    if word is not None:
+        return expected
+    if isinstance(actual, Mapping) and is_form(actual):
+        return {LITERAL: actual}
     if isinstance(actual, Mapping):
         known = expected if isinstance(expected, Mapping) else {}
         return {key: complete(known.get(key), value, depth - 1) for key, value in actual.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from spangrade.converters.datasets.forms import word_of
 from spangrade.evaluator.audit.audit import Fate, Tried
 from spangrade.evaluator.audit.turns import REPLY
 from spangrade.evaluator.audit.usage import COST, LATENCY
@@ -140,7 +141,7 @@ def _why_argument(target: str, expected: Any, path: tuple[str | int, ...]) -> st
             return f"{path_text(path[:depth])} is null in the reference: it may have any value"
         if expected == ANY_TEXT:
             return f"{target} is matched by `{ANY_TEXT}`"
-        if is_reference(expected):
+        if is_reference(expected) or (isinstance(expected, Mapping) and word_of(expected) is not None):
             return f"{target} is another value that its reference accepts"
     return f"another call meets {_CALLS} in its place"
 

@@ -50,6 +50,7 @@ REFERENCE_GATES = {
     RESPONSES: "responses_match",
     SCENARIO: SIMULATION,
     GOAL: "goal_completion",
+    "required_texts": "required_texts",
     "forbidden_texts": "forbidden_texts",
     ASSERTIONS: "failed_assertions",
     "agents_evaluated": "agent_routing",

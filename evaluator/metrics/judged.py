@@ -15,7 +15,8 @@ from typing import Any
 
 import orjson
 
-from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceData
+from spangrade.converters.datasets.forms import folded_text
+from spangrade.converters.datasets.golden import ExpectedReply, GoldenQuestion, ReferenceData
 from spangrade.evaluator.judge import (
     JudgeBudgetExceeded,
     JudgeRun,
@@ -38,7 +39,8 @@ from spangrade.evaluator.metrics.definitions import (
 from spangrade.evaluator.metrics.managed import ask_vertex
 from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score, metric
-from spangrade.evaluator.metrics.response import response_match
+from spangrade.evaluator.metrics.patterns import matches_pattern
+from spangrade.evaluator.metrics.response import required_texts, response_match
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 
@@ -162,24 +164,59 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
 
     Source: own definition; the rubric is that of `response_correctness@judge`.
     """
-    known = _known_match(final_response(session), question.reference("reference_response"))
+    expected = _expected(question.reference("reference_response"))
+    known = _known_match(final_response(session), expected)
+    if known is not None:
+        return known
     # A coroutine: only a reply that differs needs the judge's event loop.
-    return _rated(session, question) if known is None else known  # type: ignore[return-value]
+    return _rated(session, _expecting(question, expected.text))  # type: ignore[return-value]
 
 
-def _known_match(reply: str | None, expected: str) -> Outcome | None:
+def _expected(reply: str | ExpectedReply) -> ExpectedReply:
+    return reply if isinstance(reply, ExpectedReply) else ExpectedReply.model_construct(text=reply)
+
+
+def _expecting(question: GoldenQuestion, text: str) -> GoldenQuestion:
+    """Return a question that expects a text as the last reply, and nothing else."""
+    return question.model_copy(update={"reference_data": ReferenceData(reference_response=text)})
+
+
+def _known_match(reply: str | None, expected: ExpectedReply) -> Outcome | None:
     """Return what is known of a reply without a judge; None if a judge has to rate it."""
     if reply is None:
         return _not_compared("the last reply is not recorded; record the model's output")
+    if expected.match == "contains" and folded_text(expected.text) in folded_text(reply):
+        return Score(1.0, None, "as expected")
+    if expected.match == "pattern":
+        return _searched(expected.text, reply)
     words = normal_text(reply)
-    if words == normal_text(expected):
+    if expected.match != "contains" and words == normal_text(expected.text):
         return Score(1.0, None, "as expected")
     if not words:
         return Score(0.0, None, "the last reply is empty")
+    if expected.match in ("exact", "contains"):
+        what = "is not" if expected.match == "exact" else "does not have"
+        return Score(0.0, None, f"the last reply {what} {dumps(expected.text)}")
     judge = default_judge()
     if isinstance(judge, JudgeRun) and (why := judge.unavailable):
-        return _not_compared(f"the last reply differs, and {why}")
+        return _not_compared(f"the last reply differs, and {why}{_or_match(expected)}")
     return None
+
+
+def _or_match(expected: ExpectedReply) -> str:
+    """Return the way on without a judge, where the question does not ask for one."""
+    if expected.match is not None:
+        return ""
+    return '; without a judge, say how to compare: {"text": …, "match": "contains"} (exact, pattern)'
+
+
+def _searched(pattern: str, reply: str) -> Outcome:
+    found = matches_pattern(pattern, reply)
+    if found is None:
+        return _not_compared(f"the search of {dumps(pattern)} in the last reply took longer than a second")
+    if not found:
+        return Score(0.0, None, f"the last reply does not match {dumps(pattern)}")
+    return Score(1.0, None, "as expected")
 
 
 @metric(needs="reference_responses", threshold=0.8)
@@ -195,8 +232,9 @@ def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
     started: list[tuple[int, Any]] = []
     for number, (turn, expected) in enumerate(expectations, 1):
         if expected is not None:
-            known = _known_match(turn.final_response, expected)
-            outcome = _rated(*_until(session, question, number, expected)) if known is None else known
+            reply = _expected(expected)
+            known = _known_match(turn.final_response, reply)
+            outcome = _rated(*_until(session, question, number, reply)) if known is None else known
             started.append((number, outcome))
     if not started:
         return Inconclusive("none of the session's turns has an expected reply")
@@ -207,7 +245,7 @@ def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
 
 
 def _until(
-    session: Session, question: GoldenQuestion, number: int, expected: str
+    session: Session, question: GoldenQuestion, number: int, expected: ExpectedReply
 ) -> tuple[Session, GoldenQuestion]:
     """Return a session as it was after a turn, and a question that expects a reply there."""
     made = replace(
@@ -216,11 +254,8 @@ def _until(
         trajectory=tuple(step for step in session.trajectory if (step.turn or 1) <= number),
         tool_interactions=tuple(call for call in session.tool_interactions if (call.turn or 1) <= number),
     )
-    changes = {
-        "user_inputs": question.user_inputs[:number],
-        "reference_data": ReferenceData(reference_response=expected),
-    }
-    return made, question.model_copy(update=changes)
+    inputs = {"user_inputs": question.user_inputs[:number]}
+    return made, _expecting(question.model_copy(update=inputs), expected.text)
 
 
 async def _lowest_of_rated(started: Sequence[tuple[int, Any]]) -> Outcome:
@@ -284,4 +319,5 @@ METRICS = (
     responses_match,
     response_match,
     failed_assertions,
+    required_texts,
 )

@@ -62,6 +62,13 @@ class AnyOf(NamedTuple):
         )
 
 
+class Keyed(NamedTuple):
+    """An expected value with a rule of its own for the keys in it."""
+
+    value: Any
+    keys: KeyRule
+
+
 def written_as(value: Any, text: str) -> bool:
     """Return whether a value is a number that a text writes, with or without zeros at its end."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -229,14 +236,22 @@ def _differences(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterat
             yield from _of_text(expected, actual, rules, path)
         elif not (rules.wildcards and expected == ANY_TEXT) and not text_equal(expected, actual):
             yield Difference(path, expected, actual)
-    elif isinstance(expected, AnyOf):
-        if not expected.accepts(actual):
-            yield Difference(path, expected, actual)
-    elif isinstance(expected, Mapping | tuple):  # of a test in Python
-        plain = dict(expected) if isinstance(expected, Mapping) else list(expected)
-        yield from _differences(plain, actual, rules, path)
+    elif isinstance(expected, Mapping | tuple):
+        yield from _of_python(expected, actual, rules, path)
     elif not _scalar_equal(expected, actual):
         yield Difference(path, expected, actual)
+
+
+def _of_python(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterator[Difference]:
+    """Yield how a value differs from one that no JSON text has: ours, or one of a test in Python."""
+    if isinstance(expected, AnyOf):
+        if not expected.accepts(actual):
+            yield Difference(path, expected, actual)
+    elif isinstance(expected, Keyed):
+        yield from _differences(expected.value, actual, rules._replace(keys=expected.keys), path)
+    else:
+        plain = dict(expected) if isinstance(expected, Mapping) else list(expected)
+        yield from _differences(plain, actual, rules, path)
 
 
 def _of_keys(
@@ -249,7 +264,7 @@ def _of_keys(
             continue
         if key in actual:
             other = actual[key]
-            if type(value) is str and value == other and type(other) is str:
+            if value == other and type(value) is type(other) is str and rules.similar is None:
                 continue
             yield from _differences(value, other, rules, (*path, key))
         elif rules.keys != "superset" and not (rules.words and accepts_absent(value)):

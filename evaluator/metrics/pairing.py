@@ -182,7 +182,7 @@ def is_match(expected: ReferenceToolInteraction, call: ToolInteraction, context:
 def _arguments_match(
     expected: ReferenceToolInteraction, call: ToolInteraction, context: Context
 ) -> bool | None:
-    wanted, keys = expected.input_arguments, context.matcher
+    wanted, keys = expected.input_arguments, expected.match or context.matcher
     if wanted is None or keys == "ignore":
         return True
     if not call.arguments_known:
@@ -218,7 +218,7 @@ def call_differences(
 
     The place is `look_up(items[0].sku)` for an argument, `look_up result.status` for a result.
     """
-    name, keys = call.tool_name, context.matcher
+    name, keys = call.tool_name, expected.match or context.matcher
     if expected.input_arguments is not None and keys != "ignore" and call.arguments_known:
         wanted = _resolved(expected.input_arguments, call, context)
         if wanted is not None:

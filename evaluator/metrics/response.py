@@ -1,4 +1,4 @@
-"""The metric of the words of the last reply, compared with those of `reference_response`."""
+"""Metrics of the texts of replies: what they must have, must not have, and share with a reference."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from unicodedata import normalize
 
-from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.forms import folded_text
+from spangrade.converters.datasets.golden import ExpectedReply, GoldenQuestion, RequiredText
 from spangrade.evaluator.metrics.columns import final_response
-from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
+from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outcome, Score, metric
 from spangrade.evaluator.metrics.stem import stem
 from spangrade.evaluator.session import Session
+from spangrade.tracer.canonical_json import dumps
 
 _TOKEN = re.compile(r"[^\W_]+")
 _LONGEST_UNSTEMMED = 3  # letters, as in rouge-score
@@ -29,6 +31,10 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
     if reply is None:
         return Inconclusive("the last reply is not recorded; record the model's output")
     reference = question.reference("reference_response")
+    if isinstance(reference, ExpectedReply):
+        if reference.match in ("contains", "pattern"):
+            return NotApplicable(f"the reference is a part of a reply: {reference.match}")
+        reference = reference.text
     actual = _words(reply)
     expected = actual if reference == reply else _words(reference)
     if expected and not reply.strip():
@@ -41,6 +47,40 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
         shared = (Counter(map(_stem, actual)) & Counter(map(_stem, expected))).total()
     reason = f"{shared} words of {len(actual)} in the reply and {len(expected)} in the reference"
     return Score(2 * shared / (len(actual) + len(expected)), None, reason)
+
+
+@metric(needs="required_texts", threshold=1.0)
+def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
+    """The share of the `required_texts` that a reply has, or that of the turn that the text names.
+
+    Texts are compared without case, white space as one space, commas between digits aside (1,234 is 1234).
+    Inconclusive if a reply that may have the text is not recorded.
+
+    Source: own definition.
+    """
+    wanted = [
+        one if isinstance(one, RequiredText) else RequiredText(text=one)
+        for one in question.reference("required_texts")
+    ]
+    replies = [turn.final_response for turn in session.turns]
+    said = [None if reply is None else folded_text(reply) for reply in replies]
+    missing: list[tuple[str, str]] = []
+    unknown: list[tuple[str, str]] = []
+    for one in wanted:
+        possible = said if one.turn is None else said[one.turn - 1 : one.turn]
+        text = folded_text(one.text)
+        if not any(reply is not None and text in reply for reply in possible):
+            place = "no reply has" if one.turn is None else f"the reply of turn {one.turn} does not have"
+            (unknown if None in possible else missing).append((place, one.text))
+    parts = [f"{place} {dumps(text)}" for place, text in missing]
+    value = 1 - len(missing) / len(wanted)
+    if unknown:
+        texts = ", ".join(dumps(text) for _, text in unknown)
+        lacking = (
+            f"whether a reply has {texts} is not known: a reply is not recorded; record the model's output"
+        )
+        return Inconclusive("; ".join([*parts, lacking]), value)
+    return Score(value, None, "; ".join(parts) or "as expected")
 
 
 def _words(text: str) -> list[str]:

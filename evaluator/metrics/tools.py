@@ -40,7 +40,7 @@ from spangrade.evaluator.metrics.shown import difference_text
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
 
-_MATCHERS = ("subset", "exact", "ignore")
+_MATCHERS = ("subset", "exact", "superset", "ignore")
 
 
 @metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceData, Scenario
+from spangrade.converters.datasets.golden import (
+    ExpectedReply,
+    GoldenQuestion,
+    ReferenceData,
+    RequiredText,
+    Scenario,
+    text_of,
+)
 from spangrade.evaluator.reports.tables import cell
 from spangrade.tracer.canonical_json import dumps
 
@@ -29,7 +36,10 @@ def question_text(question: GoldenQuestion) -> Iterator[Text]:
     if reference.reference_state_variables:
         yield cell(f"state: {dumps(reference.reference_state_variables)}")
     if reference.reference_response is not None:
-        yield cell(f"reply: {reference.reference_response}")
+        yield cell(f"reply: {_reply(reference.reference_response)}")
+    for one in reference.required_texts or ():
+        where = f"the reply of turn {one.turn}" if isinstance(one, RequiredText) and one.turn else "a reply"
+        yield cell(f"{where} has: {text_of(one)}")
     if reference.max_cost_usd is not None:
         yield cell(f"costs at most: {reference.max_cost_usd:g} USD")
     if reference.max_latency_s is not None:
@@ -39,6 +49,11 @@ def question_text(question: GoldenQuestion) -> Iterator[Text]:
         yield cell(f"learned from sessions: {learned.get('sessions')}")
         for rule in learned.get("rules", ()):
             yield cell(f"  {rule['where']}: {rule['rule']} ({rule['sessions']})")
+
+
+def _reply(expected: str | ExpectedReply) -> str:
+    match = expected.match if isinstance(expected, ExpectedReply) else None
+    return f"({match}) {text_of(expected)}" if match else text_of(expected)
 
 
 def _scenario_text(scenario: Scenario) -> Iterator[Text]:

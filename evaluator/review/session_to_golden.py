@@ -6,6 +6,7 @@ import re
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from spangrade.converters.datasets.forms import as_data, is_form
 from spangrade.evaluator.metrics.matching import ANY_TEXT
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
@@ -48,7 +49,7 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
         if isinstance(tool.input_arguments, dict):
             at = f"reference_tool_interactions[{position}].input_arguments"
             with_wildcards = _with_wildcards(tool.input_arguments, at, volatile)
-            call["input_arguments"] = with_wildcards if wildcards else tool.input_arguments
+            call["input_arguments"] = with_wildcards if wildcards else as_data(tool.input_arguments)
         if tool.ok is False:
             call["status"] = "error"
         calls.append(call)
@@ -62,7 +63,7 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
             _with_wildcards(value, f"reference_state_variables.{name}", generated)
             volatile += generated
             if not (generated and wildcards):
-                kept[name] = value
+                kept[name] = as_data(value)
         reference["reference_state_variables"] = kept
     response = session.turns[-1].final_response
     if response is not None:
@@ -79,6 +80,8 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
 
 def _with_wildcards(value: Any, where: str, volatile: list[str]) -> Any:
     """Return a value with wildcards in place of what looks generated; add the places to `volatile`."""
+    if isinstance(value, dict) and is_form(value):
+        return as_data(value)
     if isinstance(value, dict):
         return {key: _with_wildcards(item, f"{where}.{key}", volatile) for key, item in value.items()}
     if isinstance(value, list):

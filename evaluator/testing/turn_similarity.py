@@ -12,7 +12,7 @@ from typing import Any
 from warnings import warn
 
 from spangrade.evaluator.judge import Judge
-from spangrade.evaluator.metrics.matching import ANY_TEXT, is_subsequence, maximum_matching
+from spangrade.evaluator.metrics.matching import ANY_TEXT, Keyed, is_subsequence, maximum_matching
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch, Similarity, is_similar
 from spangrade.evaluator.testing.exchange import Exchange, ObservedCall
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
@@ -150,7 +150,10 @@ def _compare_tools(
 
 
 def _expected_call_value(call: ToolCall) -> dict[str, Any]:
-    return {"arguments": call.arguments, "result": call.result}
+    arguments: Any = call.arguments
+    if call.match is not None and arguments is not None:
+        arguments = None if call.match == "ignore" else Keyed(arguments, call.match)
+    return {"arguments": arguments, "result": call.result}
 
 
 def _call_value(call: ObservedCall, expected: ToolCall) -> dict[str, Any]:

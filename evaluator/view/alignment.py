@@ -10,9 +10,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
-from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
-from spangrade.evaluator.metrics.matching import ANY_TEXT, AnyOf, arguments_match, arranged, expects_null
+from spangrade.converters.datasets.forms import accepts_absent, described, folded_text, word_of
+from spangrade.converters.datasets.golden import (
+    ExpectedReply,
+    GoldenQuestion,
+    ReferenceToolInteraction,
+    text_of,
+)
+from spangrade.evaluator.metrics.matching import (
+    ANY_TEXT,
+    STATE,
+    SUBSET,
+    AnyOf,
+    Rules,
+    arranged,
+    expects_null,
+    first_difference,
+    normal_text,
+    rules_of,
+)
 from spangrade.evaluator.metrics.pairing import Context, best_met, compared_calls, nearest_calls, pair_calls
+from spangrade.evaluator.metrics.patterns import matches_pattern
 from spangrade.evaluator.metrics.references import resolved
 from spangrade.evaluator.metrics.trajectory import major_reference, major_steps
 from spangrade.evaluator.metrics.user_values import pattern_of, user_values
@@ -94,7 +112,7 @@ def alignment(session: Session, question: GoldenQuestion) -> Alignment:
         else tuple(_calls(session, question)),
         None
         if reference.reference_state_variables is None
-        else _values(reference.reference_state_variables, session.state_variables or {}),
+        else _values(reference.reference_state_variables, session.state_variables or {}, STATE),
         _reply(session, reference.reference_response),
         tuple(_user_inputs(session, question)),
         tuple(
@@ -182,12 +200,15 @@ def _compared(
 ) -> tuple[Value, ...]:
     if arguments is None:
         values: tuple[Value, ...] = _values({}, _arguments(call), free=True)
+    elif wanted.match == "ignore":
+        values = _values({}, _arguments(call), free=True)
     elif not call.arguments_known:
         values = (Value("differs", "arguments", TextPair(_plain(wanted.input_arguments), None)),)
     else:
-        values = _values(arguments, _arguments(call), free=True)
+        keys = wanted.match or "subset"
+        values = _values(arguments, _arguments(call), rules_of(keys), free=keys == "subset")
     if wanted.output is not None:
-        same = call.output_known and arguments_match(wanted.output, call.output)
+        same = call.output_known and first_difference(wanted.output, call.output) is None
         actual = call.output if call.output_known else None
         values += (Value("same" if same else "differs", "result", difference(wanted.output, actual)),)
     return values
@@ -200,45 +221,56 @@ def _arguments(call: ToolInteraction) -> Mapping[str, Any]:
 
 
 def _values(
-    expected: Mapping[str, Any], actual: Mapping[str, Any], *, free: bool = False
+    expected: Mapping[str, Any], actual: Mapping[str, Any], rules: Rules = SUBSET, *, free: bool = False
 ) -> tuple[Value, ...]:
     """Return values by name side by side; with `free`, those that are not expected are accepted."""
     rows = []
     for name in dict.fromkeys((*expected, *actual)):
         if name not in actual:
-            if free and expected[name] is None:
+            is_free = expected[name] is None and rules.wildcards and rules.keys != "exact"
+            if is_free or rules.keys == "superset" or accepts_absent(expected[name]):
                 continue
             rows.append(Value("missing", name, TextPair(_plain(expected[name]), None)))
         elif name not in expected:
             if free or expected:
                 state: State = "same" if free else "not expected"
                 rows.append(Value(state, name, TextPair(None, _plain(actual[name]))))
-        elif (free and expected[name] is None) or arguments_match(expected[name], actual[name]):
-            both = TextPair(_plain(_wildcard(expected[name])), _plain(actual[name]))
+        elif first_difference({name: expected[name]}, {name: actual[name]}, rules) is None:
+            both = TextPair(_plain(_wildcard(expected[name], rules)), _plain(actual[name]))
             rows.append(Value("same", name, both))
         else:
-            rows.append(Value("differs", name, difference(_wildcard(expected[name]), actual[name])))
+            rows.append(Value("differs", name, difference(_wildcard(expected[name], rules), actual[name])))
     return tuple(rows)
 
 
-def _wildcard(expected: Any) -> Any:
+def _wildcard(expected: Any, rules: Rules) -> Any:
+    """Return an expected value as it is shown: wildcards and `$` words in words."""
     if isinstance(expected, AnyOf):
         return expected.values[0] if len(expected.values) == 1 else list(expected.values)
-    if expected == ANY_TEXT:
-        return "any text"
-    if expects_null(expected):
-        return None
-    return "any value" if expected is None else expected
+    if isinstance(expected, Mapping) and word_of(expected) is not None:
+        return None if expects_null(expected) else described(expected)
+    if not rules.wildcards:
+        return expected
+    return "any text" if expected == ANY_TEXT else "any value" if expected is None else expected
 
 
-def _reply(session: Session, expected: str | None) -> Value | None:
-    if expected is None:
+def _reply(session: Session, reply: str | ExpectedReply | None) -> Value | None:
+    if reply is None:
         return None
+    expected = text_of(reply)
     actual = session.turns[-1].final_response if session.turns else None
     if actual is None:
         return Value("missing", "reply", TextPair(_plain(expected), None))
-    state: State = "same" if actual.split() == expected.split() else "differs"
-    return Value(state, "reply", difference(expected, actual))
+    match = reply.match if isinstance(reply, ExpectedReply) else None
+    if match == "contains":
+        same = folded_text(expected) in folded_text(actual)
+    elif match == "pattern":
+        same = matches_pattern(expected, actual) is True
+    else:
+        same = normal_text(actual) == normal_text(expected)
+    if same and match in ("contains", "pattern"):
+        return Value("same", "reply", TextPair(_plain(expected), _plain(actual)))
+    return Value("same" if same else "differs", "reply", difference(expected, actual))
 
 
 def _user_inputs(session: Session, question: GoldenQuestion) -> Iterator[Value]:

@@ -165,8 +165,8 @@ def test_captured_datasets_load_as_they_are(folder: str) -> None:
             },
             (
                 'golden_questions[0] (id "q1").reference_data.reference_tool_interactions[0]: '
-                'unknown key "results"; the keys here are tool_name, input_arguments, status, output, '
-                "unordered"
+                'unknown key "results"; the keys here are tool_name, input_arguments, match, status, '
+                "output, unordered"
             ),
         ),
         (

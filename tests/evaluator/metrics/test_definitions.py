@@ -216,6 +216,8 @@ def test_our_own_files_are_definitions() -> None:
         "final_response_match",
         "responses_match",
         "response_match",
+        "failed_assertions",
+        "required_texts",
     ]
     for name in sorted(MANAGED):
         metric = judged(name, definitions_of(managed(name.lower() + "_v1"), "m.json")["m"])

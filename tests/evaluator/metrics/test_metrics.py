@@ -563,7 +563,7 @@ def test_a_metric_is_asked_for_by_name_parameter_and_threshold(
         ("cost:x", 'metric "cost" takes nothing after a colon, found "x"'),
         (
             "tool_recall:loose",
-            'metric "tool_recall": "loose" is not a matcher; expected one of subset, exact, ignore',
+            'metric "tool_recall": "loose" is not a matcher; expected one of subset, exact, superset, ignore',
         ),
         (
             "trajectory_single_tool_use",
