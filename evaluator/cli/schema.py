@@ -19,7 +19,7 @@ class Schema(StrEnum):
 def schema(
     of: Annotated[Schema, typer.Argument(help="What to print the schema of.")],  # noqa: ARG001 (there is one)
 ) -> None:
-    """Print the JSON Schema of a golden dataset file."""
-    from spangrade.converters.datasets.golden import GoldenDataset
+    """Print the JSON Schema of golden files, with a description and an example of every field."""
+    from spangrade.converters.datasets.golden_schema import golden_schema
 
-    print_json(GoldenDataset.model_json_schema())
+    print_json(golden_schema())
