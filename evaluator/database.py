@@ -730,10 +730,13 @@ class Database:
             run_ids = [str(run["run_id"]) for run in list_runs(store)]
         return StoredRuns(run_ids[::-1], self.stored.reading)
 
-    def list_runs(self, *, limit: int | None = None) -> Rows:
-        """Return a row per grading run, the newest first, with the number of its sessions of each verdict."""
+    def list_runs(self, *, limit: int | None = None, watched: bool = False) -> Rows:
+        """Return a row per grading run, the newest first, with the number of its sessions of each verdict.
+
+        With `watched` they are the rolling runs of `watch`, one per policy and `day`, else all other runs.
+        """
         with self.stored.reading() as store:
-            return list_runs(store, limit=limit)
+            return list_runs(store, limit=limit, watched=watched)
 
     def compare(
         self,

@@ -12,6 +12,7 @@ from otlp_sessions import START_NS, Call, Said, write_sessions
 
 from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -21,6 +22,7 @@ LATER = START_NS + 600 * MINUTE
 OK = (Said("hello", calls=[Call("lookup")]),)
 BAD = (Said("hello", calls=[Call("lookup", error="broke")]),)
 GATE = "tool_success_rate>=1"
+ALL = WatchOptions(send_history=True)  # what is sent, also of sessions that ended before the start
 
 
 class Clock:

@@ -28,13 +28,16 @@ def runs(
     db: Db = None,
     lake: LakeCatalog = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most this many.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="The rolling runs of `spangrade watch`, one per policy and day.")
+    ] = False,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """List the grading runs, the newest first."""
     from spangrade.evaluator.reports.json import stored_run_json
 
     with database_or_lake(db, lake) as opened:
-        listed = [stored_run_json(row) for row in opened.list_runs(limit=limit).rows()]
+        listed = [stored_run_json(row) for row in opened.list_runs(limit=limit, watched=watch).rows()]
     if format is Format.JSON:
         print_json(listed)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import date
 from importlib.metadata import version
 from math import isinf
 from types import MappingProxyType
@@ -36,13 +37,17 @@ class GradedBy(NamedTuple):
 
 
 class RunDetails(NamedTuple):
-    """The details of a run; `metrics` are those that it measures. `graded_by` is None if it is not kept."""
+    """The details of a run; `metrics` are those that it measures. `graded_by` is None if it is not kept.
+
+    `day` (UTC) is that of a rolling run of `watch`, None of any other.
+    """
 
     name: str | None = None
     tags: Mapping[str, str] = NO_TAGS
     revision: Revision = Revision()
     metrics: tuple[Metric, ...] = ()
     graded_by: GradedBy | None = None
+    day: date | None = None
 
     def cells(self, dataset_digest: str | None) -> dict[str, Any]:
         """Return the values of the columns of `runs` that hold them, given the digest of the questions."""
@@ -54,6 +59,7 @@ class RunDetails(NamedTuple):
             "git_branch": self.revision.branch,
             "dataset_digest": dataset_digest,
             "prices_version": version("genai-prices"),
+            "day": self.day,
             **self._graded_by(),
         }
 

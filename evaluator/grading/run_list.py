@@ -13,9 +13,13 @@ _NEWEST = "ORDER BY graded_at DESC, run_id LIMIT 1"
 _RUNS = statement("runs", "spangrade.evaluator.grading")
 
 
-def list_runs(store: Store, *, limit: int | None = None) -> Rows:
-    """Return a row per run, the newest first, with the number of its sessions of each verdict."""
-    return Rows.of(store.connection.sql(_RUNS if limit is None else f"{_RUNS} LIMIT {limit:d}"))
+def list_runs(store: Store, *, limit: int | None = None, watched: bool | None = False) -> Rows:
+    """Return a row per run, the newest first, with the number of its sessions of each verdict.
+
+    They are the runs of people, with `watched` the rolling ones of `watch`; None is all.
+    """
+    query = _RUNS.format(chosen="true" if watched is None else f"(day IS NOT NULL) = {watched}")
+    return Rows.of(store.connection.sql(query if limit is None else f"{query} LIMIT {limit:d}"))
 
 
 def newest_of_name(store: Store, name: str) -> str | None:
@@ -30,15 +34,15 @@ def newest_of_name(store: Store, name: str) -> str | None:
 def find_run_id(store: Store, text: str) -> str:
     """Return the id of the run that a name, an id or an unambiguous beginning of an id names.
 
-    Of runs with one name it is the newest; `latest` is the newest of all, `branch:NAME` that of a git branch.
-    Raises InputError if there is none, or more than one.
+    Of runs with one name it is the newest; `latest` is the newest of all, `branch:NAME` that of a git
+    branch, both without the rolling runs of `watch`. Raises InputError if there is none, or more than one.
     """
     branch = text.removeprefix(BRANCH)
     if text == LATEST:
-        newest = store.query(f"SELECT run_id FROM runs {_NEWEST}")  # noqa: S608 (our own text)
+        newest = store.query(f"SELECT run_id FROM runs WHERE day IS NULL {_NEWEST}")  # noqa: S608 (our own text)
     elif branch != text:
         newest = store.query(
-            f"SELECT run_id FROM runs WHERE git_branch = $branch {_NEWEST}",  # noqa: S608 (our own text)
+            f"SELECT run_id FROM runs WHERE git_branch = $branch AND day IS NULL {_NEWEST}",  # noqa: S608 (our own text)
             {"branch": branch},
         )
     else:

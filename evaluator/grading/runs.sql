@@ -12,6 +12,7 @@ SELECT
     count(session_id) FILTER (verdict = 'unmatched') AS unmatched,
     count(*) FILTER (session_id IS NULL AND question_id IS NOT NULL) AS unanswered_questions,
     any_value(tags) AS tags,
+    any_value(day) AS day,                                                -- of a rolling run of `watch`
     any_value(git_commit) AS git_commit,
     any_value(git_dirty) AS git_dirty,
     any_value(git_branch) AS git_branch,
@@ -21,5 +22,6 @@ SELECT
     any_value(judge_cost_usd) AS judge_cost_usd,
     any_value(prices_version) AS prices_version
 FROM runs LEFT JOIN verdicts USING (run_id)
+WHERE {chosen}
 GROUP BY run_id, name, graded_at, dataset
 ORDER BY graded_at DESC, run_id

@@ -7,7 +7,7 @@ SELECT
     verdict,
     reason,
     question_id,
-    graded_at,
+    coalesce(verdicts.given_at, runs.graded_at) AS graded_at,
     records
 FROM verdicts JOIN runs USING (run_id)
 WHERE place IS NOT NULL

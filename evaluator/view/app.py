@@ -239,7 +239,7 @@ class _Pages:
         if not (page.isascii() and page.isdecimal() and len(page) < 10 and int(page)):
             raise InputError(f"page: {page[:80]!r} is not the number of a page")
         with self._database.reading() as store:
-            values = runs_page(store, int(page))
+            values = runs_page(store, int(page), watched="watch" in request.query_params)
         return self._page("runs.html", values)
 
     def run_of_earlier_address(self, request: Request) -> Response:

@@ -2,7 +2,7 @@
 -- before it first.
 SELECT run_id, name, graded_at, dataset
 FROM runs
-WHERE run_id <> $run
+WHERE run_id <> $run AND day IS NULL
 ORDER BY
     dataset = (SELECT dataset FROM runs WHERE run_id = $run) DESC,
     graded_at < (SELECT graded_at FROM runs WHERE run_id = $run) DESC,

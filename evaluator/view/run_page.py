@@ -29,12 +29,12 @@ MAX_GROUPS = 50  # reasons, tools, agents: the largest groups
 _LIMITED = {"limit": MAX_GROUPS}
 
 
-def runs_page(store: Store, page: int) -> dict[str, Any]:
-    """Return the values of `runs.html`: a page, from 1, of the list of runs."""
-    runs = rows_of(store, "runs", limit=RUNS + 1, offset=(page - 1) * RUNS)
+def runs_page(store: Store, page: int, *, watched: bool = False) -> dict[str, Any]:
+    """Return the values of `runs.html`: a page, from 1, of the runs, or of the rolling ones of `watch`."""
+    runs = rows_of(store, "runs", limit=RUNS + 1, offset=(page - 1) * RUNS, watched=watched)
     for run in runs:
         run["rate"] = _pass_rate(run["passed"], run["sessions"] - run["unmatched"])
-    return {"runs": runs[:RUNS], "page": page, "more": len(runs) > RUNS}
+    return {"runs": runs[:RUNS], "page": page, "more": len(runs) > RUNS, "watched": watched}
 
 
 def run_page(store: Store, run_id: str) -> dict[str, Any] | None:

@@ -46,13 +46,14 @@ class RunSummary(NamedTuple):
 
 
 def run_summary(store: Store, run_id: str | None, most_rows: int) -> RunSummary:
-    """Return a run, without an id the latest; the beginning of an id is enough.
+    """Return a run, without an id the latest that is not one of `watch`; the beginning of an id is enough.
 
     Raises InputError if there is no such run, or more than one.
     """
     runs = store.query(
-        "SELECT run_id FROM runs WHERE starts_with(run_id, $run_id) ORDER BY graded_at DESC, run_id LIMIT 2",
-        {"run_id": run_id or ""},
+        "SELECT run_id FROM runs WHERE CASE WHEN $run_id IS NULL THEN day IS NULL "
+        "ELSE starts_with(run_id, $run_id) END ORDER BY graded_at DESC, run_id LIMIT 2",
+        {"run_id": run_id},
     )
     if not runs:
         which = "no run" if run_id is None else f'no run "{run_id}"'

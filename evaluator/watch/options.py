@@ -15,7 +15,8 @@ class WatchOptions:
     A session is graded when nothing has arrived for it for `idle_s`; every `every_s` the database is looked
     at; both are seconds, or a text such as `5m`. With `once` it is looked at once. Sessions that fail are
     sent to the URL `webhook`, signed with the key in SPANGRADE_WEBHOOK_SECRET; with `otlp` outcomes are
-    sent as events and metrics to the endpoint that OTEL_EXPORTER_OTLP_ENDPOINT names.
+    sent as events and metrics to the endpoint that OTEL_EXPORTER_OTLP_ENDPOINT names. Of sessions that ended
+    before the first start by the same gates nothing is sent, unless `send_history`.
     """
 
     idle_s: float | str = option(
@@ -25,6 +26,7 @@ class WatchOptions:
         "30s", "How often to look for sessions that are idle.", name="--every", metavar="30s"
     )
     once: bool = option(False, "Grade what is idle now, send what is due, and exit.")
+    send_history: bool = option(False, "Send what ended before the first start by these gates, too.")
     webhook: str | None = option(
         None,
         "Send each session that fails there, signed with $SPANGRADE_WEBHOOK_SECRET.",

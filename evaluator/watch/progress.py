@@ -37,7 +37,8 @@ class Progress:
     A session waits until nothing has arrived for it for `idle_ns`. When something arrived is known to the
     time between two calls of `look`; if the last call is longer ago than `idle_ns`, as after a restart, the
     end of the session's last span counts. `includes(session_id, start_ns)` returns whether a session is
-    graded at all; those of another `origin` are not.
+    graded at all; those of another `origin` are not. `since_ns` is when this process started, or another
+    before by the same gates.
     """
 
     def __init__(
@@ -45,11 +46,13 @@ class Progress:
         gates: str,
         idle_ns: int,
         includes: Callable[[str, int | None], bool],
+        since_ns: int | None = None,
         *,
         origin: OriginFilter = OriginFilter.PRODUCTION,
     ) -> None:
         self._origin = origin
         self._gates = gates
+        self.since_ns = since_ns
         self._idle_ns = idle_ns
         self._includes = includes
         self._waiting: dict[str, Waiting] = {}
@@ -96,8 +99,9 @@ class Progress:
         if last_seq != derived:
             store.query("DELETE FROM watch_progress WHERE gates = $gates", {"gates": self._gates})
             store.query(
-                "INSERT INTO watch_progress VALUES ($gates, $seq, $now)",
-                {"gates": self._gates, "seq": derived, "now": now.time_ns},
+                "INSERT INTO watch_progress BY NAME "
+                "SELECT $gates AS gates, $seq AS seq, $now AS time_ns, $since AS since_ns",
+                {"gates": self._gates, "seq": derived, "now": now.time_ns, "since": self.since_ns},
             )
 
     def idle(self, now: Moment, limit: int, without: Container[str] = ()) -> dict[str, Waiting]:
@@ -117,9 +121,12 @@ class Progress:
 
     def _look_before_restart(self, store: Store, now: Moment) -> tuple[int, int | None]:
         rows = store.query(
-            "SELECT seq, time_ns FROM watch_progress WHERE gates = $gates", {"gates": self._gates}
+            "SELECT seq, time_ns, since_ns FROM watch_progress WHERE gates = $gates", {"gates": self._gates}
         )
-        return (rows[0][0], _steady(rows[0][1], now)) if rows else (0, None)
+        if not rows:
+            return 0, None
+        self.since_ns = rows[0][2]
+        return rows[0][0], _steady(rows[0][1], now)
 
 
 def _steady(time_ns: int, now: Moment) -> int:

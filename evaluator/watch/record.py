@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import nanoarrow as na
@@ -11,12 +14,15 @@ from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared, metric_text
 from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
-from spangrade.evaluator.grading.save import insert_run
+from spangrade.evaluator.grading.save import insert_grades, insert_run
+from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.results.views import place_verdicts
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, add
 from spangrade.evaluator.watch.events import events_of
 from spangrade.evaluator.watch.progress import Waiting, contents
+from spangrade.evaluator.watch.tables import sql
 from spangrade.evaluator.watch.totals import add_to_totals
 from spangrade.evaluator.watch.webhook import failed_session, message_id
 from spangrade.tracer.store import Store
@@ -52,22 +58,27 @@ class Channels(NamedTuple):
 def record(
     store: Store,
     prepared: Prepared,
-    run_id: str,
     graded: Iterable[WatchedGrade],
     judge: JudgeUsage | None,
     channels: Channels,
     now_ns: int,
+    since_ns: int | None = None,
 ) -> Run:
-    """Write the grades of sessions as a run, all or none; return the run.
+    """Write the grades of sessions into the rolling run of the day (UTC), all or none; return what is new.
+
+    Nothing is sent about sessions that ended before `since_ns`.
 
     Left out are sessions that were deleted meanwhile, and those that another process has graded with the same
     content.
     """
     plan = prepared.plan
     metrics = {metric.name: metric for metric in (*plan.gates, *plan.requested)}
-    run = Run(run_id, prepared.dataset, gates=(), thresholds=plan.thresholds)
-    run.judge = judge
+    today = datetime.fromtimestamp(now_ns // 10**9, UTC).date()
     with store.transaction():
+        known = store.query(sql("rolling_run"), {"day": today, "gates": prepared.key})
+        run_id = known[0][0] if known else uuid.uuid4().hex
+        run = Run(run_id, prepared.dataset, gates=(), thresholds=plan.thresholds, name=f"watch:{today}")
+        run.judge = judge
         new = _still_to_write(store, prepared, list(graded))
         for one in new:
             run.add(one.grade)
@@ -77,14 +88,43 @@ def record(
                 {"now": now_ns, "calls": judge.spent.calls, "cost": judge.spent.cost_usd},
             )
         if new:
-            answered = {one.grade.question_id for one in new}
-            questions = [q for q in prepared.questions.golden_questions if q.id in answered]
-            details = RunDetails(tags={"watch": prepared.key}, metrics=plan.metrics)
-            insert_run(store, run, [metric_text(metric) for metric in prepared.metrics], questions, details)
+            if known:
+                _roll(store, run)
+            else:
+                details = RunDetails(run.name, {"watch": prepared.key}, metrics=plan.metrics, day=today)
+                asked = [metric_text(metric) for metric in prepared.metrics]
+                insert_run(store, run, asked, prepared.questions.golden_questions, details)
+            _place(store, run)
             _insert_progress(store, prepared, run_id, new, now_ns)
-            add(store, _messages(new, prepared, metrics, channels, run_id, now_ns), now_ns)
-            add_to_totals(store, [(one.session, one.grade) for one in new], metrics, now_ns)
+            sent = [one for one in new if since_ns is None or (one.session.end_ns or now_ns) >= since_ns]
+            add(store, _messages(sent, prepared, metrics, channels, run_id, now_ns), now_ns)
+            add_to_totals(store, [(one.session, one.grade) for one in sent], metrics, now_ns)
     return run
+
+
+def _roll(store: Store, run: Run) -> None:
+    """Put the grades of sessions in place of what the rolling run has of them."""
+    _judge, spent = run.judge or (None, Spent())
+    ids = _graded_in(run)
+    for table in ("scores", "verdicts"):
+        store.query(
+            f"DELETE FROM {table} WHERE run_id = $run_id AND session_id IN (FROM graded)",  # noqa: S608 (ours)
+            {"run_id": run.run_id},
+            graded=ids,
+        )
+    insert_grades(store, run)
+    store.query(sql("roll"), {"run_id": run.run_id, "judge_failures": run.judge_failures, **asdict(spent)})
+
+
+def _place(store: Store, run: Run) -> None:
+    """Date the grades of sessions, and say which verdict each of these shows."""
+    for name in ("rolled", "rolled_scores"):
+        store.query(sql(name), {"run_id": run.run_id}, graded=_graded_in(run))
+    place_verdicts(store, [run.run_id])
+
+
+def _graded_in(run: Run) -> na.Array:
+    return arrow_column("session_id", [one.session_id for one in run.sessions if one.session_id])
 
 
 def record_unchanged(store: Store, gates: str, sessions: Mapping[str, Waiting]) -> None:

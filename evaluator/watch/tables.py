@@ -17,7 +17,7 @@ COLUMNS = {
         "verdict": "VARCHAR",
         "graded_ns": "BIGINT",
     },
-    "watch_progress": {"gates": "VARCHAR", "seq": "BIGINT", "time_ns": "BIGINT"},
+    "watch_progress": {"gates": "VARCHAR", "seq": "BIGINT", "time_ns": "BIGINT", "since_ns": "BIGINT"},
     "deliveries": {
         "id": "VARCHAR",
         "kind": "VARCHAR",

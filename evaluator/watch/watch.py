@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -117,8 +116,10 @@ class Watch:
             prepared.key,
             idle_ns,
             self._includes,
+            clock(),
             origin=prepared.spec.select.origin or OriginFilter.PRODUCTION,
         )
+        self._send_history = options.send_history
         self._problem: str | None = None  # why the last look failed
         self._verdicts: Counter[str] = Counter()
         self._deferred: set[str] = set()  # until the day ends
@@ -238,8 +239,9 @@ class Watch:
             if name not in deferred
         ]
         unchanged = {name: idle[name] for name in sessions if known.get(name) == digests[name]}
+        since_ns = None if self._send_history else self._progress.since_ns
         with self._open() as store:
-            run = record(store, prepared, uuid.uuid4().hex, graded, judge, self._channels, self._clock())
+            run = record(store, prepared, graded, judge, self._channels, self._clock(), since_ns)
             record_unchanged(store, prepared.key, unchanged)
         self._count(run)
         self._deferred |= deferred

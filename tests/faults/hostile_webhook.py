@@ -20,7 +20,7 @@ from threading import Thread
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from faults.outcome import Outcome
-from watching import BAD, GATE, LATER, Clock, add, prepared_by
+from watching import ALL, BAD, GATE, LATER, Clock, add, prepared_by
 
 from spangrade.evaluator.watch.watch import Watch
 from spangrade.evaluator.watch.webhook import Webhook
@@ -125,7 +125,7 @@ def answer_anything(folder: Path, failed: int, seed: int) -> Outcome:
 def _round(db: Path, clock: Clock, url: str) -> list[str]:
     webhook = Webhook(url, b"0123456789abcdef", pause_s=0.0, deadline_s=3.0)
     try:
-        Watch(db, prepared_by(gates=GATE), webhook=webhook, clock=clock, steady=clock).round()
+        Watch(db, prepared_by(gates=GATE), ALL, webhook=webhook, clock=clock, steady=clock).round()
     except Exception as error:  # noqa: BLE001 (nothing that a webhook answers may end `watch`)
         return [f"{type(error).__name__}: {error}"]
     finally:

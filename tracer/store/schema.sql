@@ -67,7 +67,8 @@ CREATE TABLE IF NOT EXISTS runs (
     question_condition   VARCHAR,             -- of --where, with a dataset; NULL also: none
     require_match        BOOLEAN,             -- of --require-match
     reply_threshold      DOUBLE,              -- of --judge-threshold; NULL also: the default
-    judge_votes          BIGINT               -- of --judge-votes
+    judge_votes          BIGINT,              -- of --judge-votes
+    day                  DATE                 -- of a rolling run of `watch`, UTC; NULL: any other run
 );
 
 -- The metrics of a run, as they were then.
@@ -103,7 +104,8 @@ CREATE TABLE IF NOT EXISTS verdicts (
     verdict      VARCHAR NOT NULL,    -- passed, failed, inconclusive, broken or unmatched
     reason       VARCHAR NOT NULL,
     place        TINYINT,             -- 1: shown; 2: the latest of the other kind (golden, policy); NULL: older
-    records      BIGINT               -- how many spans and logs the session had then; NULL: not recorded
+    records      BIGINT,              -- how many spans and logs the session had then; NULL: not recorded
+    given_at     TIMESTAMP            -- UTC, in a rolling run of `watch`; NULL: see runs.graded_at
 );
 
 -- One row a run, session and metric. Scores that no run of `grade` made have no run: they are from people, incoming
@@ -122,5 +124,5 @@ CREATE TABLE IF NOT EXISTS scores (
     author       VARCHAR,                -- a user, or what evaluated the trace
     turn         BIGINT,                 -- NULL: the whole session
     label        VARCHAR,                -- the value in words, such as pass
-    scored_at    TIMESTAMP               -- UTC; NULL in a run: see runs.graded_at
+    scored_at    TIMESTAMP               -- UTC; NULL in most runs: see runs.graded_at
 );

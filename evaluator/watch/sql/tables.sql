@@ -13,8 +13,10 @@ CREATE TABLE IF NOT EXISTS watched (
 CREATE TABLE IF NOT EXISTS watch_progress (
     gates    VARCHAR NOT NULL,
     seq      BIGINT NOT NULL,
-    time_ns  BIGINT NOT NULL
+    time_ns  BIGINT NOT NULL,
+    since_ns BIGINT             -- the first start by these gates; NULL: of an earlier version
 );
+ALTER TABLE watch_progress ADD COLUMN IF NOT EXISTS since_ns BIGINT;
 -- What is still to be sent: a row is deleted once the receiver has accepted it.
 CREATE TABLE IF NOT EXISTS deliveries (
     id           VARCHAR NOT NULL,  -- the same for the same session, content and gates

@@ -10,7 +10,7 @@ import pytest
 from otlp_sessions import Said
 from receiving import receiver
 from sinks import Sink, grpc_sink, http_sink
-from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
+from watching import ALL, BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
 
 from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.watch import Watch
@@ -30,7 +30,7 @@ def sink(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sin
 
 def watch(db: Path, clock: Clock) -> Watch:
     gates = prepared_by(gates=[GATE, "token_usage"])
-    return Watch(db, gates, telemetry=Telemetry(), clock=clock, steady=clock)
+    return Watch(db, gates, ALL, telemetry=Telemetry(), clock=clock, steady=clock)
 
 
 def test_outcomes_are_events_on_the_span_that_the_evidence_names(tmp_path: Path, sink: Sink) -> None:

@@ -40,7 +40,8 @@ def child(kill_at):
                 os.kill(os.getpid(), signal.SIGKILL)
     FILES = ("watch.py", "record.py", "deliveries.py", "webhook.py", "telemetry.py", "totals.py", "store.py")
     watching = Watch(
-        db, prepare(GradeSpec.of(None, sys.argv[4].split()), None), WatchOptions(idle_s=60),
+        db, prepare(GradeSpec.of(None, sys.argv[4].split()), None),
+        WatchOptions(idle_s=60, send_history=True),
         webhook=webhook.Webhook(url, b"a secret", pause_s=0.0),
         telemetry=telemetry.Telemetry(),
         clock=lambda: now,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run
 from otlp_sessions import START_NS, Said, write_golden, write_sessions
 from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
 
 import spangrade
 from spangrade.evaluator.grading.prepare import Prepared
+from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.selection import is_sampled
 from spangrade.evaluator.judge import Judgement, Question, use_judge
 from spangrade.evaluator.judge.options import JudgeOptions
+from spangrade.evaluator.view.run_page import runs_page
+from spangrade.evaluator.view.run_summary import run_summary
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.watch import Watch
 from spangrade.tracer.errors import InputError, StoreError
@@ -58,7 +63,7 @@ def test_late_spans_grade_a_session_again_and_what_was_delivered_before_does_not
     assert str(watching.round()) == "2 sessions graded: 2 passed; 1 waiting until they are idle"
     clock.now_ns += 5 * MINUTE
     watching.round()
-    assert verdicts(db) == [("a", "failed"), ("a", "passed"), ("b", "passed")]
+    assert verdicts(db) == [("a", "failed"), ("b", "passed")]
 
 
 def test_what_arrives_while_it_watches_counts_from_its_arrival_however_old_it_is(tmp_path: Path) -> None:
@@ -136,7 +141,7 @@ def test_more_sessions_than_a_batch_holds_are_graded_in_one_look(tmp_path: Path)
     db, clock = tmp_path / "s.duckdb", Clock(LATER + 10_000 * MINUTE)
     add(db, [(f"s{number}", OK) for number in range(450)])
     assert str(watch(db, clock).round()) == "450 sessions graded: 450 passed"
-    assert rows(db, "SELECT count(*) FROM runs") == [(3,)]
+    assert rows(db, "SELECT count(*), any_value(day)::VARCHAR FROM runs") == [(1, "2026-01-08")]
 
 
 def test_a_session_that_was_deleted_is_forgotten(tmp_path: Path) -> None:
@@ -244,3 +249,73 @@ def test_looks_that_fail_alike_are_logged_once(tmp_path: Path, caplog: pytest.Lo
     watch(db, Clock(LATER)).run(stop)
     (message,) = caplog.messages
     assert (stop.waits, str(db) in message) == (3, True)
+
+
+def test_the_grades_of_a_policy_and_day_are_one_rolling_run_that_is_never_the_latest(tmp_path: Path) -> None:
+    db, clock = tmp_path / "s.duckdb", Clock(LATER)
+    add(db, [("first", OK)])
+    of_people = spangrade.open(db).grade(gates=GATE, name="people").run_id
+    watching = watch(db, clock)
+    watching.round()
+    add(db, [("second", BAD)])
+    clock.now_ns += 10 * MINUTE
+    watching.round()
+    watch(db, clock, prepared_by(gates="cost<=1")).round()
+    clock.now_ns += 24 * 60 * MINUTE
+    add(db, [("third", OK)], start_ns=clock.now_ns - 20 * MINUTE)
+    watching.round()
+    opened = spangrade.open(db)
+    assert sorted((f"{row['day']}", row["sessions"]) for row in opened.list_runs(watched=True)) == [
+        ("2026-01-01", 2),
+        ("2026-01-01", 2),
+        ("2026-01-02", 1),
+    ]
+    assert [row["name"] for row in opened.list_runs()] == ["people"]
+    assert [one.run_id for one in opened.runs()] == [of_people]
+    printed = [
+        json.loads("\n".join(run("runs", "--db", db, "--format", "json", *more).out))
+        for more in ((), ("--watch",))
+    ]
+    assert [[one["name"] for one in listed] for listed in printed] == [
+        ["people"],
+        ["watch:2026-01-02", "watch:2026-01-01", "watch:2026-01-01"],
+    ]
+    with opened.stored.reading() as store:
+        assert find_run_id(store, "latest") == of_people
+        assert [one["name"] for one in runs_page(store, 1)["runs"]] == ["people"]
+        assert len(runs_page(store, 1, watched=True)["runs"]) == 3
+        assert run_summary(store, None, 10).run_id == of_people
+
+
+def test_a_rolling_run_has_one_grade_of_a_session_dated_when_it_was_graded(tmp_path: Path) -> None:
+    db, clock = tmp_path / "s.duckdb", Clock(LATER)
+    add(db, [("early", BAD), ("late", OK)])
+    watching = watch(db, clock)
+    watching.round()
+    spangrade.open(db).grade(gates="tool_success_rate>=0", name="people")
+    add(db, [("early", BAD), ("late", (*OK, *BAD))])
+    clock.now_ns += 10 * MINUTE
+    watching.round()
+    # A later grade of another session in the same run does not date this one later: that of people counts.
+    assert rows(db, "SELECT session_id, verdict, name FROM grades JOIN runs USING (run_id) ORDER BY ALL") == [
+        ("early", "passed", "people"),
+        ("late", "failed", "watch:2026-01-01"),
+    ]
+    measured = "SELECT session_id, value FROM latest_scores WHERE metric = 'tool_success_rate' ORDER BY ALL"
+    assert rows(db, measured) == [("early", 0.0), ("late", 0.5)]
+    assert rows(db, "SELECT session_id, count(*) FROM verdicts GROUP BY ALL ORDER BY ALL") == [
+        ("early", 2),
+        ("late", 2),
+    ]
+
+
+def test_a_database_of_an_earlier_version_has_its_runs_of_watch_marked(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    add(db, [("one", OK)])
+    watch(db, Clock(LATER)).round()
+    spangrade.open(db).grade(gates=GATE, name="people")
+    with Store.open(db) as store:
+        store.query("ALTER TABLE runs DROP COLUMN day")
+        store.query("ALTER TABLE verdicts DROP COLUMN given_at")
+        store.query("DELETE FROM schema_version WHERE version >= 11")
+    assert [row["name"] for row in spangrade.open(db).list_runs()] == ["people"]

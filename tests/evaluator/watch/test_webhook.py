@@ -19,7 +19,7 @@ from command_line import run
 from otlp_sessions import START_NS
 from sinks import Hook, hook, raw_server
 from standardwebhooks import Webhook as Verifier
-from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows
+from watching import ALL, BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows
 
 import spangrade
 from spangrade.evaluator.watch.deliveries import FOREIGN, KEY_VARIABLE, RETRY_AFTER_S, Delivery, outbox_key
@@ -33,7 +33,7 @@ SECRET = b"0123456789abcdef"
 
 def watch(db: Path, clock: Clock, to: Hook, gate: str = GATE) -> Watch:
     webhook = Webhook(to.url, SECRET, pause_s=0.0)
-    return Watch(db, prepared_by(gates=gate), webhook=webhook, clock=clock, steady=clock)
+    return Watch(db, prepared_by(gates=gate), ALL, webhook=webhook, clock=clock, steady=clock)
 
 
 def test_a_session_that_failed_is_sent_with_a_signature_that_others_verify(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_the_url_comes_from_a_file_and_on_the_command_line_it_is_warned_of(
     monkeypatch.setenv(SECRET_VARIABLE, "secret")
     with hook() as receiving:
         file.write_text(f"{receiving.url}\n")
-        common = ("watch", "--db", db, "--metric", GATE, "--once", "--idle", "0s")
+        common = ("watch", "--db", db, "--metric", GATE, "--once", "--idle", "0s", "--send-history")
         quiet = run(*common, "--webhook-file", file)
         warned = run(*common, "--webhook", receiving.url)
         both = run(*common, "--webhook", receiving.url, "--webhook-file", file)
@@ -380,3 +380,23 @@ def test_the_key_of_the_installation_is_in_a_file_of_its_owner(
     file.write_bytes(b"cut")
     with pytest.raises(InputError, match="expected 32 bytes, found 3"):
         outbox_key()
+
+
+def test_nothing_is_sent_of_what_ended_before_the_first_start(tmp_path: Path) -> None:
+    db, clock = tmp_path / "s.duckdb", Clock(LATER)
+
+    def started(to: Hook) -> Watch:
+        webhook = Webhook(to.url, SECRET, pause_s=0.0)
+        return Watch(db, prepared_by(gates=GATE), webhook=webhook, clock=clock, steady=clock)
+
+    with hook() as receiving:
+        add(db, [("before", BAD)])
+        first = started(receiving)
+        assert str(first.round()) == "1 session graded: 1 failed"
+        assert receiving.requests == []
+        clock.now_ns += 60 * MINUTE
+        add(db, [("before", BAD), ("between", BAD)], start_ns=clock.now_ns - 30 * MINUTE)
+        after_a_stop = started(receiving)
+        assert str(after_a_stop.round()) == "2 sessions graded: 2 failed"
+        sent = [json.loads(body)["data"]["session_id"] for _, body in receiving.requests]
+    assert sorted(sent) == ["before", "between"]  # the first goes on, so that it ends after the start
