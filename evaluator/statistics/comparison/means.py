@@ -33,7 +33,7 @@ from spangrade.evaluator.statistics.intervals import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MIN_QUESTIONS = 200  # with 150, an interval contained the truth in 88%
+MIN_QUESTIONS = 200  # with 150, an interval contained the truth in 86%
 MAX_RESAMPLED = 2_000  # questions: beyond, Student's t contains it in 90% and more, and takes no time
 MIN_DIFFERENT = 10  # of values that are mostly equal
 MIN_QUESTIONS_OF_MEDIAN = 10

@@ -208,14 +208,16 @@ def test_a_condition_and_a_run_compare(graded: Path, spangrade: Spangrade) -> No
 
 
 def test_sessions_without_common_questions_are_two_samples(graded: Path, spangrade: Spangrade) -> None:
-    spangrade("grade", "--metric", "cost<=200")
-    value = as_json(spangrade("compare", *CONDITIONS[0], "--format", "json"))
+    db = ("--db", "others.duckdb")  # no session was graded against a question there: that verdict would stay
+    spangrade("import", "base.jsonl", "new.jsonl", *db)
+    spangrade("grade", "--metric", "cost<=200", *db)
+    value = as_json(spangrade("compare", *CONDITIONS[0], *db, "--format", "json"))
     assert {metric["paired"] for metric in value["metrics"]} == {False}
     (cost,) = (metric for metric in value["metrics"] if metric["metric"] == "cost")
     factor = cost["second"] / cost["first"]
     assert (cost["change"], cost["observed"]) == ("worse", pytest.approx(factor))
     assert len(value["only_in_first"]) == len(value["only_in_second"]) == QUESTIONS
-    lines = spangrade("compare", *CONDITIONS[0]).out
+    lines = spangrade("compare", *CONDITIONS[0], *db).out
     assert any(
         line.startswith("12 sessions without a question only in the first: base-0, ") for line in lines
     )
