@@ -10,7 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from spangrade.tracer.errors import InputError
+from spangrade.evaluator.testing.exchange import last_own_line
+from spangrade.tracer.errors import InputError, text_of
 from spangrade.tracer.fields import FieldError
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def agent_of(settings: RunSettings) -> Any:
 def find_agent(text: str) -> Any:
     """Return the agent that a text names; its module is imported from the folder of the file, or from here.
 
-    Raises InputError if there is no such module or name, and if the module needs a package that is not
-    installed.
+    Raises InputError if there is no such module or name, if the module needs a package that is not installed,
+    and for whatever else it raises when it is imported.
     """
     module_name, colon, name = text.rpartition(":")
     if not colon or not module_name or not name:
@@ -47,6 +48,11 @@ def find_agent(text: str) -> Any:
         if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
             raise InputError(f"{text}: there is no module {error.name!r} here; {_FORM}") from error
         raise InputError(f"{text}: it needs the package {error.name!r}, which is not installed") from error
+    except (Exception, SystemExit) as error:  # third-party code: the agent's module
+        place = last_own_line(error)
+        raise InputError(
+            f"{text}: its module raises {text_of(error)}{f' ({place})' if place else ''}"
+        ) from error
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):

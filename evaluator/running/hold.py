@@ -128,7 +128,7 @@ class Conversations:
     async def hold(self, tasks: Iterable[Task]) -> None:
         """Hold a conversation for each task, in their order; if this is cancelled, all end."""
         asyncio.get_running_loop().set_default_executor(_ThreadPerCall())
-        self._open("")  # an agent that cannot be run is known before the first session
+        self._opened("")  # an agent that cannot be run is known before the first session
         observed((), Reply(), self._dialects)  # loads what the first turn would wait for
         context_window("", None)
         rest = iter(tasks)

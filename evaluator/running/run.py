@@ -42,6 +42,7 @@ from spangrade.evaluator.running.recorded import (
 )
 from spangrade.evaluator.running.users import model_of_user
 from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.spool import has_receiver
@@ -231,9 +232,14 @@ def _await_spans(mark: str, wait_s: float, db: Path, callbacks: Callbacks) -> No
         with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
             ids = [one.session_id for one in sessions_of(store, mark)]
             sessions = list(load_sessions(store, ids).decoded())
-        if sessions == before and all(one.calls_unknown is None for one in sessions):
+        if sessions == before and not any(map(_awaits, sessions)):
             return
         before = sessions
+
+
+def _awaits(session: Session) -> bool:
+    """Return whether spans of a session are still to come: those of a turn, or the parent of others."""
+    return session.calls_unknown is not None or session.missing_spans > 0
 
 
 def _replayed(
@@ -299,6 +305,10 @@ def _to_the_end(conversations: Conversations, tasks: Sequence[Task]) -> None:
                 thread.submit(context.run, asyncio.run, conversations.hold(tasks)).result()
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
+    except SystemExit as error:  # in a task of its own, where it ends the event loop
+        raise InputError(
+            f"the agent ended the process, with {error.code!r}: --resume asks the questions that are left"
+        ) from error
 
 
 class _Progress:

@@ -67,7 +67,7 @@ class Exchange(NamedTuple):
         """What the agent raised, with the last line of its own code: `ValueError: no (shop.py:12)`."""
         if self.error is None:
             return None
-        place = _last_line(self.error)
+        place = last_own_line(self.error)
         return one_line(text_of(self.error)) + (f" ({place})" if place else "")
 
     def as_agent_turn(self) -> AgentTurn:
@@ -124,12 +124,12 @@ def _why_unknown(reply: Reply) -> str:
     return f"{found}: {reply.to_record}"
 
 
-def _last_line(error: BaseException) -> str | None:
+def last_own_line(error: BaseException) -> str | None:
     """Return the last line of the user's code in a traceback as `file:line`; None if there is none."""
     frames = reversed(traceback.extract_tb(error.__traceback__))
     found = next((frame for frame in frames if not frame.filename.startswith(_NOT_OWN)), None)
     if found is None:
-        return None if error.__cause__ is None else _last_line(error.__cause__)
+        return None if error.__cause__ is None else last_own_line(error.__cause__)
     path = Path(found.filename)
     return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{found.lineno}"
 

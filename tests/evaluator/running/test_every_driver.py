@@ -48,7 +48,7 @@ AGENTS = """
         if text.startswith("raises"):
             raise (Halt if text.endswith("base") else ValueError)("no refunds")
         if text == "too slow":
-            time.sleep(0.6)
+            time.sleep(2)
         return ANSWERS.get(text, "It is done.")
 
     async def coroutine(text):
@@ -68,7 +68,7 @@ AGENTS = """
             return function(text)
 """
 IN_PROCESS = ("function", "coroutine", "in_a_thread", "generator", "async_generator", "Agent")
-OPTIONS = ("--timeout", "0.5s", "--wait", "0s", "--concurrency", "4")
+OPTIONS = ("--timeout", "1.5s", "--wait", "0s", "--concurrency", "4")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from spangrade.evaluator.turn import AgentTurn, UserTurn
 from spangrade.tracer.exporter import stored_spans
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.locks import lock_file
-from spangrade.tracer.store.spool import folder_of, lock_of_receiver
+from spangrade.tracer.store.spool import folder_of, has_receiver, lock_of_receiver
 
 
 @pytest.fixture
@@ -317,14 +317,14 @@ SLOW = """
 
     async def answer(text):
         if text == "blocks":
-            time.sleep(0.6)
+            time.sleep(1.3)
         if text == "swallows":
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
                 return "It is late."
         if text == "goes on":
-            until = time.monotonic() + 12
+            until = time.monotonic() + 60
             while time.monotonic() < until:
                 try:
                     await asyncio.sleep(60)
@@ -338,14 +338,14 @@ SLOW = """
 def test_the_seconds_of_the_turn_decide_and_an_agent_that_goes_on_is_left_behind(folder):
     agent = write_agent(folder, "slow_agent", SLOW)
     texts = ["blocks", "swallows", "goes on", "in time"]
-    options = ["--timeout", "0.4s", "--concurrency", "4"]
+    options = ["--timeout", "1s", "--concurrency", "4"]
     started = time.monotonic()
     code, grades = graded(
         folder, [agent], [question(text, forbidden_texts=["x"]) for text in texts], *options
     )
-    assert time.monotonic() - started < 11
+    assert time.monotonic() - started < 50
     took = r"conversation: turn 1 ended in an error without an answer: AgentTimeoutError: it took \d\.\d s, "
-    took += r"expected at most 0\.4 s \(--timeout\)"
+    took += r"expected at most 1 s \(--timeout\)"
     left_behind = "; cancelled, it had not ended after 1 s more, and was left behind"
     assert (code, {text: verdict for text, (verdict, _) in grades.items()}) == (
         1,
@@ -450,23 +450,21 @@ def sending(folder, pause_s, answer):
 
 
 @pytest.mark.parametrize(
-    ("pause_s", "has_receiver", "verdict"),
+    ("pause_s", "is_received", "verdict"),
     [(0.4, True, "failed"), (None, True, "inconclusive"), (None, False, "inconclusive")],
 )
 def test_spans_of_an_agent_elsewhere_are_awaited_together_where_a_receiver_writes(
-    folder, pause_s, has_receiver, verdict
+    folder, pause_s, is_received, verdict
 ):
     questions = [question(text, forbidden_tools=["refund"]) for text in ("one", "two")]
     with ExitStack() as stack:
         url = stack.enter_context(sending(folder, pause_s, {"text": "It is done."}))
-        if has_receiver:
+        if is_received:
             held = lock_file(lock_of_receiver(folder_of(folder / "spangrade.duckdb")))
             stack.callback(os.close, held)
-        options = ["--wait", "10s" if pause_s else "0.1s"] if has_receiver else []
-        started = time.monotonic()
+        options = ["--wait", "10s" if pause_s else "0.1s"] if is_received else []
         _, grades = graded(folder, ["--http", url], questions, *options)
-        if not has_receiver:
-            assert time.monotonic() - started < 4.9  # seconds that it would be waited for them
+        assert has_receiver(folder / "spangrade.duckdb") is is_received  # else nothing is awaited
     assert {text: found for text, (found, _) in grades.items()} == {"one": verdict, "two": verdict}
 
 
@@ -474,7 +472,57 @@ def test_an_answered_call_that_also_has_a_span_counts_once(folder):
     calls = [{"name": "refund", "arguments": {"order": 1}}, {"name": "look_up", "arguments": {}}]
     expected = [{"tool_name": "refund", "input_arguments": {"order": 1}}, {"tool_name": "look_up"}]
     with sending(folder, 0, {"text": "It is done.", "tool_calls": calls}) as url:
-        options = ["--no-references", "--metric", "tool_exact_match>=1"]
+        options = ["--metric", "tool_precision>=1", "--metric", "tool_recall>=1"]
         code, _ = graded(folder, ["--http", url], [question("one", reference_tool_interactions=expected)])
     done = spangrade("grade", "golden.json", *options)
     assert (code, done.code) == (0, 0), done.out
+
+
+ODD = """
+    import asyncio
+    import sys
+
+    class Broken:
+        def __init__(self):
+            raise ValueError("no model")
+
+        def __call__(self, text):
+            return "It is done."
+
+    async def ends(text):
+        async def end():
+            sys.exit(0)
+
+        task = asyncio.create_task(end())
+        await asyncio.sleep(0.1)
+        return "It is done."
+"""
+
+
+def test_an_agent_whose_class_cannot_be_made_fails_its_sessions(folder):
+    agent = write_agent(folder, "odd_class", ODD).replace(":answer", ":Broken")
+    code, grades = graded(folder, [agent], [question("one", forbidden_texts=["x"])])
+    place = "odd_class.py:7"
+    reason = f"conversation: turn 1 ended in an error without an answer: ValueError: no model ({place})"
+    assert (code, grades) == (1, {"one": ("failed", reason)})
+
+
+def test_an_agent_that_ends_the_process_in_a_task_of_its_own_does_not_end_the_run_as_passed(folder):
+    agent = write_agent(folder, "odd_task", ODD).replace(":answer", ":ends")
+    (folder / "golden.json").write_text(
+        json.dumps({"golden_questions": [question("one", forbidden_texts=["x"])]})
+    )
+    done = spangrade("run", agent, "golden.json")
+    assert (done.code, done.err[-1]) == (
+        2, "spangrade: the agent ended the process, with 0: --resume asks the questions that are left"
+    )  # fmt: skip
+
+
+def test_an_agent_whose_module_raises_is_named_with_what_it_raises(folder):
+    (folder / "odd_module.py").write_text("def answer(text):\n    return text\n\n1 / 0\n")
+    (folder / "golden.json").write_text(
+        json.dumps({"golden_questions": [question("one", forbidden_texts=["x"])]})
+    )
+    done = spangrade("run", "odd_module.py:answer", "golden.json")
+    problem = "odd_module.py:answer: its module raises ZeroDivisionError: division by zero (odd_module.py:4)"
+    assert (done.code, done.err) == (2, [f"spangrade: {problem}"])

@@ -602,7 +602,10 @@ async def test_what_nothing_tells_is_a_mismatch_and_says_so(no_judge):
         "the agent gave no reply: neither its return value nor its spans contain a text"
     ]
     assert [m.reason for m in await mismatches(sync_function, expecting("*", []))] == [
-        "the tool calls are not known: there are no spans, and no AgentTurn was returned"
+        (
+            "the tool calls are not known; no span has them: decorate its tools with @spangrade.tool, "
+            "or return its `tool_calls` ([] for none)"
+        )
     ]
 
 
