@@ -291,6 +291,7 @@ _WITHOUT_A_PLACE = (
     "before",
     "failed_calls",
     "required_texts",
+    "reference_state_exact",
     "forbidden_texts",
     "assertions",
     "max_cost_usd",

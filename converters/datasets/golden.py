@@ -242,6 +242,8 @@ class ReferenceData(_Model):
     With `requested_calls` "count" a call that a model requested and nothing executes counts as made.
     `reference_responses` has the reply to each user input, None for any. A reply is a text, or an object with
     the `text` and how to `match` it. Each of `required_texts` is in a reply, or in that of its `turn`.
+    A name in `reference_state_variables` may be a path (`cart.items[0].sku`); with `reference_state_exact`
+    the final state has no other values.
     `goal` is what must be so at the end, in words for a judge; of a scenario without one it is its plan.
     `forbidden_texts` must not be in any reply, whatever their case. `assertions` are statements about the
     conversation; a judge says of each whether it holds.
@@ -259,6 +261,7 @@ class ReferenceData(_Model):
     reference_trajectory: tuple[Annotated[TrajectoryStep, BeforeValidator(_step)], ...] | None = None
     trajectory: Literal["major_steps"] | None = None
     reference_state_variables: ExpectedValues | None = None
+    reference_state_exact: StrictBool | None = None
     reference_response: Reply | None = None
     reference_responses: Annotated[tuple[Reply | None, ...], Field(min_length=1)] | None = None
     required_texts: Annotated[tuple[TextOfReply, ...], Field(min_length=1)] | None = None
@@ -488,7 +491,7 @@ class GoldenQuestion(_Model):
 
         These are `id`, `user_inputs`, `scenario` and `agents_evaluated`. A custom key may be at either place.
 
-        None if the question does not have it, if `no_further_calls` is false, or if any reply will do. Of
+        None if the question does not have it, if what may be true is false, or if any reply will do. Of
         `reference_tool_interactions` that is the first alternative if only alternatives are given.
         """
         if key == "reference_tool_interactions" and self.reference_data.reference_tool_alternatives:
@@ -501,7 +504,7 @@ class GoldenQuestion(_Model):
                 value = others.get(key)
         if key == "goal" and value is None and self.scenario is not None:
             return self.scenario.goal
-        is_nothing = (key == "no_further_calls" and value is False) or (
+        is_nothing = (key in ("no_further_calls", "reference_state_exact") and value is False) or (
             key == "reference_responses" and value is not None and set(value) == {None}
         )
         return None if is_nothing else value

@@ -46,6 +46,7 @@ REFERENCE_GATES = {
     "at_most": "calls_over_limit",
     "before": "calls_too_early",
     "reference_state_variables": "state_management_fidelity",
+    "reference_state_exact": "further_state",
     RESPONSE: "final_response_match",
     RESPONSES: "responses_match",
     SCENARIO: SIMULATION,

@@ -35,6 +35,8 @@ def question_text(question: GoldenQuestion) -> Iterator[Text]:
     yield from _limits(reference)
     if reference.reference_state_variables:
         yield cell(f"state: {dumps(reference.reference_state_variables)}")
+    if reference.reference_state_exact:
+        yield cell("state: nothing else")
     if reference.reference_response is not None:
         yield cell(f"reply: {_reply(reference.reference_response)}")
     for one in reference.required_texts or ():

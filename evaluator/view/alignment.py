@@ -19,6 +19,7 @@ from spangrade.converters.datasets.golden import (
 )
 from spangrade.evaluator.metrics.matching import (
     ANY_TEXT,
+    MISSING,
     STATE,
     SUBSET,
     AnyOf,
@@ -32,6 +33,7 @@ from spangrade.evaluator.metrics.matching import (
 from spangrade.evaluator.metrics.pairing import Context, best_met, compared_calls, nearest_calls, pair_calls
 from spangrade.evaluator.metrics.patterns import matches_pattern
 from spangrade.evaluator.metrics.references import resolved
+from spangrade.evaluator.metrics.state import path_in, value_at
 from spangrade.evaluator.metrics.trajectory import major_reference, major_steps
 from spangrade.evaluator.metrics.user_values import pattern_of, user_values
 from spangrade.evaluator.session import Session, ToolInteraction
@@ -112,7 +114,7 @@ def alignment(session: Session, question: GoldenQuestion) -> Alignment:
         else tuple(_calls(session, question)),
         None
         if reference.reference_state_variables is None
-        else _values(reference.reference_state_variables, session.state_variables or {}, STATE),
+        else _state(reference.reference_state_variables, session.state_variables or {}),
         _reply(session, reference.reference_response),
         tuple(_user_inputs(session, question)),
         tuple(
@@ -241,6 +243,13 @@ def _values(
         else:
             rows.append(Value("differs", name, difference(_wildcard(expected[name], rules), actual[name])))
     return tuple(rows)
+
+
+def _state(expected: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[Value, ...]:
+    """Return state variables side by side, with the values at the paths that the reference names."""
+    at_paths = {name: value_at(state, path_in(state, name)) for name in expected if name not in state}
+    found = {name: value for name, value in at_paths.items() if value is not MISSING}
+    return _values(expected, {**state, **found}, STATE)
 
 
 def _wildcard(expected: Any, rules: Rules) -> Any:

@@ -95,6 +95,27 @@ def test_a_text_is_looked_for_as_the_page_says(key: str) -> None:
                 assert verdict(made, {key: json.loads(expected.strip("`"))}) == wanted, replies
 
 
+def test_the_state_is_compared_as_the_page_says() -> None:
+    header = "| `reference_state_variables` | exact | states that pass | states that fail |"
+    for expected, exact, passing, failing in rows(header):
+        references = {
+            "reference_state_variables": json.loads(expected.strip("`")),
+            "reference_state_exact": json.loads(exact),
+        }
+        for cell, wanted in ((passing, "passed"), (failing, "failed")):
+            for state in values(cell):
+                assert verdict(session(state_variables=state), references) == wanted, state
+
+
+def test_what_else_is_in_the_state_is_named_and_no_state_is_inconclusive() -> None:
+    references = {"reference_state_variables": {"cart.total": 5}, "reference_state_exact": True}
+    dataset = golden_of([{"id": "q1", "user_inputs": "hi", **references}], "g.json")
+    more = session(state_variables={"cart": {"total": 5, "n": [1]}, "x": None})
+    (one,) = grade([more], dataset)
+    assert one.reason == "further_state: cart.n: expected nothing, was [1]; x: expected nothing, was null"
+    assert verdict(session(), references) == "inconclusive"
+
+
 @pytest.mark.parametrize(
     ("form", "problem"),
     [
