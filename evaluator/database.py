@@ -936,11 +936,14 @@ class Database:
         seed: int = 0,
         limit: int | None = None,
         at_random: bool = False,
+        by: str | None = None,
         origin: str = "production",
     ) -> list[ToReview]:
         """Return sessions without a label, or without one on what a `metric` measures, for people to review.
 
-        First come those on which the gates of their latest run disagree, then those with a score near its
+        With `by` they are those that this person has not labelled, whoever else did, as in the queues of the
+        pages; one `seed` gives one order there and here.
+        First come those on which the gates of their verdict disagree, then those with a score near its
         threshold, then others in an order that `seed` shuffles. With `at_random` that is the order of all, so
         that the labels are those of a random share. They are of an `origin` as `list_sessions` takes it.
         """
@@ -949,7 +952,7 @@ class Database:
 
         name = LABEL if metric is None else score_name(metric)
         with self.stored.reading() as store:
-            return review_order(store, name, seed, at_random=at_random, origin=origin)[:limit]
+            return review_order(store, name, seed, by=by, at_random=at_random, origin=origin)[:limit]
 
     def judge_agreement(self, metric: str, *, threshold: float | None = None) -> Agreement:
         """Return how far the verdicts of a metric agree with the labels that people gave for it.

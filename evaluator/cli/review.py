@@ -48,7 +48,7 @@ def review(
         ),
     ] = None,
 ) -> None:
-    """Walk through sessions without a label; one key labels each: p pass, f fail, s skip, b back, q quit.
+    """Walk through sessions that you did not label. Keys: p pass, f fail, s skip, b back, q quit.
 
     First come those on which gates disagree, then those near a threshold, then others at random. Each label
     is stored at once. With --golden, the questions with "reviewed": false are walked through.
@@ -58,7 +58,9 @@ def review(
             _review_questions(golden, next_key, by, limit)
         return
     with database_or_lake(db, lake) as opened:
-        sessions = opened.to_review(metric=metric, seed=seed, limit=limit, at_random=random, origin=origin)
+        sessions = opened.to_review(
+            metric=metric, seed=seed, limit=limit, at_random=random, by=by, origin=origin
+        )
         note_origins(opened, origin)
         with _keys() as next_key:
             labelled = _walk(opened, sessions, next_key, by, metric)

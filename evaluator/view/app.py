@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -169,12 +169,15 @@ class _Pages:
     async def add_golden(self, request: Request) -> Response:
         return await self._write(request, self._add_golden)
 
-    def _label(self, store: Store, request: Request, form: Mapping[str, str]) -> str:
-        return self._writer().write(store, _session_id(store, request), form)
+    def _label(self, store: Store, request: Request, form: Mapping[str, str]) -> None:
+        session_id = _session_id(store, request)
+        queue = [one for one in parse_qsl(urlsplit(form.get("back", "")).query) if one[0] in _QUEUE]
+        page = self._links.session(session_id)
+        self._writer().write(store, session_id, form, f"{page}?{urlencode(queue)}" if queue else page)
 
-    def _add_golden(self, store: Store, request: Request, form: Mapping[str, str]) -> str:
+    def _add_golden(self, store: Store, request: Request, form: Mapping[str, str]) -> None:
         _session_id(store, request)
-        return self._writer().add_question(form.get("question", ""))
+        self._writer().add_question(form.get("question", ""))
 
     def _writer(self) -> Reviewer:
         if self._reviewer is None:
@@ -182,9 +185,12 @@ class _Pages:
         return self._reviewer
 
     async def _write(
-        self, request: Request, write: Callable[[Store, Request, Mapping[str, str]], str]
+        self, request: Request, write: Callable[[Store, Request, Mapping[str, str]], str | None]
     ) -> Response:
-        """Do what a form asks for, if it comes from a page of this server, and lead back to the page."""
+        """Do what a form asks for, if it comes from a page of this server, and lead back to the page.
+
+        That is the one which `write` returns, else the one that the form names.
+        """
         reviewer = self._writer()
         own = f"http://{request.headers['host']}"
         by_origin = "same-origin" if request.headers.get("origin", own) == own else "cross-site"
@@ -203,12 +209,11 @@ class _Pages:
         if not reviewer.accepts(form.get("token", "")):
             raise HTTPException(403, "this page is of an earlier start of the server: load it again")
 
-        def written() -> str:
+        def written() -> str | None:
             with self._database.writing() as store:
                 return write(store, request, form)
 
-        await run_in_threadpool(written)
-        back = form.get("back", "")
+        back = await run_in_threadpool(written) or form.get("back", "")
         return RedirectResponse(back if re.fullmatch(r"/(?!/)[^\\\s]*", back) else "/review", 303)
 
     def golden(self, request: Request) -> Response:

@@ -30,10 +30,11 @@ _MOST_DIGITS = 10  # of the number of a turn
 
 
 class _Step(NamedTuple):
-    """What was written, in words, and how it is undone."""
+    """What was written, in words, how it is undone, and the address of the page where it was written."""
 
     what: str
     undo: Callable[[Store], None]
+    page: str = ""
 
 
 class _ChangedError(InputError):
@@ -62,12 +63,12 @@ class Reviewer:
         """What was written last and can be undone, in words; "" for nothing."""
         return self._steps[-1].what if self._steps else ""
 
-    def write(self, store: Store, session_id: str, form: Mapping[str, str]) -> str:
+    def write(self, store: Store, session_id: str, form: Mapping[str, str], page: str = "") -> str:
         """Store what the form of a session's page gives, in a transaction of the caller; return it in words.
 
         `verdict` is pass, fail or "remove"; without one `value` is a number or a word. `name` is the rubric,
-        by default the label of the session as a whole, `turn` the turn. Raises InputError for what cannot be
-        stored.
+        by default the label of the session as a whole, `turn` the turn; `page` is where undoing it
+        leads. Raises InputError for what cannot be stored.
         """
         name = form.get("name", "").strip() or LABEL
         note = form.get("note", "").strip()
@@ -79,7 +80,7 @@ class Reviewer:
             if before is None:
                 raise InputError(f"you gave no {where} on this session")
             delete_external_score(store, before)
-            self._keep(_Step(f"removed {where}", lambda again: save_external_scores(again, [before])))
+            self._keep(_Step(f"removed {where}", lambda again: save_external_scores(again, [before]), page))
             return self.last
         if verdict in ("pass", "fail"):
             one = label_of(verdict, by=self.name, metric=name, note=note)._replace(turn=turn)  # type: ignore[arg-type]
@@ -98,7 +99,7 @@ class Reviewer:
             if before is not None:
                 save_external_scores(again, [before])
 
-        self._keep(_Step(f"{where}: {saved.label or value}", undo))
+        self._keep(_Step(f"{where}: {saved.label or value}", undo, page))
         return self.last
 
     def add_question(self, text: str) -> str:
@@ -130,7 +131,7 @@ class Reviewer:
         return self.last
 
     def undo(self, store: Store) -> str:
-        """Undo what was written last, in a transaction of the caller; return it in words."""
+        """Undo what was written last, in a transaction of the caller; return the page of it."""
         if not self._steps:
             raise InputError("nothing is left to undo")
         step = self._steps[-1]
@@ -140,7 +141,7 @@ class Reviewer:
             self._steps.remove(step)
             raise
         self._steps.remove(step)  # not before: what cannot be written now may be undone later
-        return f"undone: {step.what}"
+        return step.page
 
     def _keep(self, step: _Step) -> None:
         self._steps = [*self._steps[1 - _MOST_UNDONE :], step]

@@ -11,8 +11,8 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
 QUEUES = {
-    "failed": "failed or broken in the latest run that graded them",
-    "disputed": "labelled by someone otherwise than the metric or the verdict",
+    "failed": "failed or broken",
+    "disputed": "labelled by you otherwise than the metric or the verdict",
     "sampled": "at random: what `judge agreement` needs",
     "unlabelled": "the newest first",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
@@ -36,23 +35,22 @@ def review_order(
     name: str,
     seed: int,
     *,
+    by: str | None = None,
     at_random: bool = False,
     origin: str = OriginFilter.PRODUCTION,
 ) -> list[ToReview]:
-    """Return the sessions without a label of a name, in the order in which to review them.
+    """Return the sessions without a label of a name, `by` a person or anybody, in the order of review.
 
-    First come those of which one gate was met and another missed in the latest run that graded them, then
+    First come those of which one gate was met and another missed by their verdict, then
     those with a score within `NEAR` of its threshold, the nearest first, then the others, in an order that
     `seed` shuffles. With `at_random` that is the order of all. `origin` is one of `OriginFilter`.
     """
-    unlabelled = {
-        row[0] for row in store.query(_sql("unlabelled"), {"name": name, "origin": origin_filter(origin)})
-    }
+    chosen = {"name": name, "author": by, "origin": origin_filter(origin), "seed": str(seed)}
     judged = {} if at_random else _judged_scores(store)
     disagreeing: list[ToReview] = []
     near: list[tuple[float, ToReview]] = []
     others: list[ToReview] = []
-    for session_id in sorted(unlabelled, key=lambda one: _shuffled(one, seed)):
+    for (session_id,) in store.query(_sql("unlabelled"), chosen):
         scores = judged.get(session_id, ())
         if len({score.passed for score in scores}) > 1:
             disagreeing.append(ToReview(session_id, "disagreement", _details(scores)))
@@ -88,10 +86,6 @@ def _details(scores: list[_Judged] | tuple[_Judged, ...]) -> str:
         f"{'passed' if score.passed else 'failed'}"
         for score in scores
     )
-
-
-def _shuffled(session_id: str, seed: int) -> bytes:
-    return blake2b(f"{seed} {session_id}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _sql(name: str) -> str:

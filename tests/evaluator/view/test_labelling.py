@@ -260,10 +260,34 @@ def test_failed_and_disputed_sessions_have_queues(served: Served, db: Path) -> N
     assert sorted(listed) == ["conversation-2", "conversation-3"]
     assert "Nothing is in this queue" in served.get("/review?queue=disputed").text
     open_database(db).label("conversation-2", "pass", by="bob")
-    open_database(db).label("conversation-3", "fail", by="bob")
+    assert "Nothing is in this queue" in served.get("/review?queue=disputed").text
+    open_database(db).label("conversation-2", "pass", by="ann")
+    open_database(db).label("conversation-3", "fail", by="ann")
     page = served.get("/review?queue=disputed").text
     assert re.findall(r'<tr data-session="([^"]+)"', page) == ["conversation-2"]
-    assert "bob labelled label pass" in page
+    assert "you labelled label pass" in page
+
+
+def test_undo_leads_to_the_session_whose_label_is_taken_away_in_its_queue(served: Served, db: Path) -> None:
+    queue = "queue=unlabelled&seed=3"
+    first = served.get(f"/review/next?{queue}").headers["location"]
+    session_id = first.partition("?")[0].rpartition("/")[2]
+    back = f"/review/next?{queue}&after={session_id}"
+    send(served, f"/session/{session_id}/labels", verdict="fail", back=back)
+    assert served.get(back).headers["location"] != first
+    assert send(served, "/undo", back="/session/conversation-4").headers["location"] == first
+
+
+def test_the_command_python_and_pages_have_one_queue(served: Served, db: Path) -> None:
+    opened = open_database(db)
+    opened.label("conversation-2", "pass", by="bob")
+    opened.label("conversation-3", "pass", by="ann")
+    for seed in range(4):
+        page = served.get(f"/review?queue=sampled&seed={seed}").text
+        listed = re.findall(r'<tr data-session="([^"]+)"', page)
+        assert listed == [one.session_id for one in opened.to_review(seed=seed, at_random=True, by="ann")]
+        assert sorted(listed) == ["conversation-1", "conversation-2", "conversation-4"]
+    assert len({tuple(opened.to_review(seed=seed, at_random=True)) for seed in range(4)}) > 1
 
 
 def test_a_queue_is_shared_out_among_reviewers(served: Served, db: Path) -> None:
