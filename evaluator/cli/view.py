@@ -28,7 +28,7 @@ def view(
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="With --export: the run's id, or its beginning; else the latest."),
+        typer.Option(metavar="RUN", help="With --export: the run's name, or its id; else the latest."),
     ] = None,
     allow_labels: Annotated[
         bool, typer.Option("--allow-labels", help="Let the pages write labels, scores and golden questions.")

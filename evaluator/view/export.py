@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from spangrade.converters.datasets.files import create_text, replacing, writing
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
+from spangrade.evaluator.grading.run_list import LATEST, find_run_id
 from spangrade.evaluator.view.grid_page import grid_page
 from spangrade.evaluator.view.links import element_id, url_part
 from spangrade.evaluator.view.report import run_html
@@ -99,18 +100,19 @@ def export_run(
     run_id: str | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Write the pages of a run of a database file or a lake, without an id of the latest one.
+    """Write the pages of a run of a database file or a lake, by its name or id, of the latest one without.
 
     Return how many sessions have a page.
 
     Raises InputError if the folder is not empty or cannot be written, or if there is no such run.
     """
+    with exported.reading() as store:
+        run_id = find_run_id(store, run_id or LATEST)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError(f"{folder}: it is not empty: name a new folder")
-        with exported.reading():
-            on_progress("writing pages")
+        on_progress("writing pages")
         with replacing(folder) as new:
             return _write(partial(exported.reading, derived=False, wait_s=RUN_WAIT_S), new, run_id)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
+from spangrade.evaluator.grading.run_list import LATEST, find_run_id
 from spangrade.evaluator.view.run_page import run_page
-from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -46,21 +46,8 @@ class RunSummary(NamedTuple):
 
 
 def run_summary(store: Store, run_id: str | None, most_rows: int) -> RunSummary:
-    """Return a run, without an id the latest that is not one of `watch`; the beginning of an id is enough.
-
-    Raises InputError if there is no such run, or more than one.
-    """
-    runs = store.query(
-        "SELECT run_id FROM runs WHERE CASE WHEN $run_id IS NULL THEN day IS NULL "
-        "ELSE starts_with(run_id, $run_id) END ORDER BY graded_at DESC, run_id LIMIT 2",
-        {"run_id": run_id},
-    )
-    if not runs:
-        which = "no run" if run_id is None else f'no run "{run_id}"'
-        raise InputError(f"{store.path}: {which}: `spangrade grade` makes one")
-    if run_id is not None and len(runs) > 1:
-        raise InputError(f'"{run_id}" may be {runs[0][0]}, {runs[1][0]} or others: give more of the id')
-    found = runs[0][0]
+    """Return a run, without a name the latest. Raises InputError as `find_run_id` does."""
+    found = find_run_id(store, run_id or LATEST)
     counts = store.query(
         "SELECT verdict, count(*) FROM verdicts WHERE run_id = $run_id AND session_id IS NOT NULL "
         "GROUP BY verdict ORDER BY list_position($order, verdict) NULLS LAST",

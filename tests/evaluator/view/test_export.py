@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from command_line import Spangrade
 from hard_sessions import golden, store_session
+from made_once import copy_of_sample
 from pages import dangers, elements, embedded, find, find_all, name, parsed, text
 from paths import SAMPLE
 
@@ -84,8 +85,9 @@ def test_what_cannot_be_exported_is_an_error_in_one_line(tmp_path: Path, spangra
     done = spangrade("view", "--db", database.path, "--export", tmp_path / "new", "--run", "nope")
     assert (done.code, done.err) == (
         2,
-        [f'spangrade: {database.path}: no run "nope": `spangrade grade` makes one'],
+        [f'spangrade: no run "nope" in {database.path}: `spangrade runs` lists them'],
     )
+    assert not (tmp_path / "new").exists()
     done = spangrade("view", "--db", database.path, "--run", "nope")
     assert (done.code, done.err) == (2, ["spangrade: --run names the run to --export: expected both"])
 
@@ -99,3 +101,12 @@ def test_a_hostile_session_has_a_page_under_a_harmless_name(tmp_path: Path, span
     assert len(pages) == 2
     assert all(re.fullmatch(r"index\.html|session/~[0-9a-f]{32}\.html", path) for path in pages)
     assert [dangers(parsed(html), scripts=1) for html in pages.values()] == [[], []]
+
+
+def test_a_run_is_exported_by_its_name(tmp_path: Path, spangrade: Spangrade) -> None:
+    database = open_database(copy_of_sample(tmp_path / "s.duckdb"))
+    database.grade(gates="cost<=1", name="main")
+    database.grade(gates="token_usage<=0", name="later")
+    done = spangrade("view", "--db", database.path, "--export", tmp_path / "site", "--run", "main")
+    assert (done.code, done.out) == (0, [f"{tmp_path / 'site' / 'index.html'}: 4 sessions"])
+    assert "cost" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
