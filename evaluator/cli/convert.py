@@ -16,8 +16,11 @@ from spangrade.evaluator.cli.settings import with_config
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.terminal import counted, warn
 
+_Source = Annotated[Path, typer.Option("--input", "-i", help="The file of the other tool.")]
+_Golden = Annotated[Path, typer.Option("--output", "-o", help="A golden file, which keeps what it has.")]
+
 app = typer.Typer(
-    help="Convert logs, ADK's eval history and eval sets, and stored sessions into datasets.",
+    help="Convert logs, files of other tools, and stored sessions into datasets.",
     no_args_is_help=True,
     add_completion=False,  # that of `spangrade` is enough
     pretty_exceptions_enable=False,
@@ -45,6 +48,40 @@ def evalset(
 
     written, problems = convert(source, output, agent)
     report(f"{written} to {output}", problems)
+
+
+@app.command()
+def promptfoo(source: _Source, output: _Golden) -> None:
+    """Convert promptfoo's configuration into golden questions.
+
+    What has no counterpart is named, and the exit code is 2 if it left out what is expected of a reply.
+    """
+    _convert("promptfoo", source, output)
+
+
+@app.command()
+def inspect(source: _Source, output: _Golden) -> None:
+    """Convert a dataset of Inspect (JSON, JSON Lines or CSV) into golden questions.
+
+    What has no counterpart is named.
+    """
+    _convert("inspect", source, output)
+
+
+@app.command()
+def deepeval(source: _Source, output: _Golden) -> None:
+    """Convert a dataset of DeepEval (JSON, JSON Lines or CSV) into golden questions.
+
+    What has no counterpart is named.
+    """
+    _convert("deepeval", source, output)
+
+
+def _convert(tool: str, source: Path, output: Path) -> None:
+    from spangrade.converters.datasets.other_tools import convert
+
+    added, problems = convert(tool, source, output)
+    report(f"{counted(added, 'question')} added to {output}", problems)
 
 
 def session(

@@ -27,7 +27,9 @@ def lint(
     lake: LakeCatalog = None,
     dataset: Annotated[
         Path | None,
-        typer.Option(help="Golden questions: list what a grade by them would find inconclusive, too."),
+        typer.Option(
+            help="Golden questions: say when each passes, and list what a grade would find inconclusive."
+        ),
     ] = None,
     workers: Annotated[
         int,
@@ -42,6 +44,8 @@ def lint(
     """
     with database_or_lake(db, lake, workers) as opened:
         findings = opened.lint(session, dataset=dataset, gates=gates)
+    if dataset is not None and format is Format.TABLE:
+        _explain(dataset)
     if format is Format.JSON:
         print_json(findings)
     elif findings:
@@ -50,6 +54,16 @@ def lint(
         print_line("nothing is lacking")
     fixable = any(finding.metrics and finding.advice for finding in findings)
     raise typer.Exit(ExitCode.INCONCLUSIVE if fixable else ExitCode.PASSED)
+
+
+def _explain(dataset: Path) -> None:
+    """Print one sentence for each question: when a session passes it."""
+    from spangrade.converters.datasets.formats import find_dataset, read_dataset
+    from spangrade.evaluator.reports.question_sentence import passes_if
+
+    path = find_dataset(dataset)[0] if dataset.is_dir() else dataset
+    for question in read_dataset(path).questions.golden_questions:
+        print_line(f"{question.id} {passes_if(question)}")
 
 
 def _by_kind(findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:

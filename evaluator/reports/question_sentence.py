@@ -1,0 +1,93 @@
+"""What makes a session pass a golden question, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
+from spangrade.tracer.canonical_json import dumps
+
+
+def passes_if(question: GoldenQuestion) -> str:
+    """Return the conditions of a question as `passes if: look_up was called with order_id "A1", and …`."""
+    conditions = [*_calls(question), *_limits(question), *_replies(question), *_rest(question)]
+    if not conditions:
+        return "has nothing to compare with: it is inconclusive unless a gate is requested"
+    if agents := question.reference("agents_evaluated"):
+        conditions.append(f"{', '.join(agents)} took part")
+    return f"passes if: {', and '.join(conditions)}"
+
+
+def _calls(question: GoldenQuestion) -> Iterator[str]:
+    if question.reference("reference_tool_interactions") is not None:
+        lists = [", ".join(map(_call, calls)) or "no tool was called" for calls in question.accepted_calls]
+        yield ", or ".join(lists)
+    if (steps := question.reference("reference_trajectory")) is not None:
+        names = [step if isinstance(step, str) else f"({', '.join(step)} in any order)" for step in steps]
+        free = ", other steps aside" if question.reference("trajectory") is not None else ""
+        yield f"the steps were {', '.join(names) or 'none of a tool'}{free}"
+
+
+def _call(call: ReferenceToolInteraction) -> str:
+    arguments = ", ".join(f"{key} {dumps(value)}" for key, value in (call.input_arguments or {}).items())
+    result = "" if call.output is None else f", which returned {dumps(call.output)}"
+    failed = ", which failed" if call.status == "error" else ""
+    return f"{call.tool_name} was called{f' with {arguments}' if arguments else ''}{result}{failed}"
+
+
+def _limits(question: GoldenQuestion) -> Iterator[str]:
+    if (further := question.reference("no_further_calls")) is not None:
+        yield (
+            "no other call was made" if further is True else f"no other call of {', '.join(further)} was made"
+        )
+    if (forbidden := question.reference("forbidden_tools")) is not None:
+        yield f"{' and '.join(forbidden.tools)} {'was' if len(forbidden.tools) == 1 else 'were'} not called"
+    for limit in question.reference("at_most") or ():
+        yield f"{limit.tool} was called at most {limit.calls} times"
+    for rule in question.reference("before") or ():
+        yield f"each {rule.then} came after {rule.first}{_same(rule.same)}"
+
+
+def _same(names: tuple[str, ...]) -> str:
+    return f" with the same {', '.join(names)}" if names else ""
+
+
+def _replies(question: GoldenQuestion) -> Iterator[str]:
+    for one in question.reference("required_texts") or ():
+        text, turn = (one, None) if isinstance(one, str) else (one.text, one.turn)
+        yield f"{'a reply' if turn is None else f'the reply of turn {turn}'} contains {_quoted(text)}"
+    for text in question.reference("forbidden_texts") or ():
+        yield f"no reply contains {_quoted(text)}"
+    if (reply := question.reference("reference_response")) is not None:
+        yield f"the last reply {_reply(reply)}"
+    for turn, reply in enumerate(question.reference("reference_responses") or (), 1):
+        if reply is not None:
+            yield f"the reply of turn {turn} {_reply(reply)}"
+
+
+_MATCHES = {"exact": "is", "contains": "contains", "pattern": "matches", "meaning": "says the same as"}
+
+
+def _reply(reply: Any) -> str:
+    text, match = (reply, None) if isinstance(reply, str) else (reply.text, reply.match)
+    return f"{_MATCHES[match or 'meaning']} {_quoted(text)}"
+
+
+def _rest(question: GoldenQuestion) -> Iterator[str]:
+    for name, value in (question.reference("reference_state_variables") or {}).items():
+        yield f"{name} is {dumps(value)} at the end"
+    if question.reference("reference_state_exact"):
+        yield "nothing else is in the state"
+    for key in ("goal", "assertions"):
+        value = question.reference(key)
+        for statement in (value,) if isinstance(value, str) else value or ():
+            yield f"a judge finds that {statement}"
+    if (cost := question.reference("max_cost_usd")) is not None:
+        yield f"it cost at most {cost:g} USD"
+    if (latency := question.reference("max_latency_s")) is not None:
+        yield f"it took at most {latency:g} s"
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'"

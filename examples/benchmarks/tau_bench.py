@@ -1,0 +1,66 @@
+"""τ-bench's tasks as golden questions, in two ways, and its runs as spans and labels.
+
+    python examples/benchmarks/tau_bench.py TAU_BENCH OUT
+
+The folder TAU_BENCH has `tasks.json` (`actions`, `outputs`, and the records that the actions `changed`) and
+`sessions.jsonl` (the runs as chat messages, with `state.changed` and `scores.reward`). OUT gets `whole.json`
+(what the benchmark rewards: the records at the end, and the texts), `writes.json` (the calls that write, and
+the texts), `spans.jsonl` and `labels.csv`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chat_messages import write
+
+WRITES = ("book_", "cancel_", "send_", "update_")
+STOP = "###STOP###"  # the simulated user hangs up: it is no message to the agent
+
+
+def whole(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a task as a question: the changed records as one variable of the state, and the texts."""
+    return _question(task, {"reference_state_variables": {"changed": task["changed"]}})
+
+
+def writes(task: Mapping[str, Any], tools: list[str]) -> dict[str, Any]:
+    """Return a task as a question: the calls that write and no others of these tools, and the texts."""
+    calls = [
+        {"name": action["name"], "arguments": action["kwargs"]}
+        for action in task["actions"]
+        if action["name"] in tools
+    ]
+    limits = {"no_further_calls": tools, "failed_calls": "ignore"}
+    return _question(task, limits | ({"reference_tool_interactions": calls} if calls else {}))
+
+
+def _question(task: Mapping[str, Any], references: dict[str, Any]) -> dict[str, Any]:
+    texts = {"required_texts": task["outputs"]} if task["outputs"] else {}
+    return {"id": task["id"], "metadata": {"instruction": task["instruction"]}, **references, **texts}
+
+
+def main(source: Path, out: Path) -> None:
+    """Write the questions, spans and labels."""
+    out.mkdir(parents=True, exist_ok=True)
+    tasks = json.loads((source / "tasks.json").read_text())
+    sessions = [json.loads(line) for line in (source / "sessions.jsonl").read_text().splitlines()]
+    called = {
+        call["function"]["name"]
+        for session in sessions
+        for message in session["messages"]
+        for call in message.get("tool_calls") or ()
+    } | {action["name"] for task in tasks for action in task["actions"]}
+    tools = sorted(name for name in called if name.startswith(WRITES))
+    for session in sessions:
+        session["messages"] = [one for one in session["messages"] if STOP not in str(one.get("content"))]
+    (out / "whole.json").write_text(json.dumps([whole(task) for task in tasks], indent=1))
+    (out / "writes.json").write_text(json.dumps([writes(task, tools) for task in tasks], indent=1))
+    write(sessions, out / "spans.jsonl", out / "labels.csv")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
