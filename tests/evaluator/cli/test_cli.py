@@ -142,7 +142,9 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "origin_run",
         "simulated",
         "simulated_messages",
+        "unfinished",
         "assembly_error",
+        "records",
         "grade",
         "external_scores",
     ]
@@ -154,6 +156,9 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "started_at",
         "trace_ids",
         "failed",
+        "driven",
+        "raised",
+        "calls_unknown",
     ]
     assert [session["handoffs"] for session in listed] == [
         [],
