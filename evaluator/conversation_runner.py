@@ -29,6 +29,7 @@ from spangrade.evaluator.testing.turn_similarity import is_similar_turn
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError, text_of
+from spangrade.tracer.redaction import redaction
 from spangrade.tracer.settings import load_settings
 from spangrade.tracer.span import Span
 
@@ -185,7 +186,8 @@ class ConversationRunner:
             run.ended = True
             run.turn_spans += [span.span_id for span in session.spans if span.parent_span_id is None]
             if session.store is not None:
-                await asyncio.to_thread(keep, session.spans, session.store)
+                redact = redaction(load_settings().settings.redaction.text)
+                await asyncio.to_thread(keep, session.spans, session.store, redact)
 
     async def _hold(self, session: _Session, run: BegunConversation) -> list[Turn]:
         __tracebackhide__ = True

@@ -32,11 +32,15 @@ NO_SETTINGS = Settings()
 
 
 class Configured(NamedTuple):
-    """What a project configures of these settings; the database keeps its own where it is None."""
+    """What a project configures of these settings; the database keeps its own where it is None.
+
+    `redact` is what is taken out of spans before they are stored, as `$SPANGRADE_REDACT` has it.
+    """
 
     ignored_scopes: frozenset[str] | None = None
     prices: tuple[OwnPrice, ...] | None = None
     dialects: tuple[Vendor, ...] | None = None
+    redact: str | None = None
 
     @classmethod
     def of(cls, settings: project.AgentSettings) -> Self:
@@ -46,6 +50,7 @@ class Configured(NamedTuple):
             None if scopes is None else frozenset(scopes),
             None if prices is None else tuple(map(_own_price, prices)),
             None if dialects is None else tuple(map(_vendor, dialects)),
+            None if settings.redaction.mode == "off" else settings.redaction.text,
         )
 
 
@@ -77,7 +82,7 @@ def settings_of(store: Store) -> Settings:
 
 def differs(store: Store, configured: Configured) -> bool:
     """Return whether a database has other settings than those configured."""
-    scopes, prices, dialects = configured
+    scopes, prices, dialects, _ = configured
     return (
         (scopes is not None and scopes != ignored_scopes(store))
         or (prices is not None and prices != own_prices(store))

@@ -16,8 +16,10 @@ from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.root_agent import renamed, root_agent, with_other_name
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
+from spangrade.evaluator.grading.seen import as_seen, masked
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome
 from spangrade.evaluator.session import Session
+from spangrade.tracer.redaction import Redaction
 
 # Sessions that may wait for their judge while later ones are started. A judge is asked 40 questions at once.
 MAX_PENDING = 64
@@ -114,7 +116,8 @@ def grade_sessions(
     doubtful: set[Candidates] = set()
 
     def attempt(session: Session, question: GoldenQuestion | None) -> _Attempt:
-        return _Attempt(question, start_metrics(plan, session, question))
+        seen = as_seen(session, prepared.seen.get(session.session_id))
+        return _Attempt(question, start_metrics(plan, seen, question))
 
     def pending() -> Iterator[_Pending]:
         for session in sessions:
@@ -136,7 +139,7 @@ def grade_sessions(
             yield _Pending(session, candidates.questions, attempts)
 
     for one in _resolvable(pending()):
-        yield _resolved(one, plan)
+        yield _resolved(one, plan, prepared.redact)
 
 
 def _resolvable(pending: Iterable[_Pending]) -> Iterator[_Pending]:
@@ -155,9 +158,9 @@ def _resolvable(pending: Iterable[_Pending]) -> Iterator[_Pending]:
                 future.cancel()
 
 
-def _resolved(pending: _Pending, plan: MetricPlan) -> Grade:
+def _resolved(pending: _Pending, plan: MetricPlan, redact: Redaction | None) -> Grade:
     session, candidates, attempts = pending
-    grades = [_attempted(session, candidates, attempt, plan) for attempt in attempts]
+    grades = [_attempted(session, candidates, attempt, plan, redact) for attempt in attempts]
     if len(grades) == 1:
         return grades[0]
     decisions = {grade.question_id or "": Decision(grade.verdict, grade.reason) for grade in grades}
@@ -175,10 +178,16 @@ def _resolved(pending: _Pending, plan: MetricPlan) -> Grade:
 
 
 def _attempted(
-    session: Session, candidates: tuple[GoldenQuestion, ...], attempt: _Attempt, plan: MetricPlan
+    session: Session,
+    candidates: tuple[GoldenQuestion, ...],
+    attempt: _Attempt,
+    plan: MetricPlan,
+    redact: Redaction | None,
 ) -> Grade:
     question = attempt.question
-    results = policy.of_the_agent([(metric, resolve(metric, started)) for metric, started in attempt.metrics])
+    results = policy.of_the_agent(
+        [(metric, masked(resolve(metric, started), redact)) for metric, started in attempt.metrics]
+    )
     verdict, reason = plan.decide(session, candidates if question is None else (question,), results)
     outcomes = {metric.name: outcome for metric, outcome in results}
     if question is None and candidates:

@@ -6,7 +6,7 @@ import inspect
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
@@ -49,6 +49,7 @@ from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.quantities import seconds_of
+from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
@@ -68,7 +69,8 @@ class Prepared:
     are those that `where` chooses: the others are answered, but not missed. `metrics` are the requested ones,
     `without` the references that are not gates, `answers` the questions that sessions are known to answer.
     `only` are the ids of the sessions to choose from, None is all; `not_run` are missing among them. With
-    `reads_store` a metric is of the scores in the database.
+    `reads_store` a metric is of the scores in the database. `seen` are sessions as they were before they were
+    masked for the database: metrics see these, and `redact` masks what they say.
     """
 
     spec: GradeSpec
@@ -83,6 +85,8 @@ class Prepared:
     only: frozenset[str] | None = None
     not_run: int = 0
     reads_store: bool = False
+    seen: Mapping[str, Session] = field(default_factory=dict)
+    redact: Redaction | None = None
 
     @property
     def dataset(self) -> str:
@@ -113,6 +117,7 @@ class Prepared:
         """
         return (
             not self.reads_store
+            and not self.seen
             and all(isinstance(one, str) for one in self.spec.gates.requested)
             and not any(isinstance(metric.function, Query) for metric in self.metrics)
             and not any(inspect.iscoroutinefunction(metric.function) for metric in self.metrics)

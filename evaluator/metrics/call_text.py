@@ -8,6 +8,7 @@ from typing import Any
 
 from spangrade.converters.datasets.forms import PATTERN, mentions
 from spangrade.converters.datasets.golden import ReferenceToolInteraction
+from spangrade.evaluator.metrics.masked import has_mask
 from spangrade.evaluator.metrics.pairing import Context, call_differences, result_matches
 from spangrade.evaluator.metrics.references import lacks_result, result_tools
 from spangrade.evaluator.metrics.shown import difference_text
@@ -87,10 +88,11 @@ def not_recorded(
 def _undecided(
     expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction], context: Context
 ) -> Iterator[str]:
-    """Yield the values of calls that may match a pattern, but were not searched to the end."""
+    """Yield the values of calls that may match: a pattern was not searched to the end, or they are masked."""
+    masked = {id(call) for call in actual if has_mask((call.input_arguments, call.output))}
     for wanted in expected:
-        if mentions(wanted.input_arguments, PATTERN) or mentions(wanted.output, PATTERN):
-            for call in actual:
-                if call.tool_name == wanted.tool_name:
-                    found = call_differences(wanted, call, context)
-                    yield from (difference_text(where, one) for where, one in found if one.undecided)
+        has_pattern = mentions(wanted.input_arguments, PATTERN) or mentions(wanted.output, PATTERN)
+        for call in actual if has_pattern or masked else ():
+            if call.tool_name == wanted.tool_name and (has_pattern or id(call) in masked):
+                found = call_differences(wanted, call, context)
+                yield from (difference_text(where, one) for where, one in found if one.undecided)

@@ -24,6 +24,7 @@ from spangrade.converters.datasets.forms import (
     folded_words,
     word_of,
 )
+from spangrade.evaluator.metrics.masked import may_be_masked
 from spangrade.evaluator.metrics.patterns import matches_pattern
 
 KeyRule = Literal["exact", "subset", "superset"]
@@ -220,33 +221,37 @@ def _differences(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterat
         elif isinstance(actual, Mapping):
             yield from _of_keys(_normal_keys(expected), _normal_keys(actual), rules, path)
         else:
-            yield Difference(path, expected, actual)
+            yield _different(path, expected, actual)
     elif isinstance(expected, list):
         if rules.similar is not None and isinstance(actual, str) and _are_texts(expected):
             yield from _of_text(expected, actual, rules, path)
         elif isinstance(actual, list | tuple):
             yield from _of_items(expected, actual, rules, path)
         else:
-            yield Difference(path, expected, actual)
+            yield _different(path, expected, actual)
     elif isinstance(expected, str):
         actual = _as_recorded(actual)
         if not isinstance(actual, str):
-            yield Difference(path, expected, actual)
+            yield _different(path, expected, actual)
         elif rules.similar is not None:
             yield from _of_text(expected, actual, rules, path)
         elif not (rules.wildcards and expected == ANY_TEXT) and not text_equal(expected, actual):
-            yield Difference(path, expected, actual)
+            yield _different(path, expected, actual)
     elif isinstance(expected, Mapping | tuple):
         yield from _of_python(expected, actual, rules, path)
     elif not _scalar_equal(expected, actual):
-        yield Difference(path, expected, actual)
+        yield _different(path, expected, actual)
+
+
+def _different(path: Path, expected: Any, actual: Any) -> Difference:
+    return Difference(path, expected, actual, undecided=may_be_masked(expected, actual))
 
 
 def _of_python(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterator[Difference]:
     """Yield how a value differs from one that no JSON text has: ours, or one of a test in Python."""
     if isinstance(expected, AnyOf):
         if not expected.accepts(actual):
-            yield Difference(path, expected, actual)
+            yield _different(path, expected, actual)
     elif isinstance(expected, Keyed):
         yield from _differences(expected.value, actual, rules._replace(keys=expected.keys), path)
     else:

@@ -9,6 +9,7 @@ from unicodedata import normalize
 from spangrade.converters.datasets.forms import folded_text
 from spangrade.converters.datasets.golden import ExpectedReply, GoldenQuestion, RequiredText
 from spangrade.evaluator.metrics.columns import final_response
+from spangrade.evaluator.metrics.masked import MASKED, may_contain
 from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outcome, Score, metric
 from spangrade.evaluator.metrics.stem import stem
 from spangrade.evaluator.session import Session
@@ -72,6 +73,8 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
         if not any(reply is not None and text in reply for reply in possible):
             place = "no reply has" if one.turn is None else f"the reply of turn {one.turn} does not have"
             (unknown if None in possible else missing).append((place, one.text))
+    hidden = [one for one in missing if any(may_contain(one[1], reply or "") for reply in replies)]
+    missing = [one for one in missing if one not in hidden]
     parts = [f"{place} {dumps(text)}" for place, text in missing]
     value = 1 - len(missing) / len(wanted)
     if unknown:
@@ -80,6 +83,9 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
             f"whether a reply has {texts} is not known: a reply is not recorded; record the model's output"
         )
         return Inconclusive("; ".join([*parts, lacking]), value)
+    if hidden:
+        texts = ", ".join(dumps(text) for _, text in hidden)
+        return Inconclusive("; ".join([*parts, f"{MASKED}: it may have been {texts}"]), value)
     return Score(value, None, "; ".join(parts) or "as expected")
 
 

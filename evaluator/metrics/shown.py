@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import Any
 
 from spangrade.converters.datasets.forms import described, word_of
+from spangrade.evaluator.metrics.masked import MASKED, may_be_masked
 from spangrade.evaluator.metrics.matching import MISSING, AnyOf, Difference, Path
 
 _LONGEST = 100  # characters of a value
@@ -27,7 +28,9 @@ def difference_text(where: str, difference: Difference) -> str:
         expected, actual = _around(expected, actual)
     was = "not set" if actual is MISSING else _shown(actual)
     if difference.undecided:
-        return f"{where}: expected {_shown(expected)}, was {was}; the search took longer than a second"
+        masked = may_be_masked(difference.expected, difference.actual)
+        why = MASKED if masked else "the search took longer than a second"
+        return f"{where}: expected {_shown(expected)}, was {was}; {why}"
     return f"{where}: expected {_shown(expected)}, was {was}"
 
 

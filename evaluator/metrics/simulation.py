@@ -10,6 +10,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion, Scenario
 from spangrade.evaluator.judge.choice import default_judge
 from spangrade.evaluator.judge.protocol import Question, shown_by
 from spangrade.evaluator.metrics.columns import trace_summary
+from spangrade.evaluator.metrics.masked import MASKED, may_contain
 from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outcome, Score, metric
 from spangrade.evaluator.session import Session, SimulatedMessage
@@ -101,6 +102,13 @@ def forbidden_texts(session: Session, question: GoldenQuestion) -> Outcome:
     found = [text for text in question.reference("forbidden_texts") if _plain(text) in said]
     if found:
         return Score(float(len(found)), None, f"said: {', '.join(found)}")
+    hidden = [
+        text
+        for text in question.reference("forbidden_texts")
+        if any(may_contain(text, reply or "") for reply in replies)
+    ]
+    if hidden:
+        return Inconclusive(f"{MASKED}: it may have been {', '.join(hidden)}", 0.0)
     if None in replies:
         return Inconclusive("a reply is not recorded; record the model's output", 0.0)
     return Score(0.0, None, "as expected")

@@ -18,6 +18,7 @@ from spangrade.evaluator.derive.origin import ASKED, RUN, digest, origin_tag
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.session import Origin
 from spangrade.tracer.errors import StoreError
+from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, spool
 from spangrade.tracer.store.arrow import rows_of
@@ -136,20 +137,26 @@ def missing(
 class Recorder:
     """Stores spans beside a database, each when `add` returns; the database itself stays free for others.
 
-    They are in a segment of the spool (`tracer/store/spool.py`), which the next reader of the database loads
-    once it is sealed, by `close`, or because this process died.
+    With `redact`, what is stored is redacted, and `seen` are the spans as they were. They are in a segment of
+    the spool (`tracer/store/spool.py`), which the next reader of the database loads once it is sealed, by
+    `close`, or because this process died.
     """
 
-    def __init__(self, db: Path) -> None:
+    def __init__(self, db: Path, redact: Redaction | None = None) -> None:
         Store.open(db, wait_s=60.0).close()  # the file exists from now on, and can be written
         self._folder = spool.folder_of(db)
         self._segment: spool.Segment | None = None
         self._since_s = 0.0
+        self._redact = redact
+        self.seen: list[Span] = []
 
     def add(self, spans: Sequence[Span]) -> None:
         """Store spans. Raises StoreError if they cannot be written."""
         if not spans:
             return
+        if self._redact is not None:
+            self.seen += spans
+            spans = [self._redact(span) for span in spans]
         try:
             if self._segment is not None and time.monotonic() - self._since_s > _SEGMENT_S:
                 self.close()

@@ -26,6 +26,7 @@ from spangrade.evaluator.grading.revision import run_name
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.save import AfterSave
+from spangrade.evaluator.grading.seen import seen_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.running.find_agent import find_agent, identity_of
@@ -44,6 +45,7 @@ from spangrade.evaluator.running.users import model_of_user
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
+from spangrade.tracer.redaction import redaction
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.spool import has_receiver
 from spangrade.tracer.terminal import counted
@@ -88,13 +90,15 @@ def run_agent(
     by_id = dict(zip(ids, questions, strict=True))
     tasks = [Task(by_id[one], number, asked[one]) for one, number in missing(ids, options.times, current)]
     replayed = _replayed(options.replay, tasks, db, callbacks)
+    seen: Mapping[str, Session] = {}
+    redact = redaction(callbacks.configured.redact)
     if tasks:
-        _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed, before)
+        seen = _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed, before)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = [one for one in sessions_of(store, mark) if _is_asked(one, asked)]
     complete = frozenset(one.session_id for one in sessions if one.complete)
     not_run = missing(ids, options.times, sessions)
-    prepared = replace(prepared, only=complete, not_run=len(not_run))
+    prepared = replace(prepared, only=complete, not_run=len(not_run), seen=seen, redact=redact)
     return grade_prepared(prepared, stored, callbacks, output, after_save, workers)
 
 
@@ -178,15 +182,16 @@ def _hold(
     user_model: JudgeRun | None,
     replayed: Mapping[tuple[str, int], Session],
     before: Sequence[RecordedSession],
-) -> None:
+) -> Mapping[str, Session]:
     """Hold the conversations; report those that were not begun, and how an interrupted run goes on.
 
-    `before` are the sessions that the run has, which count for what it may cost.
+    Return the sessions as they were seen, if what is stored of them is redacted. `before` are the sessions
+    that the run has, which count for what it may cost.
     """
     progress = _Progress(len(tasks), prepared, callbacks)
     progress.unpriced = sum(one.cost_usd is None for one in before)
     spent_before_usd = fsum(one.cost_usd or 0.0 for one in before)
-    recorder = Recorder(db)
+    recorder = Recorder(db, redaction(callbacks.configured.redact))
     dialects = callbacks.configured.dialects or ()
     conversations = Conversations(
         agent, mark, options, recorder, progress.ended, dialects, user_model, replayed, spent_before_usd
@@ -221,6 +226,7 @@ def _hold(
     elif options.max_cost is not None and progress.unpriced:
         text = f"the cost of {counted(progress.unpriced, 'session')} is not known, and was not counted"
         callbacks.on_problem(Problem("max_cost", text, dropped=False))
+    return seen_sessions(recorder.seen, dialects)
 
 
 def _await_spans(mark: str, wait_s: float, db: Path, callbacks: Callbacks) -> None:

@@ -26,6 +26,7 @@ from spangrade.tracer._operation import CurrentSession
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.exporter import stored_spans
 from spangrade.tracer.instrument import CurrentTurn
+from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
@@ -248,11 +249,11 @@ def _record_calls(calls: Iterable[ObservedCall]) -> None:
                 tool.result(call.result)
 
 
-def keep(spans: Sequence[Span], db: str | Path) -> None:
-    """Write spans to a database; wait while another process writes to it.
+def keep(spans: Sequence[Span], db: str | Path, redact: Redaction | None = None) -> None:
+    """Write spans to a database, redacted if so; wait while another process writes to it.
 
     Raises:
         StoreError: the database cannot be used, or not within 30 s.
     """
     with Store.open(db, wait_s=_LOCK_PATIENCE_S) as store:
-        store.add(spans)
+        store.add(spans if redact is None else [redact(span) for span in spans])

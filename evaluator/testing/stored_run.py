@@ -19,6 +19,8 @@ from spangrade.evaluator.similarity_utils import is_pattern
 from spangrade.evaluator.statistics.repeats.repeats import note_repeats
 from spangrade.evaluator.testing.pass_rate import FAILED, PASSED
 from spangrade.evaluator.turn import AgentTurn, Turn, UserTurn
+from spangrade.tracer.redaction import redaction
+from spangrade.tracer.settings import load_settings
 
 TEST = "test"  # the metric: whether the test of a conversation passed
 _AGENT = "agent"  # a test does not name its agent
@@ -79,6 +81,11 @@ def save_tests(db: Path, sessions: Sequence[TestedSession], name: str | None, fo
 
     Without a name it is that of the branch and the commit. Raises StoreError if it cannot be stored.
     """
+    if (redact := redaction(load_settings().settings.redaction.text)) is not None:
+        sessions = [
+            one._replace(reason=redact.value(one.reason), expected=redact.value(one.expected))
+            for one in sessions
+        ]
     run = Run(uuid.uuid4().hex, "pytest", thresholds={TEST: ">= 1"}, name=name or run_name(folder))
     for session in sessions:
         run.add(_grade(session))

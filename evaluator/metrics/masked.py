@@ -1,0 +1,58 @@
+"""Recorded values that redaction masked: whether an expected one may be what was taken out of them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from spangrade.tracer.canonical_json import dumps
+
+if TYPE_CHECKING:  # few recordings are masked
+    from spangrade.tracer.redaction import Redaction
+
+_MASK = re.compile(r"\[([a-z][a-z_ -]*)(?::[0-9a-f]{16})?\]")
+_WHOLE = re.compile(r"\[(?:redacted|deep)(?::[0-9a-f]{16})?\]")
+MASKED = "what was recorded is masked"  # begins the reason of what cannot be compared
+
+
+@cache
+def _redaction() -> Redaction:
+    from spangrade.tracer.redaction import Redaction
+
+    return Redaction("mask")
+
+
+def has_mask(value: Any) -> bool:
+    """Return whether a JSON value has a masked text in it."""
+    if isinstance(value, str):
+        return "[" in value and _MASK.search(value) is not None
+    if isinstance(value, dict):
+        return any(map(has_mask, value.values()))
+    return isinstance(value, list | tuple) and any(map(has_mask, value))
+
+
+def may_be_masked(expected: Any, actual: Any) -> bool:
+    """Return whether a recorded value may be the expected one with what redaction masks in it.
+
+    The reference itself is not masked to match: two e-mail addresses would be equal.
+    """
+    if not isinstance(actual, str) or not _MASK.search(actual):
+        return False
+    if _WHOLE.fullmatch(actual):
+        return True
+    value = _redaction().value(expected)
+    text = value if isinstance(value, str) else dumps(value)
+    return value is not expected and _plain(text) == _plain(actual)
+
+
+def may_contain(text: str, actual: str) -> bool:
+    """Return whether a text that redaction masks may have been in a recorded text."""
+    if not _MASK.search(actual):
+        return False
+    masked = _redaction().value(text)
+    return masked != text and _plain(masked) in _plain(actual)
+
+
+def _plain(text: str) -> str:
+    return _MASK.sub(r"[\1]", text)
