@@ -14,6 +14,7 @@ from builders import session, tool
 from grading import grade
 
 from spangrade.converters.datasets.golden import golden_of
+from spangrade.evaluator.metrics import parse_metric
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 
@@ -31,10 +32,10 @@ def values(cell: str) -> list[Any]:
     return [json.loads(code) for code in re.findall(r"`([^`]+)`", cell)]
 
 
-def verdict(made: Session, references: dict[str, Any]) -> str:
+def verdict(made: Session, references: dict[str, Any], *gates: str) -> str:
     inputs = [turn.user_input for turn in made.turns]
     dataset = golden_of([{"id": "q1", "user_inputs": inputs, **references}], "golden.json")
-    (one,) = grade([made], dataset)
+    (one,) = grade([made], dataset, [parse_metric(gate) for gate in gates])
     return str(one.verdict)
 
 
@@ -93,6 +94,40 @@ def test_a_text_is_looked_for_as_the_page_says(key: str) -> None:
             for replies in values(cell):
                 made = said(*replies)
                 assert verdict(made, {key: json.loads(expected.strip("`"))}) == wanted, replies
+
+
+MADE = {"find": tool("find", {"id": 1}), "pay": tool("pay", {"sum": 5}), "look": tool("look", {})}
+
+
+def test_each_mode_of_agentevals_is_one_line() -> None:
+    expected = [
+        {"name": call.tool_name, "arguments": call.input_arguments} for call in (MADE["find"], MADE["pay"])
+    ]
+    modes = []
+    for mode, here, passing, failing in rows("| `trajectory_match_mode` | here | passes | fails |"):
+        modes.append(re.findall(r"`(\w+)`", mode)[0])
+        line = "".join(re.findall(r"`([^`]+)`", here))
+        gates = [line.removeprefix("--metric ")] if line.startswith("--") else []
+        more = json.loads(f"{{{line}}}") if line.startswith('"') else {}
+        for cell, wanted in ((passing, "passed"), (failing, "failed")):
+            for names in values(cell):
+                made = session([("hi", [MADE[name] for name in names])])
+                references = {"reference_tool_interactions": expected, **more}
+                assert verdict(made, references, *gates) == wanted, (mode, names)
+    assert modes == ["strict", "unordered", "subset", "superset"]
+
+
+def test_each_rule_of_agentevals_for_arguments_is_one_line() -> None:
+    modes = []
+    for mode, here, passing, failing in rows("| `tool_args_match_mode` | here | passes | fails |"):
+        modes += re.findall(r"^`(\w+)`", mode)
+        (line,) = re.findall(r"`([^`]+)`", here)
+        call = {"tool_name": "find", "input_arguments": {"id": 1, "lang": "en"}, **json.loads(f"{{{line}}}")}
+        for cell, wanted in ((passing, "passed"), (failing, "failed")):
+            for arguments in values(cell):
+                made = session([("hi", [tool("find", arguments)])])
+                assert verdict(made, {"reference_tool_interactions": [call]}) == wanted, (mode, arguments)
+    assert modes == ["exact", "superset", "subset", "ignore"]
 
 
 def test_the_state_is_compared_as_the_page_says() -> None:
