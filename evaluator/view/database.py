@@ -112,6 +112,8 @@ class ViewedDatabase:
         with self._one_at_a_time:
             with Store.open(self.path, read_only=True, wait_s=WAIT_S, stop=self._stopping) as store:
                 behind = stale(store) or waiting(self.path)
+                if not behind:  # whoever derived the new spans: what the notice was about is gone
+                    self.notice = ""
                 yield store
             if behind:
                 self._derive_in_background()

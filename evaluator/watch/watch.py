@@ -7,6 +7,7 @@ graded. Nothing that matters is kept in memory alone, so that the process can be
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import duckdb
 
@@ -41,7 +42,7 @@ from spangrade.evaluator.watch.tables import create_tables
 from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.totals import read_totals
 from spangrade.evaluator.watch.webhook import Webhook, secret_from_environment
-from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
+from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError, StoreLockedError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.quantities import seconds_of
 from spangrade.tracer.span import Problem
@@ -332,6 +333,29 @@ def spent_on_day(store: Store, now_ns: int) -> Spent:
     return Spent(calls=rows[0][0], cost_usd=rows[0][1])
 
 
+_Result = TypeVar("_Result")
+
+
+def _once_free(look: Callable[[], _Result], options: WatchOptions, stop: threading.Event) -> _Result | None:
+    """Return what a function returns once no other process has the database open; None if it is stopped.
+
+    With `once` it raises StoreLockedError after `RUN_WAIT_S`.
+    """
+    give_up_s = time.monotonic() + RUN_WAIT_S if options.once else math.inf
+    noted = False
+    while not stop.is_set():
+        try:
+            return look()
+        except StoreLockedError as error:
+            if time.monotonic() >= give_up_s:
+                raise
+            if not noted:
+                _log.warning("%s", error)
+            noted = True
+            stop.wait(min(seconds_of(options.every_s), RUN_WAIT_S))
+    return None
+
+
 _WATCHED = Selection()  # with `since`, `sample` and `origin` of another
 
 
@@ -349,12 +373,17 @@ def watch(
     if select != replace(_WATCHED, since=select.since, sample=select.sample, origin=select.origin):
         raise FieldError("select", "of the sessions to watch only since, sample and origin can be chosen")
     stored = DatabaseFile(db, callbacks)
-    prepared = prepare(spec, stored, callbacks)
+    stop = stop or threading.Event()
+    # A metric that is not installed may be a score in the database, and a query is tried on it.
+    prepared = _once_free(lambda: prepare(spec, stored, callbacks), options, stop)
+    if prepared is None:  # stopped
+        return WatchSummary({}, 0, 0, {})
     if not prepared.dataset and not prepared.gates:
         raise FieldError("gates", "nothing to grade by: expected a dataset, or a gate (NAME>=T)")
     prepared.judge()
     if stored.exists():  # a query that cannot run is known now, not once a session is idle
-        try_queries(stored, prepared.metrics, derived=True)
+        metrics = prepared.metrics
+        _once_free(lambda: try_queries(stored, metrics, derived=True), options, stop)
     watching = Watch(
         db,
         prepared,
@@ -367,7 +396,7 @@ def watch(
     try:
         if options.once:
             return watching.round(stop)
-        watching.run(stop or threading.Event(), on_round)
+        watching.run(stop, on_round)
         return watching.summary()
     finally:
         watching.close()

@@ -19,6 +19,7 @@ from paths import SAMPLE
 from serving import Served, serving
 
 import spangrade as spangrade_api
+from spangrade.evaluator.derive import update
 from spangrade.evaluator.view.database import ViewedDatabase
 from spangrade.evaluator.view.server import listen
 from spangrade.tracer.files import read_otlp
@@ -249,3 +250,18 @@ def record(folder: Path, *session_ids: str) -> Path:
 
 def listed_in(served: Served) -> set[str]:
     return set(re.findall(r'<a class="row recorded" href="/session/([^"]+)"', served.get("/").text))
+
+
+def test_a_notice_goes_when_another_process_has_derived_the_new_spans(tmp_path: Path) -> None:
+    db = record(tmp_path, "first")
+    database = ViewedDatabase(db)
+    with Store.open(db) as store:
+        for line in (SAMPLE / "spans.otlp.jsonl").read_text().splitlines():
+            store.add(read_otlp(json.loads(line)))
+    database.notice = "New spans are not derived: another process has the database open"
+    with Store.open(db) as store:
+        update(store)
+    with database.reading():
+        pass
+    assert database.notice == ""
+    database.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -99,3 +100,27 @@ def test_a_signal_ends_it_with_a_summary_and_exit_code_0(tmp_path: Path, number:
     started, stopped = err.splitlines()
     assert started.endswith(f" INFO watching {db}: sessions are graded when idle for 5m")
     assert stopped.endswith(" INFO stopped")
+
+
+@pytest.mark.parametrize("metric", [GATE, "polite>=1"])
+def test_it_waits_for_a_locked_file_at_its_start(tmp_path: Path, metric: str) -> None:
+    db, metrics = tmp_path / "s.duckdb", tmp_path / "metrics.json"
+    add(db, [("one", OK)])
+    template = "Is it polite? {response} Score: [1-5]"
+    metrics.write_text(json.dumps({"metrics": {"polite": {"template": template}}}))
+    command = [sys.executable, "-m", "spangrade", "watch", "--db", str(db), "--metric", metric]
+    hold = f"import duckdb; c = duckdb.connect({str(db)!r}); print('open', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        holder.stdout.readline()
+        with subprocess.Popen(
+            [*command, "--every", "1s", "--metrics-file", str(metrics)], stderr=subprocess.PIPE, text=True
+        ) as watching:
+            lines = [watching.stderr.readline()]
+            holder.communicate("\n")
+            while "watching" not in lines[-1] and (line := watching.stderr.readline()):
+                lines.append(line)
+            watching.terminate()
+            assert watching.wait(60) == 0
+    assert ["watching" in line for line in lines] == ([True] if metric == GATE else [False, True])
