@@ -607,9 +607,11 @@ class Database:
         model; otherwise what it would have to rate is undecided. The sessions are held in memory.
 
         The audit has the references that would catch the survivors, as a diff to the golden file; with
-        `write` they are written into it. The reports are written in the folder `out`. Nothing is saved in
-        the database. Raises InputError as `grade` does, for an unknown kind of mutant, and if `write` is
-        asked for with a dataset that is not a golden file.
+        `write` they are written into it: calls, trajectories and replies only where at least
+        `mutants.least_sessions` of a question show them, else they are listed. The reports are written in the
+        folder `out`.
+        Nothing is saved in the database. Raises InputError as `grade` does, for an unknown kind of mutant,
+        and if `write` is asked for with a dataset that is not a golden file.
         """
         from spangrade.evaluator.audit.files import write_audit
         from spangrade.evaluator.audit.options import Mutants

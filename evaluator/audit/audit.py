@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -27,13 +27,18 @@ class Fate(StrEnum):
     """What becomes of a mutant.
 
     A gate fails it (caught), all gates pass (survived), or some are inconclusive (undecided). One that would
-    have survived is `right` if the reference itself accepts it.
+    have survived is `right` if the reference itself accepts it, and harmless if it only changes calls of
+    tools that only read.
     """
 
     CAUGHT = "caught"
     SURVIVED = "survived"
     UNDECIDED = "undecided"
     RIGHT = "right"
+    HARMLESS = "harmless (read-only)"
+
+
+NOT_WRONG = (Fate.RIGHT, Fate.HARMLESS)  # nothing should have noticed them
 
 
 class SessionGates(NamedTuple):
@@ -79,10 +84,12 @@ def audited_sessions(
     answers: Mapping[str, str] = NO_ANSWERS,
     *,
     failed: bool = False,
+    on_answer: Callable[[Session, tuple[str, ...]], object] = lambda *_: None,
 ) -> Iterator[Audited | str]:
     """Yield the sessions to audit, in their order; of each other one, why it is left out.
 
-    With `failed` those that do not pass are audited too, by the gates that they meet.
+    With `failed` those that do not pass are audited too, by the gates that they meet. `on_answer` is called
+    with each session that answers golden questions which expect the same, and with their ids.
     """
     questions = QuestionIndex(dataset, answers)
     for session in sessions:
@@ -90,6 +97,7 @@ def audited_sessions(
         if len(groups) != 1:
             yield NO_QUESTION
             continue
+        on_answer(session, groups[0].ids)
         question = groups[0].questions[0]
         results = graded(session, question, plan)
         verdict = plan.decide(session, (question,), results).verdict
@@ -170,7 +178,7 @@ def share_caught(fates: Mapping[Fate, int]) -> float | None:
 
     None if there is no mutant that is wrong.
     """
-    wrong = sum(number for fate, number in fates.items() if fate is not Fate.RIGHT)
+    wrong = sum(number for fate, number in fates.items() if fate not in NOT_WRONG)
     return fates.get(Fate.CAUGHT, 0) / wrong if wrong else None
 
 

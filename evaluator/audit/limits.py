@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from statistics import fmean
 from typing import NamedTuple
 
+from spangrade.evaluator.audit.options import LEAST_SESSIONS
 from spangrade.evaluator.statistics.intervals import student_quantile
 
-LEAST_SESSIONS = 5
 _FAILING = 0.001  # share of good sessions that may exceed a limit; a question may have two of them
 _MULTIPLE = 4.0  # of the usual: what a limit is to catch, in more than 90% of such sessions
 _CAUGHT = 0.95  # as estimated: a spread that is too small by chance lets a limit be written

@@ -1,4 +1,4 @@
-"""Which mutants an audit makes."""
+"""Which mutants an audit makes, and how many sessions what it writes needs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from spangrade.tracer.fields import FieldError, option
 
+LEAST_SESSIONS = 5  # of a question, that a limit needs and, unless asked otherwise, calls and replies
+
 
 @dataclass(frozen=True, slots=True)
 class Mutants:
-    """Which mutants of sessions an audit makes.
+    """Which mutants of sessions an audit makes, and how many sessions what it writes needs.
 
     Of each session up to `of_each` are made, of all `kinds` or of those that are named; they depend on the
     session's id and the `seed` alone. With `failed` sessions that do not pass are audited too, by the gates
-    that they meet. Raises InputError for a number below 1.
+    that they meet. Calls, trajectories and replies are written where at least `least_sessions` of a question
+    show them, else they are listed. Raises InputError for a number below 1.
     """
 
     of_each: int = option(20, "The most mutants of each session.", name="--mutants", metavar="N", least=1)
@@ -23,8 +26,16 @@ class Mutants:
         (), "Only mutants of this kind; repeat it for more.", name="--kind", metavar="NAME"
     )
     failed: bool = option(False, "Audit sessions that do not pass too, by the gates that they meet.")
+    least_sessions: int = option(
+        LEAST_SESSIONS,
+        "The sessions of a question that calls, trajectories and replies need to be written, else listed.",
+        name="--from",
+        metavar="N",
+        least=1,
+    )
 
     def __post_init__(self) -> None:
-        if self.of_each < 1:
-            raise FieldError("mutants.of_each", f"expected 1 or more, found {self.of_each}")
+        for name in ("of_each", "least_sessions"):
+            if (number := getattr(self, name)) < 1:
+                raise FieldError(f"mutants.{name}", f"expected 1 or more, found {number}")
         object.__setattr__(self, "kinds", (self.kinds,) if isinstance(self.kinds, str) else tuple(self.kinds))

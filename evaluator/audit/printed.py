@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from shlex import quote
 from typing import Any
 
 from rich.console import Group as Parts
 from rich.console import RenderableType
 
-from spangrade.evaluator.audit.audit import Fate
+from spangrade.evaluator.audit.audit import NOT_WRONG, Fate
 from spangrade.evaluator.audit.golden_edits import text_of
+from spangrade.evaluator.audit.proposals import Proposal
 from spangrade.evaluator.audit.report import Audit, Tally
 from spangrade.evaluator.audit.survivors import SurvivorGroup
 from spangrade.evaluator.reports.markdown import code
@@ -19,7 +21,7 @@ from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # groups of survivors, and questions; the JSON has all of them
 
-_FATES = ("caught", "survived", "undecided", "right")
+_FATES = tuple(map(str, (Fate.CAUGHT, Fate.SURVIVED, Fate.UNDECIDED, Fate.RIGHT, Fate.HARMLESS)))
 _GROUP = ("kind", "changed", "survived", "questions", "why", "example")
 
 
@@ -37,16 +39,8 @@ def audit_json(audit: Audit) -> dict[str, Any]:
         "questions": [{"question": tally.name, **_tally_json(tally)} for tally in audit.questions],
         "survivors": [_group_json(group) for group in audit.survivors],
         "left_after_proposals": [_group_json(group) for group in audit.left],
-        "proposals": [
-            {
-                "questions": list(proposal.question_ids),
-                "path": list(proposal.edit.path),
-                "value": proposal.edit.value,
-                "insert": proposal.edit.insert,
-                "catches": proposal.catches,
-            }
-            for proposal in audit.proposed.edits
-        ],
+        "proposals": [_proposal_json(proposal) for proposal in audit.proposed.edits],
+        "not_written": [_proposal_json(proposal) for proposal in audit.proposed.unsure],
         "gates": [gate._asdict() for gate in audit.proposed.gates],
         "not_proposed": [
             {"questions": list(one.question_ids), "reference": one.reference, "reason": one.reason}
@@ -98,6 +92,17 @@ def _ticks(text: str) -> Iterator[str]:
     for character in text:
         run = run + character if character == "`" else ""
         yield run
+
+
+def _proposal_json(proposal: Proposal) -> dict[str, Any]:
+    return {
+        "questions": list(proposal.question_ids),
+        "path": list(proposal.edit.path),
+        "value": proposal.edit.value,
+        "insert": proposal.edit.insert,
+        "catches": proposal.catches,
+        "sessions": proposal.sessions,
+    }
 
 
 def _tally_json(tally: Tally) -> dict[str, Any]:
@@ -161,10 +166,11 @@ def _lines(audit: Audit) -> Iterator[str]:
         yield "no session to break: nothing is known of the gates; --failed audits sessions that do not pass"
         return
     for proposal in audit.proposed.edits:
-        (text,) = text_of([proposal.edit])
-        short = text if len(text) <= 200 else f"{text[:200]}…"
-        catches = counted(proposal.catches, "survivor")
-        yield f"{', '.join(proposal.question_ids)}: {short} would catch {catches}"
+        yield _proposal_line(proposal)
+    for proposal in audit.proposed.unsure:
+        yield f"{_proposal_line(proposal)}; not written, of {counted(proposal.sessions, 'session')}"
+    if audit.proposed.unsure:
+        yield f"after a look: spangrade audit {quote(audit.dataset)} --write --from 1 writes them, too"
     for one in audit.proposed.withheld:
         yield f"{', '.join(one.question_ids)}: {one.reference}: not proposed: {one.reason}"
     for gate in audit.proposed.gates:
@@ -174,7 +180,7 @@ def _lines(audit: Audit) -> Iterator[str]:
     if audit.judge is not None:
         yield f"judge {audit.judge.model}: {audit.judge.spent}"
     fates = audit.total.fates
-    wrong = fates.total() - fates[Fate.RIGHT]
+    wrong = fates.total() - sum(fates[fate] for fate in NOT_WRONG)
     text = f"{counted(audit.sessions, 'session')}, {counted(fates.total(), 'mutant')}: "
     text += f"{fates[Fate.CAUGHT]} of {wrong} caught ({percent(audit.total.share)})"
     if audit.proposed.edits:
@@ -184,4 +190,12 @@ def _lines(audit: Audit) -> Iterator[str]:
         text += f"; {undecided} undecided"
     if right := fates[Fate.RIGHT]:
         text += f"; {right} right by the reference's own rules"
+    if harmless := fates[Fate.HARMLESS]:
+        text += f"; {harmless} harmless (read-only)"
     yield text
+
+
+def _proposal_line(proposal: Proposal) -> str:
+    (text,) = text_of([proposal.edit])
+    short = text if len(text) <= 200 else f"{text[:200]}…"
+    return f"{', '.join(proposal.question_ids)}: {short} would catch {counted(proposal.catches, 'survivor')}"

@@ -12,7 +12,8 @@ from spangrade.converters.datasets.forms import word_of
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.audit.audit import Audited, Fate, Tried, fates, gates_of, graded
 from spangrade.evaluator.audit.golden_edits import Edit, edited
-from spangrade.evaluator.audit.limits import LEAST_SESSIONS, Spread, limit_of, pooled_spread
+from spangrade.evaluator.audit.limits import Spread, limit_of, pooled_spread
+from spangrade.evaluator.audit.options import LEAST_SESSIONS
 from spangrade.evaluator.audit.right import complete
 from spangrade.evaluator.audit.turns import REPLY
 from spangrade.evaluator.audit.usage import COST, LATENCY
@@ -28,6 +29,9 @@ _EXAMPLES = 3  # survivors of one kind and target for which an edit is looked fo
 _LONGEST_VALUE = 200  # characters of a state variable that is expected: a longer one is content
 _DATA, _CALLS, _TRAJECTORY = "reference_data", "reference_tool_interactions", "reference_trajectory"
 _OTHER_CALLS, _NO_FURTHER = "reference_tool_alternatives", "no_further_calls"
+_RESPONSE = "reference_response"
+# A good session may differ from a few others in these.
+_NEED_SESSIONS = (_CALLS, _TRAJECTORY, _RESPONSE)
 # Gates that are stricter than the default ones: the first that helps is proposed.
 _GATES = ("trajectory_exact_match>=1", "tool_exact_match>=1", "tool_exact_match:exact>=1")
 
@@ -35,11 +39,15 @@ _Grade = Callable[[Audited], Sequence[tuple[Metric, Outcome]]]  # by one questio
 
 
 class Proposal(NamedTuple):
-    """An edit of golden questions that expect the same, and how many survivors it is the first to catch."""
+    """An edit of golden questions that expect the same, and how many survivors it is the first to catch.
+
+    `sessions` is how many of them it is tried on.
+    """
 
     question_ids: tuple[str, ...]
     edit: Edit
     catches: int
+    sessions: int
 
 
 class GateProposal(NamedTuple):
@@ -58,19 +66,28 @@ class Withheld(NamedTuple):
 
 
 class Proposed(NamedTuple):
-    """The proposals, the mutants as they fare with the edited questions, and what is not proposed."""
+    """The proposals, the mutants as they fare with the edited questions, and what is not proposed.
+
+    `unsure` are further edits, of calls, trajectories and replies, that too few sessions show.
+    """
 
     edits: tuple[Proposal, ...]
     gates: tuple[GateProposal, ...]
     after: tuple[Tried, ...]
     withheld: tuple[Withheld, ...] = ()
+    unsure: tuple[Proposal, ...] = ()
 
 
-def proposals(mutants: Sequence[Tried], sessions: Iterable[Audited], plan: MetricPlan) -> Proposed:
-    """Return what would catch the survivors, tried on all sessions of their questions.
+def proposals(
+    mutants: Sequence[Tried],
+    sessions: Iterable[Audited],
+    plan: MetricPlan,
+    least: int = LEAST_SESSIONS,
+) -> Proposed:
+    """Return what would catch the survivors, made of one session and tried on all others of its question.
 
     Every session meets what is proposed: a gate that it meets stays met, and none is missed or becomes
-    inconclusive by it.
+    inconclusive by it. Calls, trajectories and replies need at least `least` sessions of the question.
     """
     by_question: dict[tuple[str, ...], list[Tried]] = {}
     for one in mutants:
@@ -84,14 +101,18 @@ def proposals(mutants: Sequence[Tried], sessions: Iterable[Audited], plan: Metri
     edits: list[Proposal] = []
     after: list[Tried] = []
     withheld: list[Withheld] = []
+    unsure: list[Proposal] = []
     for ids, found in by_question.items():
-        made, again = _edits(found, audited[ids], plan, spreads)
-        edits += (Proposal(ids, edit, catches) for edit, catches in made)
+        known = audited[ids]
+        made, again, more = _edits(found, known, plan, spreads, least)
+        edits += (Proposal(ids, edit, catches, len(known)) for edit, catches in made)
+        unsure += (Proposal(ids, edit, catches, len(known)) for edit, catches in more)
         fared = [again.get(id(one), one) for one in found]
-        withheld += _withheld(fared, audited[ids], spreads)
+        withheld += _withheld(fared, known, spreads)
         after += fared
     every = [each for found in audited.values() for each in found]
-    return Proposed(tuple(edits), tuple(_gates(after, every)), tuple(after), tuple(withheld))
+    gates = tuple(_gates(after, every))
+    return Proposed(tuple(edits), gates, tuple(after), tuple(withheld), tuple(unsure))
 
 
 def _edits(
@@ -99,14 +120,42 @@ def _edits(
     sessions: Sequence[Audited],
     plan: MetricPlan,
     spreads: Mapping[str, Spread],
-) -> tuple[list[tuple[Edit, int]], dict[int, Tried]]:
+    least: int,
+) -> tuple[list[tuple[Edit, int]], dict[int, Tried], list[tuple[Edit, int]]]:
     """Return edits of a question, each with the number of survivors that it is the first to catch.
 
-    With them, those survivors (by `id`) as they fare with all edits.
+    With them, those survivors (by `id`) as they fare with all edits; then the edits that would follow if as
+    few sessions as there are were enough.
     """
     question = mutants[0].audited.question
-    raw = json.loads(question.model_dump_json(exclude_unset=True))
     left = [one for one in mutants if one.fate in (Fate.SURVIVED, Fate.UNDECIDED)]
+    without = () if len(sessions) >= least else _NEED_SESSIONS
+    accepted, again, changed = _accepted(left, question, sessions, plan, spreads, without)
+    if accepted:  # what did no harm may be expected now
+        harmless = [one for one in mutants if one.fate is Fate.HARMLESS]
+        fared = _fares(harmless, changed, plan, _graded_once(changed, plan))
+        again |= {id(old): new for old, new in zip(harmless, fared, strict=True)}
+    if not without:
+        return accepted, again, []
+    rest = [
+        one for one in left if id(one) not in again or again[id(one)].fate in (Fate.SURVIVED, Fate.UNDECIDED)
+    ]
+    return accepted, again, _accepted(rest, changed, sessions, plan, spreads, ())[0]
+
+
+def _accepted(
+    left: list[Tried],
+    question: GoldenQuestion,
+    sessions: Sequence[Audited],
+    plan: MetricPlan,
+    spreads: Mapping[str, Spread],
+    without: Collection[str],
+) -> tuple[list[tuple[Edit, int]], dict[int, Tried], GoldenQuestion]:
+    """Return the edits of a question that all sessions meet, but for those of the references `without`.
+
+    With them, the survivors as they fare, and the edited question.
+    """
+    raw = json.loads(question.model_dump_json(exclude_unset=True))
     accepted: list[tuple[Edit, int]] = []
     again: dict[int, Tried] = {}
     refused: set[str] = set()
@@ -115,7 +164,7 @@ def _edits(
             continue
         for edit in _candidates(one, question, sessions, spreads):
             key = f"{edit.path} {edit.insert} {json.dumps(edit.value, sort_keys=True)}"
-            if key in refused:
+            if key in refused or _reference(edit) in without:
                 continue
             changed = type(question).model_validate(edited(raw, edit))
             grade = _graded_once(changed, plan)
@@ -130,7 +179,7 @@ def _edits(
             accepted.append((edit, sum(again[id(old)].fate is Fate.CAUGHT for old in left)))
             left = [old for old in left if again[id(old)].fate in (Fate.SURVIVED, Fate.UNDECIDED)]
             break
-    return accepted, again
+    return accepted, again, question
 
 
 def _reference(edit: Edit) -> str:
@@ -209,8 +258,8 @@ def _candidates(
 
 def _reply(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
     reply = session.turns[-1].final_response
-    if question.reference("reference_response") is None and reply:
-        yield Edit((_DATA, "reference_response"), reply)
+    if question.reference(_RESPONSE) is None and reply:
+        yield Edit((_DATA, _RESPONSE), reply)
 
 
 def _costs(session: Session) -> float | None:

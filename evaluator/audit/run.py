@@ -18,6 +18,7 @@ from spangrade.evaluator.audit.golden_edits import Edit, edited, edited_text
 from spangrade.evaluator.audit.mutant import load_kinds
 from spangrade.evaluator.audit.options import Mutants
 from spangrade.evaluator.audit.proposals import Proposal, proposals
+from spangrade.evaluator.audit.read_only import Ended, ended, read_only, with_harmless
 from spangrade.evaluator.audit.report import Audit
 from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
@@ -69,14 +70,17 @@ def run_audit(
     with use_judge_of_run(asked), few_collections(), workers_in_order(number) as in_order:
         if in_order is map:
             read = prepared.with_columns(reader.read(callbacks), callbacks.on_problem)
-            chosen, left_out = _chosen(read, prepared, plan, mutants)
+            chosen, left_out, ends = _chosen(read, prepared, plan, mutants)
             made = []
             for place, one in enumerate(chosen, 1):
                 made += tried(one, mutators, mutants.of_each, mutants.seed, plan)
                 callbacks.on_share(place / len(chosen))
         else:
-            chosen, made, left_out = _in_slices(in_order, reader, prepared, asked, mutants, callbacks)
-        proposed = proposals(made, chosen, plan)
+            chosen, made, left_out, ends = _in_slices(in_order, reader, prepared, asked, mutants, callbacks)
+        reading = read_only(ends)
+        made = with_harmless(made, reading)
+        proposed = proposals(made, chosen, plan, mutants.least_sessions)
+        proposed = proposed._replace(after=tuple(with_harmless(proposed.after, reading)))
     changed = None if text is None else _with_edits(text, proposed.edits, str(dataset))
     if write and changed is not None and changed != text:
         write_text(dataset, changed)
@@ -96,27 +100,39 @@ def run_audit(
 
 
 class _Slice(NamedTuple):
-    """What became of the sessions of a slice: those that were broken, their mutants, and the others."""
+    """What became of the sessions of a slice: those that were broken, their mutants, and the others.
+
+    `ends` are those of all that answer a golden question.
+    """
 
     chosen: list[Audited]
     tried: list[list[Tried]]
     left_out: Counter[str]
+    ends: list[Ended]
     problems: list[Problem]
 
 
 def _chosen(
     sessions: Iterable[Session], prepared: Prepared, plan: MetricPlan, mutants: Mutants
-) -> tuple[list[Audited], Counter[str]]:
-    """Return the sessions to break, by their ids, and why others are left out."""
+) -> tuple[list[Audited], Counter[str], list[Ended]]:
+    """Return the sessions to break, by their ids, why others are left out, and how all ended."""
+    ends: list[Ended] = []
+
+    def on_answer(session: Session, ids: tuple[str, ...]) -> None:
+        if (one := ended(session, ids)) is not None:
+            ends.append(one)
+
     chosen: list[Audited] = []
     left_out: Counter[str] = Counter()
     questions = prepared.golden.questions
-    for one in audited_sessions(sessions, questions, plan, prepared.answers, failed=mutants.failed):
+    for one in audited_sessions(
+        sessions, questions, plan, prepared.answers, failed=mutants.failed, on_answer=on_answer
+    ):
         if isinstance(one, str):
             left_out[one] += 1
         else:
             chosen.append(one)
-    return sorted(chosen, key=lambda one: one.session.session_id), left_out
+    return sorted(chosen, key=lambda one: one.session.session_id), left_out, ends
 
 
 def _audit_slice(shared: Path, mutants: Mutants, rows: SessionRows) -> _Slice:
@@ -126,9 +142,9 @@ def _audit_slice(shared: Path, mutants: Mutants, rows: SessionRows) -> _Slice:
     problems: list[Problem] = []
     with use_judge_of_run(NoJudge(by.no_judge)):
         read = prepared.with_columns(rows.decoded(), problems.append)
-        chosen, left_out = _chosen(read, prepared, plan, mutants)
+        chosen, left_out, ends = _chosen(read, prepared, plan, mutants)
         made = [tried(one, mutators, mutants.of_each, mutants.seed, plan) for one in chosen]
-    return _Slice(chosen, made, left_out, problems)
+    return _Slice(chosen, made, left_out, ends, problems)
 
 
 def _in_slices(
@@ -138,8 +154,9 @@ def _in_slices(
     judge: JudgeRun | NoJudge,
     mutants: Mutants,
     callbacks: Callbacks,
-) -> tuple[list[Audited], list[Tried], Counter[str]]:
+) -> tuple[list[Audited], list[Tried], Counter[str], list[Ended]]:
     """Return what `_chosen` does, and the mutants, of sessions that other processes break."""
+    ends: list[Ended] = []
     pairs: list[tuple[Audited, list[Tried]]] = []
     left_out: Counter[str] = Counter()
     read = 0
@@ -148,12 +165,13 @@ def _in_slices(
         for done in in_order(partial(_audit_slice, shared, mutants), slices):
             pairs += zip(done.chosen, done.tried, strict=True)
             left_out.update(done.left_out)
+            ends += done.ends
             for problem in done.problems:
                 callbacks.on_problem(problem)
             read += _SLICE
             callbacks.on_share(min(read / len(reader.ids), 1))
     pairs.sort(key=lambda pair: pair[0].session.session_id)
-    return [one for one, _ in pairs], [each for _, made in pairs for each in made], left_out
+    return [one for one, _ in pairs], [each for _, made in pairs for each in made], left_out, ends
 
 
 def _golden_text(path: Path) -> str | None:

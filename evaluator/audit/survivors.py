@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.forms import word_of
-from spangrade.evaluator.audit.audit import Fate, Tried
+from spangrade.evaluator.audit.audit import NOT_WRONG, Fate, Tried
 from spangrade.evaluator.audit.turns import REPLY
 from spangrade.evaluator.audit.usage import COST, LATENCY
 from spangrade.evaluator.audit.values import path_text
@@ -45,7 +45,7 @@ def survivors(mutants: Iterable[Tried]) -> list[SurvivorGroup]:
     total: dict[tuple[str, str], int] = {}
     for one in mutants:
         key = (one.kind, one.mutant.target)
-        total[key] = total.get(key, 0) + (one.fate is not Fate.RIGHT)
+        total[key] = total.get(key, 0) + (one.fate not in NOT_WRONG)
         if one.fate in (Fate.SURVIVED, Fate.UNDECIDED):
             found.setdefault((one.fate, *key, why(one)), []).append(one)
     groups = [

@@ -102,7 +102,7 @@ def proposed(
 ) -> Proposed:
     chosen, mutants = audited(questions, sessions, **options)
     with use_judge_of_run(NoJudge("not asked")):
-        return proposals(mutants, chosen, plan())
+        return proposals(mutants, chosen, plan(), least=1)
 
 
 def fate(

@@ -79,7 +79,7 @@ def audited(spangrade: Spangrade, *options: str | Path, spans: str = "spans.json
 def test_an_amount_that_the_reference_leaves_open_survives_in_every_question(
     folder: Path, spangrade: Spangrade
 ) -> None:
-    found = audited(spangrade)
+    found = audited(spangrade, "--from", "1")
     assert (found["sessions"], found["left_out"]) == (6, {"they do not pass": 1})
     (group,) = (one for one in found["survivors"] if one["target"] == "refund.amount")
     assert (group["kind"], group["why"]) == (
@@ -95,22 +95,82 @@ def test_what_is_proposed_is_written_and_the_next_audit_catches_as_much(
     folder: Path, spangrade: Spangrade
 ) -> None:
     before = (folder / "golden.json").read_text()
-    first = audited(spangrade, "--out", "first")
+    first = audited(spangrade, "--out", "first", "--from", "1")
     assert (folder / "golden.json").read_text() == before  # nothing is written unasked
     assert (folder / "first" / "golden.diff").read_text() == first["diff"]
-    written = audited(spangrade, "--write")
+    written = audited(spangrade, "--write", "--from", "1")
     assert (written["diff"], written["written"]) == (first["diff"], True)
     amounts = [
         question.accepted_calls[0][0].input_arguments
         for question in load_golden(folder / "golden.json").golden_questions
     ]
     assert amounts == [{"order": number, "amount": 10 * number + 5} for number in range(QUESTIONS)]
-    again = audited(spangrade)
+    again = audited(spangrade, "--from", "1")
     assert again["mutants"]["share_caught"] == first["after_proposals"]["share_caught"]
     assert (again["proposals"], again["diff"]) == ([], "")
     assert spangrade("grade", "golden.json", "--spans", "spans.jsonl").out[-1] == (
         "7 sessions: 6 passed, 1 failed"
     )
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_call_is_written_from_five_sessions_and_listed_from_fewer(
+    folder: Path, spangrade: Spangrade, number: int
+) -> None:
+    texts = [(f"s{run}", [Said("Refund order 0", "Done.", [refund(0)])]) for run in range(number)]
+    write_sessions(folder / "spans.jsonl", texts)
+    before = (folder / "golden.json").read_text()
+    made = audited(spangrade, "--write", "--kind", "change-argument")
+    amount = ["reference_data", "reference_tool_interactions", 0, "input_arguments", "amount"]
+    paths = {key: [one["path"] for one in made[key]] for key in ("proposals", "not_written")}
+    assert paths[("not_written", "proposals")[number == 5]] == [amount]
+    assert paths[("proposals", "not_written")[number == 5]] == []
+    assert ((folder / "golden.json").read_text() != before) is (number == 5)
+    if number == 4:
+        done = spangrade("audit", "golden.json", "--kind", "change-argument")
+        path = "reference_data.reference_tool_interactions[0].input_arguments.amount: 5"
+        assert [line for line in done.out if "not written" in line or "--write" in line] == [
+            f"q0: {path} would catch 11 survivors; not written, of 4 sessions",
+            "after a look: spangrade audit golden.json --write --from 1 writes them, too",
+        ]
+
+
+READ, SELL = Call("find", {"q": 1}), Call("sell", {"n": 1})
+
+
+@pytest.mark.parametrize(
+    ("others", "fate"),
+    [
+        ([([SELL], {"sold": 1})], "harmless (read-only)"),  # the same state without `find`
+        ([([SELL], {"sold": 2})], "survived"),  # another state without `find`
+        ([([SELL], {"sold": 1}), ([READ, READ, SELL], {"sold": 2})], "survived"),  # it had an effect
+        ([([SELL], None)], "survived"),  # the state is not recorded
+        ([([Call("find", error="no"), SELL], {"sold": 1})], "survived"),
+    ],
+    ids=["reads", "another state", "an effect once", "no state", "always called"],
+)
+def test_a_mutant_of_a_call_that_only_reads_is_harmless(
+    folder: Path, spangrade: Spangrade, others: list[tuple[list[Call], Any]], fate: str
+) -> None:
+    expected = {"reference_tool_interactions": [{"tool_name": "sell"}]}
+    write_golden(folder / "golden.json", {"id": "q", "user_inputs": ["Sell"], **expected})
+    runs = [([READ, SELL], {"sold": 1}), *others]
+    sessions = [(f"s{number}", [Said("Sell", "Done.", calls)]) for number, (calls, _) in enumerate(runs)]
+    document = json.loads(write_sessions(folder / "spans.jsonl", sessions).read_text())
+    spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    agents = [span for span in spans if span["name"].startswith("invoke_agent")]
+    for span, (_, state) in zip(agents, runs, strict=True):
+        if state is not None:
+            span["attributes"].append({"key": "spangrade.state", "value": {"stringValue": json.dumps(state)}})
+    (folder / "spans.jsonl").write_text(json.dumps(document))
+    found = audited(spangrade, "--kind", "drop-call", "--mutants", "9")
+    (kind,) = found["kinds"]
+    dropped = {name: kind[name] for name in ("caught", "survived", "right", "harmless (read-only)")}
+    finds = sum(call.name == "find" for calls, _ in runs for call in calls)
+    sells = len(runs)
+    assert dropped == {"caught": sells, "survived": 0, "right": 0, "harmless (read-only)": 0} | {fate: finds}
+    done = spangrade("audit", "golden.json", "--kind", "drop-call")
+    assert "harmless" in "\n".join(done.out)
 
 
 def at_once(file: Path) -> None:
@@ -132,7 +192,7 @@ def test_good_sessions_pass_what_is_written_after_one_session_of_calls_at_the_sa
     write_golden(tmp_path / "golden.json", asked)
     calls = [Call("find", {"id": "A"}), Call("check", {"id": "A"})]
     at_once(write_sessions(tmp_path / "one.jsonl", [("one", [Said("Refund it", None, calls)])]))
-    found = audited(spangrade, "--write", spans="one.jsonl")
+    found = audited(spangrade, "--write", "--from", "1", spans="one.jsonl")
     too_few = "1 of the 5 sessions that a limit needs"
     assert found["not_proposed"] == [
         {"questions": ["q"], "reference": "max_cost_usd", "reason": too_few},
@@ -162,7 +222,7 @@ def test_the_diff_is_one_that_patch_applies(folder: Path, spangrade: Spangrade) 
     golden = folder / "golden.json"
     golden.write_text(json.dumps(json.loads(golden.read_text()), indent=2))  # no newline at its end
     shutil.copy(golden, folder / "copy.json")
-    diff = audited(spangrade, "--write")["diff"]
+    diff = audited(spangrade, "--write", "--from", "1")["diff"]
     if shutil.which("patch") is None:
         pytest.skip("patch is not installed")
     subprocess.run(["patch", "-s", "copy.json"], input=diff, text=True, check=True, cwd=folder)
@@ -223,7 +283,7 @@ def test_without_a_session_that_passes_the_exit_code_is_4(folder: Path, spangrad
 
 
 def test_the_table_the_markdown_and_the_diff_say_the_same(folder: Path, spangrade: Spangrade) -> None:
-    done = spangrade("audit", "golden.json", "--spans", "spans.jsonl", "--out", "out")
+    done = spangrade("audit", "golden.json", "--spans", "spans.jsonl", "--out", "out", "--from", "1")
     diff = (folder / "out" / "golden.diff").read_text()
     assert "\n".join(done.out).endswith(diff.rstrip("\n"))
     total = next(line for line in done.out if line.startswith("6 sessions, "))
@@ -247,7 +307,8 @@ def test_the_figures_of_the_page_are_those_of_the_audit(
 ) -> None:
     if not dataset.exists():
         pytest.skip("the captured sessions are not there")
-    done = spangrade("audit", dataset, "--db", tmp_path / "a.duckdb", "--format", "json", *options)
+    options = [*options, "--from", "1", "--format", "json"]
+    done = spangrade("audit", dataset, "--db", tmp_path / "a.duckdb", *options)
     found = json.loads("\n".join(done.out))
     fates = {fate: found["mutants"][fate] for fate in ("caught", "survived", "undecided", "right")}
     before, after = (found[key]["share_caught"] for key in ("mutants", "after_proposals"))
