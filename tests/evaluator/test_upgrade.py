@@ -113,7 +113,7 @@ def test_reading_upgrades_its_tables(database: Path, spangrade: Spangrade) -> No
     unknown += ("judge_output_tokens", "judge_cost_usd", "thresholds", "name", "tags", "git_commit")
     unknown += ("git_dirty", "git_branch", "dataset_digest", "prices_version", "price_overrides")
     unknown += ("metrics_files", "without_references", "question_condition", "require_match")
-    unknown += ("reply_threshold", "judge_votes")
+    unknown += ("reply_threshold", "judge_votes", "day")
     assert json.loads("\n".join(done.out)) == [run | dict.fromkeys(unknown) for run in kept]
     assert spangrade("sql", "FROM last_import", "--db", database).code == 0
 
