@@ -266,10 +266,10 @@ def _verdicts(store: Store, session_ids: Sequence[str]) -> Mapping[str, Sequence
     """Return the verdicts of the latest runs on sessions, by id."""
     verdicts: dict[str, list[VerdictOfRun]] = {}
     for session_id, *verdict in store.query(
-        statement("session_verdicts", _PACKAGE), {"sessions": session_ids, "limit": MAX_RUNS}
+        statement("session_verdicts", _PACKAGE), {"sessions": session_ids}
     ):
         verdicts.setdefault(session_id, []).append(VerdictOfRun(*verdict))
-    return verdicts
+    return {session_id: each[:MAX_RUNS] for session_id, each in verdicts.items()}
 
 
 def _traces(store: Store, session_ids: Sequence[str]) -> Mapping[TraceRange, str]:
