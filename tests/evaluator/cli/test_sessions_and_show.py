@@ -58,7 +58,7 @@ def lines_of(*parts: object) -> list[str]:
     return [line.rstrip() for line in printed(*parts)]
 
 
-@pytest.mark.parametrize("command", [("show", "conversation-2"), ("sessions",), ("lint",)])
+@pytest.mark.parametrize("command", [("show", "conversation-2"), ("sessions",), ("runs",)])
 def test_lines_that_are_piped_are_not_padded(
     command: tuple[str, ...], spangrade: Spangrade, graded: Path
 ) -> None:

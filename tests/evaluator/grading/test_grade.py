@@ -418,7 +418,7 @@ def test_a_report_counts_verdicts_and_folds_metrics() -> None:
 
 def test_tables_show_recorded_text_without_markup_or_control_characters() -> None:
     screen = StringIO()
-    Console(file=screen, width=200).print(run_tables(reported(FOUR)))
+    Console(file=screen, width=300).print(run_tables(reported(FOUR)))
     text = screen.getvalue()
     assert "agent_routing: did not take part: shop; took part: [bold]x\ufffd[2J" in text
     assert "\x1b" not in text

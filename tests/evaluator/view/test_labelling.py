@@ -212,7 +212,7 @@ def test_a_golden_question_is_added_corrected_and_taken_out_again(served: Served
     assert json.loads(file.read_text())["golden_questions"] == [added]
     send(served, "/undo")
     assert json.loads(file.read_text())["golden_questions"] == []
-    for text in ("{", "[]", '{"id": "x"}'):
+    for text in ("{", "[]", '{"user_inputs": ["Hi"]}'):
         assert send(served, path, question=text).status == 400
     assert json.loads(file.read_text())["golden_questions"] == []
 
