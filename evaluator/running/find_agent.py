@@ -48,6 +48,8 @@ def find_agent(text: str) -> Any:
         if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
             raise InputError(f"{text}: there is no module {error.name!r} here; {_FORM}") from error
         raise InputError(f"{text}: it needs the package {error.name!r}, which is not installed") from error
+    except InputError:
+        raise
     except (Exception, SystemExit) as error:  # third-party code: the agent's module
         place = last_own_line(error)
         raise InputError(
