@@ -16,7 +16,7 @@ from typing import Any
 
 from spangrade.converters.datasets.forms import described, problem_of, word_of
 from spangrade.evaluator.judge import Judge, Judgement, Question, default_judge, same_meaning, satisfies
-from spangrade.evaluator.metrics.matching import MISSING, Difference, Rules, differences
+from spangrade.evaluator.metrics.matching import MISSING, Rules, ValueDifference, differences
 from spangrade.evaluator.metrics.shown import path_text
 
 ABSENT = MISSING
@@ -182,7 +182,7 @@ async def _similarity(
     return Similarity(tuple(mismatches))
 
 
-async def _decide(one: Difference, path: str, judge: Judge | None) -> Mismatch | None:
+async def _decide(one: ValueDifference, path: str, judge: Judge | None) -> Mismatch | None:
     """Return how an undecided difference was decided: a mismatch, or None if the judge says yes."""
     for alternative in one.alternatives:
         if not any([await _decide(each, path, judge) for each in alternative]):
@@ -198,13 +198,13 @@ async def _decide(one: Difference, path: str, judge: Judge | None) -> Mismatch |
     return replace(_mismatch(one, path), reason="; ".join(reasons))
 
 
-def _mismatch(one: Difference, path: str) -> Mismatch:
+def _mismatch(one: ValueDifference, path: str) -> Mismatch:
     inner = path_text(one.path)
     where = f"{path}{inner}" if not inner or inner.startswith("[") else f"{path}.{inner}"
     return Mismatch(where, one.expected, one.actual, _why(one))
 
 
-def _why(one: Difference) -> str:
+def _why(one: ValueDifference) -> str:
     """Return why a value differs."""
     what = "element" if one.path and isinstance(one.path[-1], int) else "key"
     if one.actual is MISSING or one.expected is MISSING:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import Exchange, MessageCall, ToolResult
+from spangrade.converters.spans.observation import MessageCall, MessageExchange, ToolResult
 from spangrade.converters.spans.values import is_removed, json_text, objects, text
 from spangrade.tracer.canonical_json import canonical
 
@@ -182,7 +182,7 @@ def _runs_code(part: dict[str, Any]) -> bool:
     return any(tool in names for tool in _CODE_TOOLS)
 
 
-def read_exchange(inputs: Any, outputs: Any) -> Exchange:
+def read_exchange(inputs: Any, outputs: Any) -> MessageExchange:
     """Return what is new in a model call, given its input messages and its output messages.
 
     A request repeats the whole history: only what follows the model's last own message is new, and the
@@ -194,7 +194,7 @@ def read_exchange(inputs: Any, outputs: Any) -> Exchange:
     return _exchange(inputs, response, calls)
 
 
-def _exchange(inputs: Any, response: str | None, calls: tuple[MessageCall, ...]) -> Exchange:
+def _exchange(inputs: Any, response: str | None, calls: tuple[MessageCall, ...]) -> MessageExchange:
     user_input: str | None = None
     user_messages: int | None = None
     results: list[ToolResult] = []
@@ -224,7 +224,7 @@ def _exchange(inputs: Any, response: str | None, calls: tuple[MessageCall, ...])
     continues = has_results or (None if user_input is None else False)
     before = next(older, None)
     reply = before.text if before is not None and before.role == "assistant" else None
-    return Exchange(
+    return MessageExchange(
         user_input, continues, tuple(results), response, calls, tuple(repeated), reply, user_messages
     )
 

@@ -157,7 +157,7 @@ class SpanFailure(NamedTuple):
     cut_off: bool = False
 
 
-class Exchange(NamedTuple):
+class MessageExchange(NamedTuple):
     """What is new in a model call, or in what a run got and gave: its newest input, and its response.
 
     `continues` tells whether the newest input is the result of a tool and not the user's; None without input.
@@ -191,7 +191,7 @@ class TokenCounts(NamedTuple):
 
 NO_CONTEXT = SessionContext()
 NO_NOTES = Notes()
-NO_EXCHANGE = Exchange()
+NO_EXCHANGE = MessageExchange()
 NO_TOKENS = TokenCounts()
 
 
@@ -209,7 +209,7 @@ class RunSpan(NamedTuple):
     agent: str | None = None
     failure: SpanFailure | None = None
     traits: Traits = NO_TRAITS
-    exchange: Exchange = NO_EXCHANGE
+    exchange: MessageExchange = NO_EXCHANGE
     tokens: TokenCounts = NO_TOKENS
     name: str | None = None
     model: str | None = None
@@ -230,7 +230,7 @@ class TurnSpan(NamedTuple):
     agent: str | None = None
     failure: SpanFailure | None = None
     traits: Traits = NO_TRAITS
-    exchange: Exchange = NO_EXCHANGE
+    exchange: MessageExchange = NO_EXCHANGE
     tokens: TokenCounts = NO_TOKENS
     model: str | None = None
     run_input: str | None = None
@@ -251,7 +251,7 @@ class ModelCall(NamedTuple):
     agent: str | None = None
     failure: SpanFailure | None = None
     traits: Traits = NO_TRAITS
-    exchange: Exchange = NO_EXCHANGE
+    exchange: MessageExchange = NO_EXCHANGE
     tokens: TokenCounts = NO_TOKENS
     provider: str | None = None
     model: str | None = None
@@ -336,7 +336,7 @@ def fields_of(observation: Observation) -> Iterator[tuple[str, object]]:
     """Yield an observation's kind and its fields, by name, without its span: what a pass can change."""
     yield "kind", kind_of(observation)
     for name, value in zip(observation._fields, observation, strict=True):
-        if isinstance(value, SessionContext | Notes | Exchange | TokenCounts):
+        if isinstance(value, SessionContext | Notes | MessageExchange | TokenCounts):
             yield from zip(value._fields, value, strict=True)
         elif name == "failure":
             yield "failed", value is not None

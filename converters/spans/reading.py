@@ -14,10 +14,10 @@ from spangrade.converters.spans.observation import (
     NO_TRAITS,
     TRAITS,
     Digests,
-    Exchange,
     Handoff,
     Kind,
     MessageCall,
+    MessageExchange,
     ModelCall,
     Notes,
     Observation,
@@ -202,7 +202,7 @@ _new = tuple.__new__
 _COMMON = 6  # fields that all observations have
 _SPAN = _taking(*(name if name != "name" else "span_name" for name in SpanRef._fields))
 _SESSION, _NOTES = _taking(*SessionContext._fields), _taking(*Notes._fields)
-_EXCHANGE, _TOKENS = _taking(*Exchange._fields), _taking(*TokenCounts._fields)
+_EXCHANGE, _TOKENS = _taking(*MessageExchange._fields), _taking(*TokenCounts._fields)
 _TRAITS = _taking(*TRAITS)
 _OF_RUN = _taking(*RunSpan._fields[_COMMON + 2 : -1])  # without `is_agent`
 _OF_TURN, _OF_MODEL_CALL = (_taking(*kind._fields[_COMMON + 2 :]) for kind in (TurnSpan, ModelCall))
@@ -233,7 +233,7 @@ def observation_of(reading: Reading) -> Observation:
         return _new(ToolUse, (*common, *_OF_TOOL_CALL(reading)))
     if kind == "handoff":
         return _new(Handoff, (*common, *_OF_HANDOFF(reading)))
-    exchanged = (_new(Exchange, _EXCHANGE(reading)), _new(TokenCounts, _TOKENS(reading)))
+    exchanged = (_new(MessageExchange, _EXCHANGE(reading)), _new(TokenCounts, _TOKENS(reading)))
     if kind == "llm":
         return _new(ModelCall, (*common, *exchanged, *_OF_MODEL_CALL(reading)))
     if kind == "turn":

@@ -223,7 +223,7 @@ class QuestionMetadata(NamedTuple):
     value: Annotated[str | None, Column("its value: a text as it is, any other value as JSON")]
 
 
-class SessionVerdict(NamedTuple):
+class ShownVerdict(NamedTuple):
     """What the view of sessions has beside what is derived of them."""
 
     verdict: Annotated[
@@ -294,7 +294,7 @@ def documented_views() -> list[DocumentedView]:
             keys=(), columns=(*table("", ArrivedSince, ()).columns, _SESSION_ID)
         ),
     )
-    sessions = SESSIONS._replace(columns=SESSIONS.columns + table("", SessionVerdict, ()).columns)
+    sessions = SESSIONS._replace(columns=SESSIONS.columns + table("", ShownVerdict, ()).columns)
     return [
         DocumentedView(
             one.name,

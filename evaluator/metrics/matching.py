@@ -150,7 +150,7 @@ def is_copy(expected: Any, actual: Any) -> bool:
         return False
 
 
-class Difference(NamedTuple):
+class ValueDifference(NamedTuple):
     """A place where a value is not as expected; MISSING is the side that has nothing there.
 
     `undecided` if that is not known yet: the texts may have the same meaning, or a pattern could not be
@@ -161,7 +161,7 @@ class Difference(NamedTuple):
     expected: Any
     actual: Any
     undecided: bool = False
-    alternatives: tuple[tuple[Difference, ...], ...] = ()
+    alternatives: tuple[tuple[ValueDifference, ...], ...] = ()
 
 
 class Rules(NamedTuple):
@@ -191,12 +191,12 @@ def rules_of(keys: KeyRule) -> Rules:
     return _RULES[keys]
 
 
-def differences(expected: Any, actual: Any, rules: Rules = SUBSET) -> Iterator[Difference]:
+def differences(expected: Any, actual: Any, rules: Rules = SUBSET) -> Iterator[ValueDifference]:
     """Yield where a JSON value differs from the expected one, in the order of the expected value."""
     return _differences(expected, actual, rules, ())
 
 
-def first_difference(expected: Any, actual: Any, rules: Rules = SUBSET) -> Difference | None:
+def first_difference(expected: Any, actual: Any, rules: Rules = SUBSET) -> ValueDifference | None:
     """Return the first place where a JSON value differs from the expected one, None if it matches.
 
     One that is undecided is returned only if no other differs.
@@ -214,7 +214,7 @@ def arguments_match(expected: Any, actual: Any, matcher: KeyRule = "subset") -> 
     return next(_differences(expected, actual, _RULES[matcher], ()), None) is None
 
 
-def _differences(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterator[Difference]:
+def _differences(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterator[ValueDifference]:
     if isinstance(expected, dict):
         if rules.words and (len(expected) <= 2) and (word := word_of(expected)) is not None:
             yield from _of_word(word, expected, actual, rules, path)
@@ -243,11 +243,11 @@ def _differences(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterat
         yield _different(path, expected, actual)
 
 
-def _different(path: Path, expected: Any, actual: Any) -> Difference:
-    return Difference(path, expected, actual, undecided=may_be_masked(expected, actual))
+def _different(path: Path, expected: Any, actual: Any) -> ValueDifference:
+    return ValueDifference(path, expected, actual, undecided=may_be_masked(expected, actual))
 
 
-def _of_python(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterator[Difference]:
+def _of_python(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterator[ValueDifference]:
     """Yield how a value differs from one that no JSON text has: ours, or one of a test in Python."""
     if isinstance(expected, AnyOf):
         if not expected.accepts(actual):
@@ -261,11 +261,11 @@ def _of_python(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterator
 
 def _of_keys(
     expected: Mapping[str, Any], actual: Mapping[str, Any], rules: Rules, path: Path
-) -> Iterator[Difference]:
+) -> Iterator[ValueDifference]:
     for key, value in expected.items():
         if value is None and rules.wildcards:
             if rules.keys == "exact" and rules.similar is None and key not in actual:
-                yield Difference((*path, key), value, MISSING)
+                yield ValueDifference((*path, key), value, MISSING)
             continue
         if key in actual:
             other = actual[key]
@@ -273,34 +273,34 @@ def _of_keys(
                 continue
             yield from _differences(value, other, rules, (*path, key))
         elif rules.keys != "superset" and not (rules.words and accepts_absent(value)):
-            yield Difference((*path, key), value, MISSING)
+            yield ValueDifference((*path, key), value, MISSING)
     if rules.keys != "subset":
         for key, other in actual.items():
             if key not in expected:
-                yield Difference((*path, key), MISSING, other)
+                yield ValueDifference((*path, key), MISSING, other)
 
 
 def _of_items(
     expected: Sequence[Any], actual: Sequence[Any], rules: Rules, path: Path
-) -> Iterator[Difference]:
+) -> Iterator[ValueDifference]:
     for index, (value, other) in enumerate(zip(expected, actual, strict=False)):
         if value is not None or not rules.wildcards:
             yield from _differences(value, other, rules, (*path, index))
     shorter = min(len(expected), len(actual))
     for index, value in enumerate(expected[shorter:], shorter):
-        yield Difference((*path, index), value, MISSING)
+        yield ValueDifference((*path, index), value, MISSING)
     for index, other in enumerate(actual[shorter:], shorter):
-        yield Difference((*path, index), MISSING, other)
+        yield ValueDifference((*path, index), MISSING, other)
 
 
-def _of_text(expected: Any, actual: str, rules: Rules, path: Path) -> Iterator[Difference]:
+def _of_text(expected: Any, actual: str, rules: Rules, path: Path) -> Iterator[ValueDifference]:
     if rules.similar is None or not rules.similar(expected, actual):
-        yield Difference(path, expected, actual, undecided=True)
+        yield ValueDifference(path, expected, actual, undecided=True)
 
 
 def _of_word(
     word: str, expected: Mapping[str, Any], actual: Any, rules: Rules, path: Path
-) -> Iterator[Difference]:
+) -> Iterator[ValueDifference]:
     operand = expected[word]
     if word == ANY:
         yield from _of_alternatives(expected, operand, actual, rules, path)
@@ -309,28 +309,28 @@ def _of_word(
     elif word == PATTERN and isinstance(actual, str):
         found = matches_pattern(operand, actual)
         if not found:
-            yield Difference(path, expected, actual, undecided=found is None)
+            yield ValueDifference(path, expected, actual, undecided=found is None)
     elif word not in _MATCHES or not _MATCHES[word](expected, actual):
-        yield Difference(path, MISSING if word == ABSENT else expected, actual)
+        yield ValueDifference(path, MISSING if word == ABSENT else expected, actual)
 
 
 def _of_alternatives(
     expected: Mapping[str, Any], alternatives: Iterable[Any], actual: Any, rules: Rules, path: Path
-) -> Iterator[Difference]:
+) -> Iterator[ValueDifference]:
     """Yield how a value differs from the alternative that is nearest to it, nothing if one matches."""
-    found: list[tuple[Difference, ...]] = []
+    found: list[tuple[ValueDifference, ...]] = []
     for alternative in alternatives:
         found.append(tuple(_differences(alternative, actual, rules, path)))
         if not found[-1]:
             return
     if possible := tuple(each for each in found if all(one.undecided for one in each)):
-        yield Difference(path, expected, actual, undecided=True, alternatives=possible)
+        yield ValueDifference(path, expected, actual, undecided=True, alternatives=possible)
         return
     nearest = min(found, key=len)
     if all(one.path != path for one in nearest):
         yield from nearest
     else:
-        yield Difference(path, expected, actual)
+        yield ValueDifference(path, expected, actual)
 
 
 def _is_near(expected: Mapping[str, Any], actual: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics.matching import (
     ArgumentMatcher,
-    Difference,
+    ValueDifference,
     differences,
     first_difference,
     is_copy,
@@ -195,7 +195,7 @@ def _arguments_match(
     )
 
 
-def _is_met(difference: Difference | None) -> bool | None:
+def _is_met(difference: ValueDifference | None) -> bool | None:
     return difference is None or (None if difference.undecided else False)
 
 
@@ -213,7 +213,7 @@ def _resolved(wanted: dict[str, Any], call: ToolInteraction, context: Context) -
 
 def call_differences(
     expected: ReferenceToolInteraction, call: ToolInteraction, context: Context
-) -> Iterator[tuple[str, Difference]]:
+) -> Iterator[tuple[str, ValueDifference]]:
     """Yield how the arguments and the result of a call of the expected tool differ, each with its place.
 
     The place is `look_up(items[0].sku)` for an argument, `look_up result.status` for a result.

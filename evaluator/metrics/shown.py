@@ -7,7 +7,7 @@ from typing import Any
 
 from spangrade.converters.datasets.forms import described, word_of
 from spangrade.evaluator.metrics.masked import MASKED, may_be_masked
-from spangrade.evaluator.metrics.matching import MISSING, AnyOf, Difference, Path
+from spangrade.evaluator.metrics.matching import MISSING, AnyOf, Path, ValueDifference
 
 _LONGEST = 100  # characters of a value
 _BEFORE = 20  # characters of two long texts that are equal before they differ
@@ -21,7 +21,7 @@ def path_text(path: Path) -> str:
     return text
 
 
-def difference_text(where: str, difference: Difference) -> str:
+def difference_text(where: str, difference: ValueDifference) -> str:
     """Return a difference as `order.items[0].sku: expected "A1", was "A2"`."""
     expected, actual = difference.expected, difference.actual
     if isinstance(expected, str) and isinstance(actual, str):

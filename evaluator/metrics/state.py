@@ -8,7 +8,14 @@ from typing import Any
 
 from spangrade.converters.datasets.forms import accepts_absent
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.metrics.matching import MISSING, STATE, Difference, Path, first_difference, recall
+from spangrade.evaluator.metrics.matching import (
+    MISSING,
+    STATE,
+    Path,
+    ValueDifference,
+    first_difference,
+    recall,
+)
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.shown import difference_text, path_text
 from spangrade.evaluator.session import Session
@@ -40,7 +47,7 @@ def state_management_fidelity(session: Session, question: GoldenQuestion) -> Out
         if actual is not MISSING:
             found = first_difference(value, actual, STATE)
         else:
-            found = None if accepts_absent(value) else Difference((), value, MISSING)
+            found = None if accepts_absent(value) else ValueDifference((), value, MISSING)
         if found is not None:
             texts = undecided if found.undecided else differing
             texts.append(difference_text(path_text((name, *found.path)), found))
@@ -64,7 +71,7 @@ def further_state(session: Session, question: GoldenQuestion) -> Outcome:
         return _NOT_RECORDED
     named = {path_in(state, name) for name in question.reference_data.reference_state_variables or {}}
     further = list(_beside(state, (), named))
-    shown = [difference_text(path_text(path), Difference((), MISSING, value)) for path, value in further]
+    shown = [difference_text(path_text(path), ValueDifference((), MISSING, value)) for path, value in further]
     if (more := len(shown) - _MOST_SHOWN) > 0:
         shown[_MOST_SHOWN:] = [f"{more} more"]
     return Score(float(len(further)), None, "; ".join(shown) or "as expected")

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from spangrade.converters.spans.evaluations import evaluation_of_log
 from spangrade.converters.spans.observation import (
     NO_NOTES,
-    Exchange,
     Handoff,
+    MessageExchange,
     ModelCall,
     Notes,
     Observation,
@@ -255,7 +255,7 @@ def unpacked(content: bytes) -> list[Observation]:
 def _of_row(row: tuple[Any, ...], contexts: Sequence[SessionContext]) -> Any:
     number, span, session, notes, agent, failure, traits, *own = row
     if number < _WITH_MESSAGES:
-        own[:2] = _new(Exchange, own[0]), _new(TokenCounts, own[1])
+        own[:2] = _new(MessageExchange, own[0]), _new(TokenCounts, own[1])
     return _new(
         _KINDS[number],
         (

@@ -9,7 +9,7 @@ import pytest
 
 from spangrade.converters.spans.ai_sdk_values import answer
 from spangrade.converters.spans.langchain_values import last_text
-from spangrade.converters.spans.messages import Exchange, code_executions, read_exchange
+from spangrade.converters.spans.messages import MessageExchange, code_executions, read_exchange
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 
 RAN = {"executable_code": {"code": "print(1)", "language": "PYTHON"}}
@@ -47,7 +47,7 @@ def test_a_system_message_after_the_users_says_nothing_of_the_exchange(place: in
 
     history = [{"role": "user", "content": "hi"}, requested("1"), requested("2"), result("1"), result("2")]
     history.insert(place, {"role": "system", "content": "be kind"})
-    assert read_exchange(json.loads(json.dumps(history)), None) == Exchange(
+    assert read_exchange(json.loads(json.dumps(history)), None) == MessageExchange(
         user_input="hi",
         continues=True,
         tool_results=(ToolResult(None, "1", "1"), ToolResult(None, "2", "2")),
