@@ -10,7 +10,9 @@ _EXPORT = (
     "export all spans of a trace to one place, wait for them (flush at the end of the process), "
     "and sample whole traces"
 )
-_NAME_MODEL = "record gen_ai.response.model as the provider names it, or update genai-prices"
+_NAME_MODEL = (
+    "record gen_ai.response.model and gen_ai.provider.name as the provider names them, or update genai-prices"
+)
 # By the code of a finding.
 _FIXES = {
     "not_loaded": "they were damaged on disk: import the spans again from their source; delete the files, "
@@ -28,7 +30,7 @@ _FIXES = {
     "sampled": "sample whole conversations, by configure(sample=RATIO), instead of traces",
     "doubtful_tokens": "count the cached tokens in gen_ai.usage.input_tokens, and them alone in "
     "gen_ai.usage.cache_read.input_tokens",
-    "unknown_price": _NAME_MODEL,
+    "unknown_price": f"{_NAME_MODEL}; or put the model's price into the table [[prices]] of the settings",
     "unknown_context_window": _NAME_MODEL,
     "may_continue": "record a conversation id on every run, or import the runs before this one",
     "id_reused": "give each conversation an id of its own",

@@ -65,7 +65,12 @@ def _place(first: object, s: Session) -> Place | None:
 
 def _models(lacking: Sequence[object]) -> str:
     calls = [call for call in lacking if isinstance(call, LLMCall)]
-    return ", ".join(sorted({call.model or "a model without a name" for call in calls}))
+    return ", ".join(sorted({_model(call) for call in calls}))
+
+
+def _model(call: LLMCall) -> str:
+    provider = f"provider `{call.provider}`" if call.provider else "an unknown provider"
+    return f"{call.model or 'a model without a name'} of {provider}"
 
 
 def _if(lacking: bool) -> Sequence[object]:
@@ -178,7 +183,7 @@ _CHECKS = (
     ),
     _Check(
         "unknown_price",
-        "model calls without a known price: {models}",
+        "model calls without a known cost: no price for {models}",
         ("cost", "cost_limit"),
         lambda s: [call for call in _answered(s) if _counted(call) and call.cost_usd is None],
         of_calls=True,

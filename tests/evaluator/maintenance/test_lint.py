@@ -150,9 +150,14 @@ def test_a_model_without_a_price_or_a_context_window_is_named(tmp_path: Path) ->
     findings = found(tmp_path, agent(1, None, 0, 9), ours)
     codes = ("unknown_price", "unknown_context_window")
     assert [(findings[code].what, findings[code].metrics) for code in codes] == [
-        ("model calls without a known price: ours", ("cost", "cost_limit")),
-        ("model calls without a known context window: ours", ("context_saturation",)),
+        ("model calls without a known cost: no price for ours of provider `us`", ("cost", "cost_limit")),
+        ("model calls without a known context window: ours of provider `us`", ("context_saturation",)),
     ]
+    assert "[[prices]]" in str(findings["unknown_price"].advice)
+    nameless = chat(2, 1, 1, 2, attributes={"gen_ai.request.model": "ours", "gen_ai.provider.name": ""})
+    (tmp_path / "nameless").mkdir()
+    what = found(tmp_path / "nameless", agent(1, None, 0, 9), nameless)["unknown_price"].what
+    assert what == "model calls without a known cost: no price for ours of an unknown provider"
 
 
 @pytest.mark.parametrize("name", NAMES)
