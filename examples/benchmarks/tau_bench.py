@@ -19,12 +19,12 @@ from typing import Any
 from chat_messages import write
 
 WRITES = ("book_", "cancel_", "send_", "update_")
-STOP = "###STOP###"  # the simulated user hangs up: it is no message to the agent
+STOP = "###STOP###"  # with it the simulated user hangs up, and needs no reply
 
 
 def whole(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a task as a question: the changed records as one variable of the state, and the texts."""
-    return _question(task, {"reference_state_variables": {"changed": task["changed"]}})
+    """Return a task as a question: each changed record, nothing else in the state, and the texts."""
+    return _question(task, {"reference_state_variables": task["changed"], "reference_state_exact": True})
 
 
 def writes(task: Mapping[str, Any], tools: list[str]) -> dict[str, Any]:
@@ -40,7 +40,8 @@ def writes(task: Mapping[str, Any], tools: list[str]) -> dict[str, Any]:
 
 def _question(task: Mapping[str, Any], references: dict[str, Any]) -> dict[str, Any]:
     texts = {"required_texts": task["outputs"]} if task["outputs"] else {}
-    return {"id": task["id"], "metadata": {"instruction": task["instruction"]}, **references, **texts}
+    scenario = {"starting_prompt": task["instruction"], "plan": [], "stop_word": STOP}
+    return {"id": task["id"], "scenario": scenario, **references, **texts}
 
 
 def main(source: Path, out: Path) -> None:
@@ -56,7 +57,7 @@ def main(source: Path, out: Path) -> None:
     } | {action["name"] for task in tasks for action in task["actions"]}
     tools = sorted(name for name in called if name.startswith(WRITES))
     for session in sessions:
-        session["messages"] = [one for one in session["messages"] if STOP not in str(one.get("content"))]
+        session["state"] = session["state"]["changed"]
     (out / "whole.json").write_text(json.dumps([whole(task) for task in tasks], indent=1))
     (out / "writes.json").write_text(json.dumps([writes(task, tools) for task in tasks], indent=1))
     write(sessions, out / "spans.jsonl", out / "labels.csv")
