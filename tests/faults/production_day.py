@@ -179,15 +179,17 @@ def problems(db: Path, day: Sequence[Plan], hooked: Hook, sink: Sink) -> list[st
     ]
     if doubled := len(graded) - len({row[:2] for row in graded}):
         found.append(f"{doubled} sessions were graded twice for the same content")
+    # The run of a day has one verdict on a session: the last one that it gave.
+    last = {(session_id, run_id): verdict for session_id, _, _, run_id, verdict in graded}
     saved = query(db, "SELECT session_id, run_id, verdict FROM verdicts ORDER BY ALL")
-    if saved != sorted((session_id, run_id, verdict) for session_id, _, _, run_id, verdict in graded):
-        found.append("the verdicts are not those of the sessions that were graded")
+    if saved != sorted((*key, verdict) for key, verdict in last.items()):
+        found.append("the verdicts are not the last ones that the run of each day gave")
     scores = query(
         db, "SELECT count(*), count(DISTINCT (run_id, session_id, metric)) FROM scores WHERE source = 'run'"
     )
     gated = query(db, "SELECT count(*) FROM scores WHERE metric = 'tool_success_rate'")
-    if scores[0][0] != scores[0][1] or gated != [(len(graded),)]:
-        found.append(f"scores: {scores}, {gated} of the gate, {len(graded)} sessions graded")
+    if scores[0][0] != scores[0][1] or gated != [(len(last),)]:
+        found.append(f"scores: {scores}, {gated} of the gate, {len(last)} verdicts")
     traced = query(db, "SELECT count(*) FROM scores WHERE source = 'trace'")
     feedback = sum((plan.thumbs is not None) + (plan.late_thumbs is not None) for plan in day)
     if traced != [(feedback,)]:
