@@ -494,20 +494,25 @@ class GoldenQuestion(_Model):
         None if the question does not have it, if what may be true is false, or if any reply will do. Of
         `reference_tool_interactions` that is the first alternative if only alternatives are given.
         """
-        if key == "reference_tool_interactions" and self.reference_data.reference_tool_alternatives:
-            return self.accepted_calls[0]
         if key in ("id", "user_inputs", "scenario", "agents_evaluated"):
             return getattr(self, key) or None
-        value = getattr(self.reference_data, key, None)
-        for others in (self.model_extra, self.reference_data.custom):
-            if value is None and others:
-                value = others.get(key)
-        if key == "goal" and value is None and self.scenario is not None:
-            return self.scenario.goal
-        is_nothing = (key in ("no_further_calls", "reference_state_exact") and value is False) or (
-            key == "reference_responses" and value is not None and set(value) == {None}
+        data = self.reference_data
+        if key == "reference_tool_interactions" and data.reference_tool_alternatives:
+            return self.accepted_calls[0]
+        value = getattr(data, key, None)
+        if value is None:
+            return self._elsewhere(key)
+        is_nothing = (value is False and key in ("no_further_calls", "reference_state_exact")) or (
+            key == "reference_responses" and set(value) == {None}
         )
         return None if is_nothing else value
+
+    def _elsewhere(self, key: str) -> Any:
+        """Return the value of a key that `reference_data` does not have itself."""
+        for others in (self.model_extra, self.reference_data.custom):
+            if others and others.get(key) is not None:
+                return others[key]
+        return self.scenario.goal if key == "goal" and self.scenario is not None else None
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading import policy
@@ -19,7 +19,9 @@ from spangrade.evaluator.grading.run_metric import Started, resolve, start
 from spangrade.evaluator.grading.seen import as_seen, masked
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome
 from spangrade.evaluator.session import Session
-from spangrade.tracer.redaction import Redaction
+
+if TYPE_CHECKING:  # few grades redact
+    from spangrade.tracer.redaction import Redaction
 
 # Sessions that may wait for their judge while later ones are started. A judge is asked 40 questions at once.
 MAX_PENDING = 64

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
 from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, golden_of
@@ -49,12 +50,14 @@ from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.quantities import seconds_of
-from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.stored import Stored
 from spangrade.tracer.terminal import counted
+
+if TYPE_CHECKING:  # few grades redact
+    from spangrade.tracer.redaction import Redaction
 
 _IN_MEMORY = "questions in memory"
 NO_DATASET = Dataset(NO_QUESTIONS, None, [])

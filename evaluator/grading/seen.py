@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
@@ -11,8 +12,10 @@ from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.metrics import Failure, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer import semconv
-from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Span
+
+if TYPE_CHECKING:  # few grades redact
+    from spangrade.tracer.redaction import Redaction
 
 
 def seen_sessions(spans: Iterable[Span], dialects: Sequence[Vendor]) -> Mapping[str, Session]:
