@@ -67,8 +67,8 @@ def test_chat_messages_become_spans_and_labels(spangrade: Spangrade, run_script:
     Path("sessions.jsonl").write_text(json.dumps(line))
     run_script("chat_messages.py", "sessions.jsonl", "spans.jsonl", "labels.csv")
     assert list(csv.reader(Path("labels.csv").read_text().splitlines())) == [
-        ["session_id", "name", "value"],
-        ["s1", "good", "1"],
+        ["session_id", "name", "value", "by"],
+        ["s1", "good", "1", ""],
     ]
     assert spangrade("import", "spans.jsonl", "--db", "s.duckdb").code == 0
     shown = json.loads("\n".join(spangrade("show", "s1", "--db", "s.duckdb", "--format", "json").out))
@@ -109,6 +109,15 @@ def test_the_agreement_with_tau_bench_is_that_of_the_page(spangrade: Spangrade, 
         }
         differing = [one for one in rewarded if rewarded[one] != passed[one]]
         measured[name] = (200 - len(differing), pass_k(passed, questions))
+        if name == "whole":
+            spangrade("label", "--from", "out/labels.csv", "--db", "tau.duckdb")
+            command = ("judge", "agreement", "--metric", "passed", "--db", "tau.duckdb", "--format", "json")
+            agreement = json.loads("\n".join(spangrade(*command).out))
+            assert (
+                f"gives {agreement['agreed']['number']} of {agreement['agreed']['total']}, kappa 1.000"
+                in PAGE
+            )
+            assert (agreement["kappa"]["estimate"], len(agreement["unjudged"])) == (1.0, 3)
         found += [(one, name) for one in differing]
     assert (measured, found) == (stated, disagreements)
     assert pass_k(rewarded, questions) == [0.42, 0.273, 0.22, 0.2]

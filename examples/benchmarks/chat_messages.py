@@ -83,15 +83,15 @@ def _span(name: str, span_id: str, places: tuple[int, int], attributes: Mapping[
     return {"spanId": span_id, "name": name, **times, "attributes": values}
 
 
-def write(sessions: Sequence[Mapping[str, Any]], spans: Path, labels: Path) -> None:
-    """Write the spans of sessions, an export request for each, and their scores as a table."""
+def write(sessions: Sequence[Mapping[str, Any]], spans: Path, labels: Path, by: str = "") -> None:
+    """Write the spans of sessions, an export request for each, and their scores as a table, given `by` whom."""
     with spans.open("w") as file:
         for session in sessions:
             scope = {"scope": {"name": "chat_messages"}, "spans": list(spans_of(session))}
             file.write(json.dumps({"resourceSpans": [{"scopeSpans": [scope]}]}) + "\n")
     with labels.open("w", newline="") as file:
-        rows = [(one["id"], *score) for one in sessions for score in (one.get("scores") or {}).items()]
-        csv.writer(file).writerows([("session_id", "name", "value"), *rows])
+        rows = [(one["id"], *score, by) for one in sessions for score in (one.get("scores") or {}).items()]
+        csv.writer(file).writerows([("session_id", "name", "value", "by"), *rows])
 
 
 if __name__ == "__main__":

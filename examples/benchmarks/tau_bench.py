@@ -58,9 +58,10 @@ def main(source: Path, out: Path) -> None:
     tools = sorted(name for name in called if name.startswith(WRITES))
     for session in sessions:
         session["state"] = session["state"]["changed"]
+        session["scores"] = {"passed": "pass" if session["scores"]["reward"] == 1 else "fail"}
     (out / "whole.json").write_text(json.dumps([whole(task) for task in tasks], indent=1))
     (out / "writes.json").write_text(json.dumps([writes(task, tools) for task in tasks], indent=1))
-    write(sessions, out / "spans.jsonl", out / "labels.csv")
+    write(sessions, out / "spans.jsonl", out / "labels.csv", by="tau_bench")
 
 
 if __name__ == "__main__":
