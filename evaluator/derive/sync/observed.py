@@ -36,6 +36,7 @@ from spangrade.evaluator.derive.settings import Settings
 from spangrade.evaluator.derive.span_tree import Node, Tree
 from spangrade.evaluator.derive.sync.link_traces import Position, position_of
 from spangrade.tracer.canonical_json import json_value
+from spangrade.tracer.semconv import SCOPE_OF_WATCH
 from spangrade.tracer.span import LogRecord, Span
 
 _KINDS: Sequence[type[Observation]] = (RunSpan, TurnSpan, ModelCall, ToolUse, Handoff, Structure)
@@ -142,7 +143,11 @@ def observations_of(
         logged = [(log.span_id, score) for log in of_trace if (score := evaluation_of_log(log))]
         if logged and by_trace[trace_id]:
             by_trace[trace_id] = with_scores(by_trace[trace_id], logged)
-    return by_trace, Counter({trace_id: len(of_trace) for trace_id, of_trace in logs_by_trace.items()})
+    counts = {
+        trace_id: sum(log.scope_name != SCOPE_OF_WATCH for log in of_trace)
+        for trace_id, of_trace in logs_by_trace.items()
+    }
+    return by_trace, Counter(counts)
 
 
 def _by_span(logs_of_traces: Iterable[Iterable[LogRecord]]) -> dict[Node, list[LogRecord]]:

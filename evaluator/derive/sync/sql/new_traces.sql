@@ -9,11 +9,11 @@ SELECT
     known.trace_id IS NOT NULL AS is_known,
     row_number() OVER (ORDER BY new.first_seq) - 1 AS number
 FROM (
-    SELECT trace_id, min(seq) AS first_seq, max(seq) AS last_seq, count(*) AS records
+    SELECT trace_id, min(seq) AS first_seq, max(seq) AS last_seq, count(*) FILTER (NOT is_own) AS records
     FROM (
-        SELECT trace_id, seq FROM spans WHERE seq > $seq
+        SELECT trace_id, seq, false AS is_own FROM spans WHERE seq > $seq
         UNION ALL
-        SELECT trace_id, seq FROM logs WHERE seq > $seq AND trace_id IS NOT NULL
+        SELECT trace_id, seq, scope_name IS NOT DISTINCT FROM 'spangrade.watch' FROM logs WHERE seq > $seq AND trace_id IS NOT NULL
     )
     GROUP BY trace_id
 ) AS new
