@@ -57,6 +57,9 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("config",): (),
     ("convert", "test-to-golden"): ("-i", "log.json", "-o", "converted.json", "-a", "shop"),
     ("convert", "adk-history"): ("--agent-dir", str(HISTORY / "1.39.1")),
+    ("convert", "promptfoo"): ("-i", "promptfoo.json", "-o", "converted.json"),
+    ("convert", "inspect"): ("-i", "samples.jsonl", "-o", "converted.json"),
+    ("convert", "deepeval"): ("-i", "goldens.json", "-o", "converted.json"),
     ("convert", "evalset"): ("-i", "golden.json", "-o", "set.json"),
     ("convert", "session"): ("--output", "question.json", "conversation-1"),
     ("judge", "agreement"): ("--metric", "token_usage"),
@@ -103,6 +106,10 @@ def fill(folder: Path) -> Path:
     (folder / "agent.py").write_text(AGENT)
     question = {"id": "q", "user_inputs": ["hello"], "agents_evaluated": ["echo"], "reference_data": {}}
     (folder / "asked.json").write_text(json.dumps({"golden_questions": [question]}))
+    tests = [{"vars": {"text": "hello"}, "assert": [{"type": "contains", "value": "hi"}]}]
+    (folder / "promptfoo.json").write_text(json.dumps({"prompts": ["{{text}}"], "tests": tests}))
+    (folder / "samples.jsonl").write_text(json.dumps({"id": "a", "input": "hello", "target": "hi"}))
+    (folder / "goldens.json").write_text(json.dumps([{"input": "hello", "expected_output": "hi"}]))
     (folder / "log.json").write_text(json.dumps([{"query": "hello", "reference": "hi"}]))
     return folder
 

@@ -73,6 +73,7 @@ WORDS_OF_OTHERS = MappingProxyType(
         "tags": "metadata",
     }
 )
+_INPUTS_OF_OTHERS = {word for word, name in WORDS_OF_OTHERS.items() if name.startswith("user_inputs")}
 _NOT_REFERENCES = ("user_inputs", "metadata")  # with which what other words mean begins
 SESSION_INPUT = "session_input"  # what ADK's eval sets say of a session, which `convert evalset` reads
 _NEAR = 0.75  # how alike an own key and that of a reference are, for one to be meant by the other
@@ -435,6 +436,14 @@ class GoldenQuestion(_Model):
         return {**value, "user_inputs": inputs}
 
     @model_validator(mode="after")
+    def _ask_or_expect_something(self) -> Self:
+        if not self.user_inputs:
+            expects = self.reference_data.model_fields_set or self.model_extra
+            if not expects or _INPUTS_OF_OTHERS & (self.model_extra or {}).keys():
+                raise PydanticCustomError("missing_inputs", "missing")
+        return self
+
+    @model_validator(mode="after")
     def _refuse_fixed_texts_of_a_scenario(self) -> Self:
         if self.scenario is not None:
             fixed = {
@@ -463,7 +472,7 @@ class GoldenQuestion(_Model):
     @model_validator(mode="after")
     def _refuse_a_turn_beyond_the_last(self) -> Self:
         for index, one in enumerate(self.reference_data.required_texts or ()):
-            if isinstance(one, RequiredText) and self.scenario is None:
+            if isinstance(one, RequiredText) and self.scenario is None and self.user_inputs:
                 last, turn = len(self.user_inputs), one.turn or 1
                 if turn > last:
                     raise PydanticCustomError(
@@ -594,7 +603,7 @@ def taken_golden(raw: Any, where: str, form: Form | None = None) -> GoldenDatase
 def _of_form(error: ValidationError) -> bool:
     """Return whether the file, a question, or a field of every question is missing or of another type."""
     return any(
-        (mistake["type"] == "missing" or mistake["type"].endswith("_type"))
+        (mistake["type"] in ("missing", "missing_inputs") or mistake["type"].endswith("_type"))
         and mistake["loc"][2:3] in ((), ("id",), ("user_inputs",))
         for mistake in error.errors(include_url=False)
     )
@@ -773,6 +782,8 @@ def _problem(raw: Any, detail: ErrorDetails, form: Form) -> str:
     where, kind = _where(raw, detail["loc"], form), detail["type"]
     if kind == "missing":
         return f"{where}: missing"
+    if kind == "missing_inputs":
+        return f"{where}.user_inputs: missing"
     if kind in ("too_short", "string_too_short"):
         return f"{where}: must not be empty"
     if kind not in _EXPECTED:

@@ -25,11 +25,17 @@ def _redaction() -> Redaction:
 
 def has_mask(value: Any) -> bool:
     """Return whether a JSON value has a masked text in it."""
-    if isinstance(value, str):
-        return "[" in value and _MASK.search(value) is not None
-    if isinstance(value, dict):
-        return any(map(has_mask, value.values()))
-    return isinstance(value, list | tuple) and any(map(has_mask, value))
+    waiting = [value]
+    while waiting:  # it may be nested without end
+        one = waiting.pop()
+        if isinstance(one, str):
+            if "[" in one and _MASK.search(one):
+                return True
+        elif isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list | tuple):
+            waiting.extend(one)
+    return False
 
 
 def may_be_masked(expected: Any, actual: Any) -> bool:

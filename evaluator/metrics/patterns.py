@@ -80,7 +80,7 @@ class _Searcher:
 
 
 def _start() -> subprocess.Popen[str]:
-    process = subprocess.Popen(  # noqa: S603
+    process = subprocess.Popen(  # noqa: S603 (this interpreter, with a program of ours)
         [sys.executable, "-I", "-S", "-c", _SEARCHES],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -52,7 +52,7 @@ def test_the_run_to_complete_is_the_one_that_began_last(tmp_path: Path) -> None:
             attributes = {
                 semconv.CONVERSATION_ID: f"s{number}",
                 semconv.OPERATION_NAME: "invoke_agent",
-                semconv.TAGS: list(tags_of(f"shop@{number:08x}", 1, "")),
+                semconv.TAGS: list(tags_of(f"shop@{number:08x}", 1, "", "run")),
             }
             times = (start_ns + ahead_ns, start_ns + ahead_ns + 1)
             trace_id = f"{number:032x}"

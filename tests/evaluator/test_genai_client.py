@@ -118,6 +118,7 @@ def test_a_request_that_fails_is_the_sessions_error(gemini: GeminiStandIn, tmp_p
         run = db.run(lambda text: Agent(gemini)(text), [question("A-1", "Where is A-1")], name="real")
         (found,) = db
     assert [one.reason.partition(";")[0] for one in run.sessions] == [
-        "conversation: turn 1 ended in an error without an answer: ClientError"
+        "conversation: turn 1 ended in an error without an answer: ClientError: 400 FAILED. {'error': {'code': 400, "
+        "'message': 'stand-in fails with 400', 'status': 'FAILED'}} (tests/evaluator/test_genai_client.py:56)"
     ]
     assert [error.where for error in found.errors] == [f"llm {MODEL}"]

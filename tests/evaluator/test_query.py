@@ -17,7 +17,7 @@ from spangrade.tracer.store.query import select
 
 ENDLESS = "SELECT sum(a.range * b.range) FROM range(10_000_000_000) a, range(10_000_000_000) b"
 # One call of a function, seconds long, which DuckDB does not interrupt.
-LONG_CALL = "SELECT levenshtein(repeat('a', 30_000), repeat('b', 30_000))"
+LONG_CALL = "SELECT damerau_levenshtein(repeat('a', 20_000), repeat('b', 20_000))"
 
 
 @pytest.fixture(scope="module")

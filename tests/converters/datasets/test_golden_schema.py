@@ -19,7 +19,7 @@ FIELDS = [
     if field != "$schema" and "/properties/" not in schema.get("$ref", "")
 ]
 REQUIRED: dict[str, dict[str, Any]] = {
-    "GoldenQuestion": {"id": "a1"},
+    "GoldenQuestion": {"id": "a1", "max_cost_usd": 0.5},
     "ReferenceToolInteraction": {"tool_name": "look_up"},
     "ExpectedReply": {"text": "shipped"},
     "RequiredText": {"text": "shipped"},

@@ -162,7 +162,6 @@ def test_a_custom_reference_is_found_at_either_place(tmp_path: Path) -> None:
             "number,text\nx,Hi\n",
             [
                 "FILE: row 1.id: missing",
-                "FILE: row 1.user_inputs: missing",
                 "expected, for example:",
                 "id,user_inputs,required_texts,reference_response",
                 "a1,Where is order A1?,shipped,",

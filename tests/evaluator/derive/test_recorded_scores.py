@@ -23,6 +23,7 @@ AGENT = {
     "gen_ai.agent.name": "shop",
     "gen_ai.conversation.id": "c",
     "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]',
+    "gen_ai.output.messages": '[{"role": "assistant", "parts": [{"type": "text", "content": "hello"}]}]',
 }
 RESULT = "gen_ai.evaluation.result"
 HELPFUL = {

@@ -178,7 +178,7 @@ async def test_a_turn_as_expected(turn):
         (AgentTurn("*", [ToolCall("find", {"name": "*", "limit": 3}), CLOSE]), f"{FIRST}.arguments.limit"),
         (
             AgentTurn("*", [ToolCall("find", None, {"orders": [], "total": 7.5}), CLOSE]),
-            f"{FIRST}.result.orders",
+            f"{FIRST}.result.orders[0]",
         ),
     ],
 )

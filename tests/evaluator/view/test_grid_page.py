@@ -55,7 +55,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
                     verdict = "passed" if passed else "failed"
                     values = [f"{run} id", f"{run}-{question}-{place}", question]
                     made.query(
-                        "INSERT INTO verdicts VALUES ($1, $2, $3, $4, 'because', NULL)", [*values, verdict]
+                        "INSERT INTO verdicts (run_id, session_id, question_id, verdict, reason) "
+                        "VALUES ($1, $2, $3, $4, 'because')",
+                        [*values, verdict],
                     )
                     made.query(
                         "INSERT INTO scores "
