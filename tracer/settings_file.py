@@ -80,6 +80,4 @@ def _json(file: Path, text: str) -> Any:
     try:
         return parse_written(text)
     except JSONDecodeError as error:
-        if "depth limit" in error.msg or "nested too deeply" in error.msg:
-            raise InputError(f"{file}: nested too deep") from error
         raise InputError(f"{file}: {refusal(error)}") from error

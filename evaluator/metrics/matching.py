@@ -103,6 +103,10 @@ def json_equal(left: Any, right: Any) -> bool:
     return left is right or next(_differences(left, right, _LITERAL, ()), None) is None
 
 
+def _as_recorded(value: Any) -> Any:
+    return str(value) if type(value) is int and value not in _INTEGERS else value
+
+
 def expects_null(expected: Any) -> bool:
     """Return whether an expected value is `{"$null": true}`, which matches null alone."""
     return isinstance(expected, Mapping) and word_of(expected) == NULL
@@ -226,6 +230,7 @@ def _differences(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterat
         else:
             yield _different(path, expected, actual)
     elif isinstance(expected, str):
+        actual = _as_recorded(actual)
         if not isinstance(actual, str):
             yield _different(path, expected, actual)
         elif rules.similar is not None:
@@ -234,9 +239,6 @@ def _differences(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterat
             yield _different(path, expected, actual)
     elif isinstance(expected, Mapping | tuple):
         yield from _of_python(expected, actual, rules, path)
-    elif type(expected) is int and expected not in _INTEGERS and actual == str(expected):
-        # Such integers are recorded as the text of their digits: it may have been either.
-        yield ValueDifference(path, expected, actual, undecided=True)
     elif not _scalar_equal(expected, actual):
         yield _different(path, expected, actual)
 
@@ -360,6 +362,8 @@ def _are_texts(values: Sequence[Any]) -> bool:
 def _scalar_equal(left: Any, right: Any) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
+    if isinstance(right, str):
+        return False if type(left) is not int else _as_recorded(left) == right
     return bool(left == right)
 
 

@@ -84,7 +84,7 @@ def _span(name: str, span_id: str, places: tuple[int, int], attributes: Mapping[
 
 
 def write(sessions: Sequence[Mapping[str, Any]], spans: Path, labels: Path, by: str = "") -> None:
-    """Write the spans of sessions, an export request for each, and their scores as a table, given `by` whom."""
+    """Write the spans of sessions, an export request for each, and their scores as a table, `by` whom."""
     with spans.open("w") as file:
         for session in sessions:
             scope = {"scope": {"name": "chat_messages"}, "spans": list(spans_of(session))}

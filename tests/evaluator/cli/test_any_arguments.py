@@ -134,24 +134,34 @@ def test_no_arguments_are_a_defect(
 
 def in_copy(place: Path, arguments: Sequence[str]) -> Done:
     """Run a command in the folder; what it wrote is not kept."""
-    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    there = set(place.rglob("*"))
+    before = {path: path.read_bytes() for path in there if path.is_file()}
     stdin = io.StringIO("pfsbx\n\n")
     try:
         with mock.patch("sys.stdin", stdin), pytest.MonkeyPatch.context() as patch:
             patch.chdir(place)
             return run(*arguments)
     finally:
-        for path in [path for path in place.rglob("*") if path.is_file() and path not in before]:
-            path.unlink()
+        for path in sorted(set(place.rglob("*")) - there, reverse=True):  # a folder after what is in it
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            else:
+                path.unlink()
         for path, content in before.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists() or path.read_bytes() != content:
                 path.write_bytes(content)
 
 
-@pytest.mark.parametrize("file", ["deep.json", "deep.toml"])
-def test_settings_that_are_nested_too_deep_are_one_line(place: Path, file: str) -> None:
-    expected = [f"spangrade: {place / file}: nested too deep"]
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("deep.json", "not JSON: line 1, column 1026: depth limit exceeded"),
+        ("deep.toml", "nested too deep"),
+    ],
+)
+def test_settings_that_are_nested_too_deep_are_one_line(place: Path, file: str, reason: str) -> None:
+    expected = [f"spangrade: {place / file}: {reason}"]
     assert run("metrics", "--config", place / file) == (2, [], expected)
 
 

@@ -37,8 +37,7 @@ json_values = st.recursive(
         ({"caf\u00e9": 1}, {"cafe\u0301": 1}, True),
         ("K", "\u212a", True),  # the Kelvin sign: ASCII in NFC
         ("1", 1, False),
-        (2**64, "18446744073709551616", False),
-        ("18446744073709551616", 2**64, False),
+        (2**64, "18446744073709551616", True),  # as which it is recorded
         (2**64 - 1, "18446744073709551615", False),
         (None, False, False),
         ({"a": None}, {}, False),
@@ -48,10 +47,10 @@ json_values = st.recursive(
         ("*", "anything", False),
         (2**60, 2.0**60, True),
         (2**70, 2.0**70, True),
-        (2**70 + 1, str(2**70 + 1), False),
+        (2**70 + 1, str(2**70 + 1), True),
         ([2**70 + 1], [str(2**70)], False),
         (2**63, str(2**63), False),
-        (-(2**70), str(-(2**70)), False),
+        (-(2**70), str(-(2**70)), True),
         (-100, "-100", False),
         (-5, -5.0, True),
         (-(2**63), -(2.0**63), True),
@@ -187,13 +186,3 @@ def test_what_differs_first_is_told_with_both_values(
     found = first_difference(expected, actual, rules_of("exact" if exact else "subset"))
     assert found is not None
     assert difference_text(path_text(found.path), found) == text
-
-
-def test_an_integer_beyond_64_bits_leaves_open_whether_its_digits_were_a_text() -> None:
-    difference = first_difference({"id": 2**64}, {"id": "18446744073709551616"})
-    assert difference is not None
-    assert difference.undecided
-    assert difference_text("find", difference) == (
-        'find: expected 18446744073709551616, was "18446744073709551616"; '
-        "an integer beyond 64 bits is recorded as the text of its digits: it may have been either"
-    )
