@@ -118,10 +118,12 @@ def test_a_scenario_gives_the_same_session_by_adks_simulation_and_by_ours(tmp_pa
         ]
         done = spangrade(*run, "--db", "ours.duckdb")
         assert done.code == 0, (done.out, done.err)
-        # ADK's history is graded by the same scenario; nobody knows what its user decided.
+        # ADK's history is graded by the same scenario. Nobody knows what its user decided, and none of our
+        # users is recorded in it: whether it kept to the plan stays open.
         graded = spangrade("grade", "orders.evalset.json", "--db", "adk.duckdb", "--format", "json")
     (grade,) = json.loads("\n".join(graded.out))["grades"]
-    assert (grade["question_id"], grade["verdict"]) == ("where", "passed")
+    assert (grade["question_id"], grade["verdict"]) == ("where", "inconclusive")
+    assert grade["reason"].startswith("simulation_valid: ")
     turns = [("Where is my order?", "Which order is it?"), ("It is A-1.", "It is sent.")]
     assert shape("adk.duckdb") == (turns, [(2, "look_up")], ["shop_agent", "look_up"])
     assert shape("ours.duckdb") == shape("adk.duckdb")
