@@ -363,6 +363,12 @@ class Session:
     tool_declarations: Annotated[
         Any, Column("the tools that the models could call, in Gemini's form; unknown if none is recorded")
     ] = None
+    declared_to: Annotated[
+        tuple[tuple[str | None, str], ...] | None,
+        Column(
+            "the tools that each agent's models could call, each [agent, tool]; unknown if none is recorded"
+        ),
+    ] = None
     system_instruction: Annotated[str | None, Column("the models' instructions: the first of each agent")] = (
         None
     )

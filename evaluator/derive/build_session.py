@@ -18,7 +18,7 @@ from spangrade.converters.spans.registry import error_line
 from spangrade.evaluator.derive.completeness import lacks_model_calls, missing_spans
 from spangrade.evaluator.derive.context_window import context_window
 from spangrade.evaluator.derive.cost import estimated_models, own_priced_models, price, total_cost
-from spangrade.evaluator.derive.declared import system_instruction, tool_declarations
+from spangrade.evaluator.derive.declared import declared_to, system_instruction, tool_declarations
 from spangrade.evaluator.derive.errors import errors
 from spangrade.evaluator.derive.evaluations import recorded_scores
 from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
@@ -109,6 +109,7 @@ def build_session(
         cost_estimated=estimated_models(llm_calls),
         cost_configured=own_priced_models(llm_calls),
         tool_declarations=tool_declarations(tree),
+        declared_to=declared_to(tree),
         system_instruction=system_instruction(tree),
         latency=latency(tree, turns, groups[0].calls if groups else (), llm_calls, tool_interactions),
         errors=errors(tree, tool_interactions),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -17,16 +18,10 @@ def tool_declarations(tree: Tree) -> list[dict[str, Any]] | None:
     Of several declarations of one agent's tool, it is the first of those that say the most.
     """
     declared: dict[tuple[str | None, str], dict[str, Any]] = {}
-    read: set[tuple[str | None, str]] = set()
-    for observation in tree.ordered:
-        source = observation.notes.tool_declarations
-        if source is None or (key := (tree.agent_of(observation), source)) in read:
-            continue
-        read.add(key)
-        for declaration in objects(orjson.loads(source)):
-            tool = key[0], text(declaration.get("name")) or canonical(declaration)
-            if len(declaration) > len(declared.get(tool, ())):
-                declared[tool] = declaration
+    for agent, declaration in _declarations(tree):
+        tool = agent, text(declaration.get("name")) or canonical(declaration)
+        if len(declaration) > len(declared.get(tool, ())):
+            declared[tool] = declaration
     described = {
         one["name"] for one in declared.values() if isinstance(one.get("name"), str) and len(one) > 1
     }
@@ -36,6 +31,31 @@ def tool_declarations(tree: Tree) -> list[dict[str, Any]] | None:
         for one in distinct.values()
         if len(one) > 1 or text(one.get("name")) not in described
     ] or None
+
+
+def declared_to(tree: Tree) -> tuple[tuple[str | None, str], ...] | None:
+    """Return the tools that each agent's models could call, as (agent, tool); None if none is recorded.
+
+    A tool that runs on the provider's side has no name: it is named by its type, or by its keys.
+    """
+    pairs = {
+        (agent, name): None
+        for agent, declaration in _declarations(tree)
+        for name in (text(declaration.get("name")) or text(declaration.get("type")),)
+        for name in ((name,) if name else declaration)
+    }
+    return tuple(pairs) or None
+
+
+def _declarations(tree: Tree) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    """Yield what is recorded of tools, each list of an agent once, with the agent."""
+    read: set[tuple[str | None, str]] = set()
+    for observation in tree.ordered:
+        source = observation.notes.tool_declarations
+        if source is not None and (key := (tree.agent_of(observation), source)) not in read:
+            read.add(key)
+            for declaration in objects(orjson.loads(source)):
+                yield key[0], declaration
 
 
 def system_instruction(tree: Tree) -> str | None:
