@@ -134,6 +134,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "cost_estimated",
         "cost_configured",
         "tool_declarations",
+        "declared_to",
         "system_instruction",
         "recorded_scores",
         "identity_doubt",
