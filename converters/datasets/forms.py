@@ -18,6 +18,7 @@ import orjson
 ANY, TEXT, NUMBER, PATTERN = "$any", "$text", "$number", "$pattern"
 EACH, NULL, ABSENT, LITERAL = "$each", "$null", "$absent", "$literal"
 WITHIN = "within"  # beside $number
+USER, RESULT = "$user", "$result"  # references, which only arguments of calls have
 _WORDS = frozenset({ANY, TEXT, NUMBER, PATTERN, EACH, NULL, ABSENT, LITERAL})
 _TRUE = frozenset({NULL, ABSENT})  # words whose value is true
 _COMMA = re.compile(r"(?<=\d),(?=\d)")
@@ -37,9 +38,9 @@ def word_of(expected: Mapping[str, Any]) -> str | None:
 
 
 def is_form(value: Mapping[str, Any]) -> bool:
-    """Return whether the keys of an object are those of a form, be it written as it must be or not."""
+    """Return whether the keys of an object are those of a form or of a reference, well written or not."""
     if len(value) == 1:
-        return not _WORDS.isdisjoint(value)
+        return not (_WORDS | {USER, RESULT}).isdisjoint(value)
     return len(value) == 2 and value.keys() == {NUMBER, WITHIN}
 
 

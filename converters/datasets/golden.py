@@ -18,11 +18,13 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PlainValidator,
     StrictBool,
     StrictInt,
     StrictStr,
     Tag,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -36,7 +38,15 @@ from spangrade.converters.datasets.call_rules import (
     not_blank,
 )
 from spangrade.converters.datasets.files import write_json
-from spangrade.converters.datasets.forms import is_pattern, problem_of
+from spangrade.converters.datasets.forms import (
+    ANY,
+    PATTERN,
+    described,
+    is_form,
+    is_pattern,
+    problem_of,
+    word_of,
+)
 from spangrade.converters.datasets.golden_text import OBJECT, Form, form_of, read_written
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
@@ -199,19 +209,46 @@ class ExpectedReply(_Model):
         return self
 
 
+TextForm = str | Mapping[str, Any]  # a text, `{"$pattern": …}`, or `{"$any": […]}` of these
+
+
+def _text_form(value: Any) -> TextForm:
+    """Return a text that a reply must have, or a form of texts. Raises for anything else."""
+    word = word_of(value) if isinstance(value, Mapping) else None
+    if isinstance(value, str):
+        return not_blank(value)
+    if word == ANY and isinstance(value[ANY], list | tuple) and value[ANY]:
+        return {ANY: [_text_form(one) for one in value[ANY]]}
+    if word == PATTERN and is_pattern(value[PATTERN]):
+        return {PATTERN: value[PATTERN]}
+    expected = 'a string, {"$any": [strings]} or {"$pattern": a regular expression of Python}'
+    raise PydanticCustomError(
+        "text", "expected {expected}, found {found}", {"expected": expected, "found": _described(value)}
+    )
+
+
 class RequiredText(_Model):
-    """A text that a reply must have, that of `turn` (from 1) if it is given."""
+    """A text that a reply must have, that of `turn` (from 1) if it is given.
+
+    In its place `{"$any": […]}` has several, of which one will do, and `{"$pattern": …}` is searched.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     similar: ClassVar[float] = 0.6
 
-    text: Annotated[StrictStr, AfterValidator(not_blank)]
+    text: Annotated[TextForm, PlainValidator(_text_form), WithJsonSchema({"type": ["string", "object"]})]
     turn: Annotated[StrictInt, Field(ge=1)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_a_form_alone(cls, value: Any) -> Any:
+        return {"text": value} if isinstance(value, dict) and is_form(value) else value
 
 
 def text_of(expected: str | ExpectedReply | RequiredText) -> str:
-    """Return the text of an expected text."""
-    return expected if isinstance(expected, str) else expected.text
+    """Return the text of an expected text, a form in words."""
+    text = expected if isinstance(expected, str) else expected.text
+    return text if isinstance(text, str) else described(text)
 
 
 def _text_or_object(value: Any) -> str:
@@ -242,7 +279,8 @@ class ReferenceData(_Model):
     an earlier call of another. With `failed_calls` "ignore" these three do not count a call that failed.
     With `requested_calls` "count" a call that a model requested and nothing executes counts as made.
     `reference_responses` has the reply to each user input, None for any. A reply is a text, or an object with
-    the `text` and how to `match` it. Each of `required_texts` is in a reply, or in that of its `turn`.
+    the `text` and how to `match` it. Each of `required_texts` is in a reply, or in that of its `turn`;
+    `{"$any": […]}` is one of several, `{"$pattern": …}` is searched.
     A name in `reference_state_variables` may be a path (`cart.items[0].sku`); with `reference_state_exact`
     the final state has no other values.
     `goal` is what must be so at the end, in words for a judge; of a scenario without one it is its plan.

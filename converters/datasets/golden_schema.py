@@ -75,7 +75,10 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, Any]]] = MappingProxyType(
             "reference_state_exact": ("Whether nothing else may be in the state.", True),
             "reference_response": ("The content of the last reply.", "It is shipped."),
             "reference_responses": ("The reply to each user input; null for any.", ["Hello.", None]),
-            "required_texts": ("Texts that a reply must have, whatever their case.", ["shipped"]),
+            "required_texts": (
+                "Texts that a reply must have, whatever their case; $any is one of several.",
+                ["shipped", {"$any": ["Friday", "tomorrow"]}],
+            ),
             "forbidden_texts": ("Texts that no reply has, whatever their case.", ["lost"]),
             "goal": ("What must be so at the end, which a judge decides.", "the order is cancelled"),
             "assertions": (
@@ -102,7 +105,10 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, Any]]] = MappingProxyType(
             ),
         },
         "RequiredText": {
-            "text": ("A text that the reply must have.", "shipped"),
+            "text": (
+                "A text that the reply must have; $any is one of several, $pattern is searched.",
+                "shipped",
+            ),
             "turn": ("The number of the turn, from 1.", 2),
         },
         "Scenario": {

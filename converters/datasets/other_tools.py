@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spangrade.converters.datasets.forms import ANY, PATTERN, is_pattern
 from spangrade.converters.datasets.golden import append, fields_of_questions
 from spangrade.converters.datasets.golden_text import read_written
 from spangrade.converters.datasets.problems import separate
@@ -31,7 +34,7 @@ def convert(tool: str, source: Path, output: Path) -> tuple[int, list[Problem]]:
     content = read_written(source, fields_of_questions).content
     questions, problems = separate(_CONVERTERS[tool](content, str(source)))
     added, mistakes = append(output, questions)
-    return added, [*problems, *mistakes]
+    return added, [*dict.fromkeys(problems), *mistakes]
 
 
 def _promptfoo(content: Any, where: str) -> _Found:
@@ -42,26 +45,25 @@ def _promptfoo(content: Any, where: str) -> _Found:
     yield from _left_out(content, ("prompts", "tests", "defaultTest", "description"), where)
     given = content.get("prompts", "{{prompt}}")
     prompts = list(enumerate(given if isinstance(given, list) else [given], 1))
-    default = content.get("defaultTest")
-    if default is not None and not isinstance(default, dict):
-        yield Problem(f"{where}: defaultTest", f"{default!r} {_NO_PLACE}: expected an object")
-    default = default if isinstance(default, dict) else {}
+    default = content.get("defaultTest") or {}
+    yield from _unread(default, f"{where}: defaultTest")
+    default = _object(default)
     for number, test in enumerate(tests, 1):
         at = f"{where}: tests[{number - 1}]"
+        yield from _unread(test, at)
         if not isinstance(test, dict):
-            yield Problem(at, f"{test!r} {_NO_PLACE}: expected an object")
             continue
-        yield from _left_out(test, ("vars", "assert", "description", "metadata"), at)
-        references, problems = _of_assertions(
-            [*_listed(default.get("assert")), *_listed(test.get("assert"))], at
-        )
-        yield from problems
+        assertions = [*_placed(default, f"{where}: defaultTest"), *_placed(test, at)]
         values = {**_object(default.get("vars")), **_object(test.get("vars"))}
         for place, variables in enumerate(_each_value(values), 1):
+            references, problems = _of_assertions(assertions, variables)
+            yield from problems
             for prompt_number, prompt in prompts:
-                text = _filled(prompt, variables)
-                if text is None:
-                    name = f"{where}: prompts[{prompt_number - 1}]"
+                name = f"{where}: prompts[{prompt_number - 1}]"
+                texts, others = _asked(prompt, variables)
+                if others:
+                    yield Problem(name, f"what is not of the user {_NO_PLACE}", dropped=False)
+                if not texts:
                     yield Problem(
                         name, f"{at.rpartition(': ')[2]}: expected a text with {{{{names}}}} of vars alone"
                     )
@@ -70,7 +72,24 @@ def _promptfoo(content: Any, where: str) -> _Found:
                 name += f"-vars-{place}" if any(isinstance(one, list) for one in values.values()) else ""
                 name += f"-prompt-{prompt_number}" if len(prompts) > 1 else ""
                 metadata = {**_object(test.get("metadata")), "description": test.get("description")}
-                yield _question(name, [text], references, metadata)
+                yield _question(name, texts, references, metadata)
+
+
+def _unread(test: Any, at: str) -> Iterator[Problem]:
+    """Yield what a test, or the default of all, has that is not read."""
+    if not isinstance(test, dict):
+        yield Problem(at, f"{test!r} {_NO_PLACE}: expected an object")
+        return
+    kinds = {"vars": dict, "assert": list, "metadata": dict}
+    for key, kind in kinds.items():
+        if test.get(key) is not None and not isinstance(test[key], kind):
+            yield Problem(f"{at}.{key}", f"{test[key]!r} {_NO_PLACE}")
+    yield from _left_out(test, ("description", *kinds), at)
+
+
+def _placed(test: Mapping[str, Any], at: str) -> list[tuple[str, Any]]:
+    """Return the assertions of a test, each with its place."""
+    return [(f"{at}.assert[{number}]", one) for number, one in enumerate(_listed(test.get("assert")))]
 
 
 def _each_value(variables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -80,26 +99,52 @@ def _each_value(variables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield dict(zip(variables, values, strict=True))
 
 
-def _filled(prompt: Any, variables: Mapping[str, Any]) -> str | None:
-    """Return a prompt with the values of its variables; None if it is a file, or has more than variables."""
-    if isinstance(prompt, dict):
-        prompt = prompt.get("raw")
-    names = _VARIABLE.findall(prompt) if isinstance(prompt, str) else []
-    if not isinstance(prompt, str) or prompt.startswith("file://") or not variables.keys() >= set(names):
-        return None
-    if _TEMPLATE.search(_VARIABLE.sub("", prompt)):
-        return None
-    return _VARIABLE.sub(lambda found: _text(variables[found[1]]), prompt)
+def _asked(prompt: Any, variables: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """Return the user's messages in a prompt, none if it is not filled, and whether it has others."""
+    prompt = prompt.get("raw") if isinstance(prompt, dict) else prompt
+    messages: Any = None
+    if isinstance(prompt, str) and prompt.lstrip().startswith("["):
+        with suppress(ValueError):
+            messages = json.loads(prompt)
+    users = _of_user(messages) if isinstance(messages, list) else [prompt]
+    texts = [_filled(text, variables) for text in users]
+    filled = [text for text in texts if text is not None]
+    others = isinstance(messages, list) and len(users) < len(messages)
+    return (filled if len(filled) == len(texts) else []), others
 
 
-def _of_assertions(assertions: Iterable[Any], at: str) -> tuple[dict[str, Any], list[Problem]]:
+def _filled(text: Any, variables: Mapping[str, Any]) -> str | None:
+    """Return a text with the values of its variables, which may have others in them.
+
+    None if it is not a text, if it or a value is a file, or if it has more than variables.
+    """
+    known = {name: _text(one) for name, one in variables.items() if not _text(one).startswith("file://")}
+    if not isinstance(text, str) or text.startswith("file://"):
+        return None
+    for _ in range(1 + len(known)):
+        text = _VARIABLE.sub(lambda found: known.get(found[1], found[0]), text)
+    return None if _TEMPLATE.search(text) else text
+
+
+def _of_user(messages: Iterable[Any]) -> list[Any]:
+    """Return the contents of the user's messages, those of text in parts as one text."""
+    contents = [one.get("content") for one in map(_object, messages) if one.get("role") == "user"]
+    texts = [[_object(part).get("text") for part in _listed(content)] for content in contents]
+    return [
+        "\n".join(map(str, parts)) if parts and all(isinstance(part, str) for part in parts) else content
+        for content, parts in zip(contents, texts, strict=True)
+    ]
+
+
+def _of_assertions(
+    assertions: Iterable[tuple[str, Any]], variables: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[Problem]]:
     """Return the references that assertions of promptfoo are, and what has no counterpart."""
     found: dict[str, Any] = {}
     problems: list[Problem] = []
-    for number, one in enumerate(assertions):
-        place = f"{at}.assert[{number}]"
+    for place, one in assertions:
         kind = one.get("type") if isinstance(one, dict) else None
-        made = _of_assertion(str(kind), one) if isinstance(one, dict) else None
+        made = _of_assertion(str(kind), one, variables) if isinstance(one, dict) else None
         if made is None:
             problems.append(Problem(place, f"{kind or repr(one)} {_NO_PLACE}"))
             continue
@@ -122,13 +167,11 @@ def _of_assertions(assertions: Iterable[Any], at: str) -> tuple[dict[str, Any], 
 _FOLDED = "case, white space and commas between digits are folded here"
 
 
-def _of_assertion(kind: str, one: Mapping[str, Any]) -> tuple[str, Any, str] | None:
+def _of_assertion(
+    kind: str, one: Mapping[str, Any], variables: Mapping[str, Any]
+) -> tuple[str, Any, str] | None:
     """Return the reference that an assertion is, with its value and what differs; None if there is none."""
     value, threshold = one.get("value"), one.get("threshold")
-    texts = [_text(each) for each in (value if isinstance(value, list) else [value])]
-    is_text = value is not None and not any(
-        _TEMPLATE.search(text) or text.startswith("file://") for text in texts
-    )
     if kind == "is-json":
         schema = "" if value is None else f" that meets the JSON Schema {_text(value)}"
         return "assertions", [f"the last reply is valid JSON{schema}"], "the judge is asked"
@@ -136,23 +179,33 @@ def _of_assertion(kind: str, one: Mapping[str, Any]) -> tuple[str, Any, str] | N
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or threshold <= 0:
             return None
         return ("max_cost_usd", threshold, "") if kind == "cost" else ("max_latency_s", threshold / 1000, "")
-    if not is_text:
+    values = value if isinstance(value, list) else [value]
+    texts = [_filled(_text(each), variables) for each in values if each is not None]
+    if not texts or None in texts:
         return None
-    if kind == "equals" and isinstance(value, str):
-        return "reference_response", {"text": value, "match": "exact"}, ""
-    if kind == "regex" and isinstance(value, str):
-        return (
-            "reference_response",
-            {"text": value, "match": "pattern"},
-            "the pattern is one of Python's re here",
-        )
-    if kind == "llm-rubric" and isinstance(value, str):
-        return "assertions", [value], ""
+    return _of_texts(kind, [text for text in texts if text is not None], is_list=isinstance(value, list))
+
+
+def _of_texts(kind: str, texts: list[str], *, is_list: bool) -> tuple[str, Any, str] | None:
+    """Return the reference that an assertion about texts is, as `_of_assertion` does."""
+    if not is_list:
+        (text,) = texts
+        single: dict[str, tuple[str, Any, str]] = {
+            "equals": ("reference_response", {"text": text, "match": "exact"}, ""),
+            "regex": ("required_texts", [{PATTERN: text}], "the pattern is one of Python's re here"),
+            "starts-with": ("required_texts", [{PATTERN: rf"\A{re.escape(text)}"}], ""),
+            "llm-rubric": ("assertions", [text], ""),
+        }
+        if kind in single:
+            return single[kind] if kind != "regex" or is_pattern(text) else None
     forbids, name = kind.startswith("not-"), kind.removeprefix("not-")
-    several = name in ("contains-all", "icontains-all") and not forbids
-    several = several or (forbids and name in ("contains-any", "icontains-any"))
-    if several or (name in ("contains", "icontains") and not isinstance(value, list)):
-        note = "" if name.startswith("i") else _FOLDED
+    note = "" if name.startswith("i") else _FOLDED
+    plain, is_any, is_all = (
+        name in (f"{word}contains{end}" for word in ("", "i")) for end in ("", "-any", "-all")
+    )
+    if is_any and not forbids:
+        return "required_texts", [{ANY: texts}], note
+    if (plain and not is_list) or is_any or (is_all and not forbids):
         return ("forbidden_texts" if forbids else "required_texts"), texts, note
     return None
 
@@ -161,24 +214,20 @@ def _inspect(content: Any, where: str) -> _Found:
     """Yield a question for each sample of Inspect."""
     for number, sample in enumerate(_objects(content, "input", "Inspect's samples", where), 1):
         at, given = f"{where}: [{number - 1}]", sample.get("input")
-        messages = (
-            [given]
-            if isinstance(given, str)
-            else [
-                message.get("content") for message in _listed(given) if _object(message).get("role") == "user"
-            ]
-        )
+        messages = [given] if isinstance(given, str) else _of_user(_listed(given))
         if not messages or not all(isinstance(text, str) for text in messages):
             yield Problem(f"{at}.input", "expected a text, or messages of which those of the user are texts")
             continue
         if isinstance(given, list) and len(messages) < len(given):
             yield Problem(f"{at}.input", f"what is not of the user {_NO_PLACE}", dropped=False)
         target = sample.get("target")
-        references = {"reference_response": target} if isinstance(target, str) and target else {}
-        if isinstance(target, list) and len(target) == 1:
-            references = {"reference_response": _text(target[0])}
-        elif isinstance(target, list) and target:
-            yield Problem(f"{at}.target", f"several targets, any of which will do, {_NO_PLACE}")
+        targets = [
+            _text(one) for one in (target if isinstance(target, list) else [target]) if one not in (None, "")
+        ]
+        references: dict[str, Any] = {"reference_response": targets[0]} if len(targets) == 1 else {}
+        if len(targets) > 1:
+            references = {"required_texts": [{ANY: targets}]}
+            yield Problem(f"{at}.target", "one of several is to be in a reply here", dropped=False)
         yield from _left_out(sample, ("input", "target", "id", "metadata"), at)
         name = f"sample-{number}" if sample.get("id") is None else _text(sample["id"])
         yield _question(name, messages, references, _object(sample.get("metadata")))
@@ -192,11 +241,7 @@ def _deepeval(content: Any, where: str) -> _Found:
         at = f"{where}: [{number - 1}]"
         golden = {_CAMEL.sub(lambda one: f"_{one[0].lower()}", key): value for key, value in given.items()}
         turns = _listed(golden.get("turns"))
-        inputs = (
-            [golden["input"]]
-            if isinstance(golden.get("input"), str)
-            else [turn.get("content") for turn in map(_object, turns) if turn.get("role") == "user"]
-        )
+        inputs = [golden["input"]] if isinstance(golden.get("input"), str) else _of_user(turns)
         if not all(isinstance(text, str) for text in inputs):
             yield Problem(f"{at}.turns", "expected texts of the user")
             continue
@@ -248,10 +293,10 @@ def _question(
     }
 
 
-def _left_out(given: Mapping[str, Any], known: Iterable[str], at: str) -> Iterator[Problem]:
+def _left_out(given: Mapping[str, Any], known: Collection[str], at: str) -> Iterator[Problem]:
     """Yield what an object has besides known keys: it is named, and the question is made without it."""
-    for key in given.keys() - set(known):
-        if given[key] not in (None, [], {}, ""):
+    for key in given:
+        if key not in known and given[key] not in (None, [], {}, ""):
             yield Problem(f"{at}.{key}", _NO_PLACE, dropped=False)
 
 

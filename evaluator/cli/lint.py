@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ from spangrade import Gates
 from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
 from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
 from spangrade.tracer.errors import ExitCode
-from spangrade.tracer.terminal import print_line
+from spangrade.tracer.terminal import print_line, printable
 
 if TYPE_CHECKING:
     from spangrade.evaluator.database import Finding
@@ -42,16 +43,17 @@ def lint(
     Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive, or would be for a reference that
     needs it, for a reason that can be fixed.
     """
-    with database_or_lake(db, lake, workers) as opened:
-        findings = opened.lint(session, dataset=dataset, gates=gates)
     if dataset is not None and format is Format.TABLE:
         _explain(dataset)
+    with database_or_lake(db, lake, workers) as opened:
+        is_any = (dataset, db, lake, session) != (dataset, None, None, None) or opened.path.exists()
+        findings = opened.lint(session, dataset=dataset, gates=gates) if dataset is None or is_any else []
     if format is Format.JSON:
         print_json(findings)
     elif findings:
         print_table(_by_kind(findings), _COLUMNS)
     else:
-        print_line("nothing is lacking")
+        print_line("nothing is lacking" if dataset is None or is_any else "nothing is recorded yet")
     fixable = any(finding.metrics and finding.advice for finding in findings)
     raise typer.Exit(ExitCode.INCONCLUSIVE if fixable else ExitCode.PASSED)
 
@@ -63,7 +65,7 @@ def _explain(dataset: Path) -> None:
 
     path = find_dataset(dataset)[0] if dataset.is_dir() else dataset
     for question in read_dataset(path).questions.golden_questions:
-        print_line(f"{question.id} {passes_if(question)}")
+        sys.stdout.write(f"{printable(f'{question.id} {passes_if(question)}', newline=' ')}\n")
 
 
 def _by_kind(findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:

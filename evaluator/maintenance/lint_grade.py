@@ -51,8 +51,9 @@ _GATES_OF_CALLS = {"further_calls", "forbidden_calls"}
 _FURTHER = 'if they must not be made: "no_further_calls": true in reference_data, or "forbidden_tools"'
 _JUDGED_BY_WORDS = ("goal", "scenario", "assertions")  # references that only a judge can compare
 _JUDGE = (
-    "set up a judge (its key, or grade --judge-model), compare the words (--metric 'response_match>=0.7'), "
-    f"or do not compare it (--no-reference {RESPONSE})"
+    "set up a judge (its key, or grade --judge-model), say how to compare "
+    '({"text": …, "match": "contains"}; exact, pattern), '
+    f"compare the words (--metric 'response_match>=0.7'), or do not compare it (--no-reference {RESPONSE})"
 )
 
 _Advice = Mapping[str | None, Mapping[str, str]]  # by session and metric

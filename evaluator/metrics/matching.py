@@ -18,7 +18,9 @@ from spangrade.converters.datasets.forms import (
     NULL,
     NUMBER,
     PATTERN,
+    RESULT,
     TEXT,
+    USER,
     WITHIN,
     accepts_absent,
     folded_words,
@@ -34,7 +36,6 @@ A = TypeVar("A")
 
 _INTEGERS = range(-(2**63), 2**64)  # which what was recorded has as numbers
 ANY_TEXT = "*"
-USER, RESULT = "$user", "$result"
 Path = tuple[str | int, ...]
 
 

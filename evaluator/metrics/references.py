@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spangrade.evaluator.metrics.matching import USER, AnyOf, is_reference, reference_of
+from spangrade.converters.datasets.forms import LITERAL, USER, word_of
+from spangrade.evaluator.metrics.matching import AnyOf, is_reference, reference_of
 from spangrade.evaluator.session import ToolInteraction
 
 ANY_ITEM = "*"  # in a path: any element of a list
@@ -13,9 +14,14 @@ ANY_ITEM = "*"  # in a path: any element of a list
 
 def refers(expected: Any) -> bool:
     """Return whether an expected value is a reference or has one in it."""
+    return is_reference(expected) or any(map(refers, _parts(expected)))
+
+
+def _parts(expected: Any) -> Iterable[Any]:
+    """Return the values in an expected value that may be references, or have one in them."""
     if isinstance(expected, dict):
-        return is_reference(expected) or any(map(refers, expected.values()))
-    return isinstance(expected, list) and any(map(refers, expected))
+        return () if word_of(expected) == LITERAL else expected.values()
+    return expected if isinstance(expected, list) else ()
 
 
 def resolved(expected: Any, user_values: Mapping[str, str], earlier: Sequence[ToolInteraction]) -> Any:
@@ -31,7 +37,7 @@ def resolved(expected: Any, user_values: Mapping[str, str], earlier: Sequence[To
         tool, _, path = name.partition("#")
         results = [call.output for call in earlier if call.tool_name == tool and call.output_known]
         return AnyOf(tuple(value for result in results for value in values_at(result, path)))
-    if isinstance(expected, dict):
+    if isinstance(expected, dict) and word_of(expected) != LITERAL:
         return {key: resolved(value, user_values, earlier) for key, value in expected.items()}
     if isinstance(expected, list):
         return [resolved(item, user_values, earlier) for item in expected]
@@ -44,9 +50,8 @@ def result_tools(expected: Any) -> Iterator[str]:
         kind, name = reference_of(expected)
         if kind != USER:
             yield name.partition("#")[0]
-    elif isinstance(expected, dict | list):
-        for item in expected.values() if isinstance(expected, dict) else expected:
-            yield from result_tools(item)
+    for item in _parts(expected):
+        yield from result_tools(item)
 
 
 def lacks_result(call: ToolInteraction) -> bool:

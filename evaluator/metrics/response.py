@@ -6,14 +6,14 @@ import re
 from collections import Counter
 from unicodedata import normalize
 
-from spangrade.converters.datasets.forms import folded_text
-from spangrade.converters.datasets.golden import ExpectedReply, GoldenQuestion, RequiredText
+from spangrade.converters.datasets.forms import ANY, PATTERN, described, folded_text
+from spangrade.converters.datasets.golden import ExpectedReply, GoldenQuestion, RequiredText, TextForm
 from spangrade.evaluator.metrics.columns import final_response
-from spangrade.evaluator.metrics.masked import MASKED, may_contain
+from spangrade.evaluator.metrics.masked import MASKED, has_mask, may_contain
 from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outcome, Score, metric
+from spangrade.evaluator.metrics.patterns import matches_pattern
 from spangrade.evaluator.metrics.stem import stem
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import dumps
 
 _TOKEN = re.compile(r"[^\W_]+")
 _LONGEST_UNSTEMMED = 3  # letters, as in rouge-score
@@ -54,8 +54,9 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
 def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
     """The share of the `required_texts` that a reply has, or that of the turn that the text names.
 
-    Texts are compared without case, white space as one space, commas between digits aside (1,234 is 1234).
-    Inconclusive if a reply that may have the text is not recorded.
+    Texts are compared without case, white space as one space, commas between digits aside (1,234 is 1234);
+    of `{"$any": […]}` one will do, and `{"$pattern": …}` is searched in the reply as it is.
+    Inconclusive if a reply that may have the text is not recorded, or a search takes longer than a second.
 
     Source: own definition.
     """
@@ -64,29 +65,45 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
         for one in question.reference("required_texts")
     ]
     replies = [turn.final_response for turn in session.turns]
-    said = [None if reply is None else folded_text(reply) for reply in replies]
-    missing: list[tuple[str, str]] = []
-    unknown: list[tuple[str, str]] = []
+    missing: list[str] = []
+    unknown: list[str] = []
     for one in wanted:
-        possible = said if one.turn is None else said[one.turn - 1 : one.turn]
-        text = folded_text(one.text)
-        if not any(reply is not None and text in reply for reply in possible):
+        possible = replies if one.turn is None else replies[one.turn - 1 : one.turn]
+        found = {None if reply is None else _has(one.text, reply) for reply in possible}
+        text = described(one.text)
+        if True in found:
+            continue
+        if None in possible:
+            lacking = "a reply is not recorded; record the model's output"
+            unknown.append(f"whether a reply has {text} is not known: {lacking}")
+        elif None in found:
+            unknown.append(f"whether a reply has {text} is not known: the search took longer than a second")
+        elif any(_may_have_had(one.text, reply or "") for reply in possible):
+            unknown.append(f"{MASKED}: it may have been {text}")
+        else:
             place = "no reply has" if one.turn is None else f"the reply of turn {one.turn} does not have"
-            (unknown if None in possible else missing).append((place, one.text))
-    hidden = [one for one in missing if any(may_contain(one[1], reply or "") for reply in replies)]
-    missing = [one for one in missing if one not in hidden]
-    parts = [f"{place} {dumps(text)}" for place, text in missing]
+            missing.append(f"{place} {text}")
     value = 1 - len(missing) / len(wanted)
     if unknown:
-        texts = ", ".join(dumps(text) for _, text in unknown)
-        lacking = (
-            f"whether a reply has {texts} is not known: a reply is not recorded; record the model's output"
-        )
-        return Inconclusive("; ".join([*parts, lacking]), value)
-    if hidden:
-        texts = ", ".join(dumps(text) for _, text in hidden)
-        return Inconclusive("; ".join([*parts, f"{MASKED}: it may have been {texts}"]), value)
-    return Score(value, None, "; ".join(parts) or "as expected")
+        return Inconclusive("; ".join([*missing, *unknown]), value)
+    return Score(value, None, "; ".join(missing) or "as expected")
+
+
+def _has(wanted: TextForm, reply: str) -> bool | None:
+    """Return whether a reply has a text, or one that a form says; None if a search did not end."""
+    if isinstance(wanted, str):
+        return folded_text(wanted) in folded_text(reply)
+    if PATTERN in wanted:
+        return matches_pattern(wanted[PATTERN], reply)
+    found = [_has(one, reply) for one in wanted[ANY]]
+    return True if True in found else None if None in found else False
+
+
+def _may_have_had(wanted: TextForm, reply: str) -> bool:
+    """Return whether a reply may have had a text before what it says was masked."""
+    if isinstance(wanted, str):
+        return may_contain(wanted, reply)
+    return has_mask(reply) if PATTERN in wanted else any(_may_have_had(one, reply) for one in wanted[ANY])
 
 
 def _words(text: str) -> list[str]:

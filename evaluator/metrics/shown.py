@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
+from collections.abc import Sequence
+from itertools import accumulate, takewhile
 from typing import Any
 
-from spangrade.converters.datasets.forms import described, word_of
+from spangrade.converters.datasets.forms import ANY, described, word_of
 from spangrade.evaluator.metrics.masked import MASKED, may_be_masked
 from spangrade.evaluator.metrics.matching import MISSING, AnyOf, Path, ValueDifference
 
@@ -48,15 +49,23 @@ def _around(expected: str, actual: str) -> tuple[str, str]:
 def _shown(value: Any) -> str:
     if value is MISSING:
         return "nothing"
-    if isinstance(value, AnyOf):
-        text = " or ".join(map(described, value.values)) or "a value that was not found"
-    else:
-        text = described(value)
+    if isinstance(value, AnyOf) or (isinstance(value, dict) and word_of(value) == ANY):
+        return _alternatives(value.values if isinstance(value, AnyOf) else value[ANY])
+    text = described(value)
     if len(text) <= _LONGEST:
         return text
     if isinstance(value, str):
         return f'{text[:_LONGEST]}…"'
     return f"a list of {len(value)}" if isinstance(value, list | tuple) else _kind(value)
+
+
+def _alternatives(values: Sequence[Any]) -> str:
+    """Return the first values of several, as many as there is room for, and the number of the others."""
+    shown = [_shown(value) for value in values]
+    ends = accumulate(len(text) for text in shown)
+    number = max(1, sum(end <= _LONGEST for end in ends))
+    rest = [f"{len(shown) - number} more"] if len(shown) > number else []
+    return " or ".join([*shown[:number], *rest]) or "a value that was not found"
 
 
 def _kind(value: Any) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from spangrade.converters.datasets.forms import described
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
-from spangrade.tracer.canonical_json import dumps
+from spangrade.evaluator.metrics.matching import ANY_TEXT
+from spangrade.tracer.terminal import counted
 
 
 def passes_if(question: GoldenQuestion) -> str:
@@ -21,8 +23,9 @@ def passes_if(question: GoldenQuestion) -> str:
 
 def _calls(question: GoldenQuestion) -> Iterator[str]:
     if question.reference("reference_tool_interactions") is not None:
-        lists = [", ".join(map(_call, calls)) or "no tool was called" for calls in question.accepted_calls]
-        yield ", or ".join(lists)
+        lists = [" and ".join(map(_call, calls)) or "no tool was called" for calls in question.accepted_calls]
+        requested = question.reference("requested_calls") is not None
+        yield ", or ".join(lists) + (", be it only requested" if requested else "")
     if (steps := question.reference("reference_trajectory")) is not None:
         names = [step if isinstance(step, str) else f"({', '.join(step)} in any order)" for step in steps]
         free = ", other steps aside" if question.reference("trajectory") is not None else ""
@@ -30,23 +33,35 @@ def _calls(question: GoldenQuestion) -> Iterator[str]:
 
 
 def _call(call: ReferenceToolInteraction) -> str:
-    arguments = ", ".join(f"{key} {dumps(value)}" for key, value in (call.input_arguments or {}).items())
-    result = "" if call.output is None else f", which returned {dumps(call.output)}"
+    given = {key: value for key, value in (call.input_arguments or {}).items() if value is not None}
+    arguments = ", ".join(
+        f"{key} {'any text' if value == ANY_TEXT else described(value)}" for key, value in given.items()
+    )
+    how = {"exact": " with exactly ", "superset": " with nothing but ", "ignore": None}.get(
+        call.match or "", " with "
+    )
+    if call.input_arguments == {} and call.match in ("exact", "superset"):
+        arguments = "no arguments"
+    result = "" if call.output is None else f", which returned {described(call.output)}"
     failed = ", which failed" if call.status == "error" else ""
-    return f"{call.tool_name} was called{f' with {arguments}' if arguments else ''}{result}{failed}"
+    return f"{call.tool_name} was called{how + arguments if how and arguments else ''}{result}{failed}"
 
 
 def _limits(question: GoldenQuestion) -> Iterator[str]:
+    aside = _ASIDE if question.reference("failed_calls") == "ignore" else ""
     if (further := question.reference("no_further_calls")) is not None:
-        yield (
-            "no other call was made" if further is True else f"no other call of {', '.join(further)} was made"
-        )
+        tools = "" if further is True else f" of {', '.join(further)}"
+        yield f"no other call{tools} was made{aside}"
     if (forbidden := question.reference("forbidden_tools")) is not None:
-        yield f"{' and '.join(forbidden.tools)} {'was' if len(forbidden.tools) == 1 else 'were'} not called"
+        verb = "was" if len(forbidden.tools) == 1 else "were"
+        yield f"{' and '.join(forbidden.tools)} {verb} not called{_ASIDE if forbidden.failed_calls else ''}"
     for limit in question.reference("at_most") or ():
-        yield f"{limit.tool} was called at most {limit.calls} times"
+        yield f"{limit.tool} was called at most {counted(limit.calls, 'time')}{aside}"
     for rule in question.reference("before") or ():
-        yield f"each {rule.then} came after {rule.first}{_same(rule.same)}"
+        yield f"each {rule.then} came after {rule.first}{_same(rule.same)}{aside}"
+
+
+_ASIDE = " (failed calls aside)"
 
 
 def _same(names: tuple[str, ...]) -> str:
@@ -56,7 +71,8 @@ def _same(names: tuple[str, ...]) -> str:
 def _replies(question: GoldenQuestion) -> Iterator[str]:
     for one in question.reference("required_texts") or ():
         text, turn = (one, None) if isinstance(one, str) else (one.text, one.turn)
-        yield f"{'a reply' if turn is None else f'the reply of turn {turn}'} contains {_quoted(text)}"
+        has = f"contains {_quoted(text)}" if isinstance(text, str) else f"has {described(text)}"
+        yield f"{'a reply' if turn is None else f'the reply of turn {turn}'} {has}"
     for text in question.reference("forbidden_texts") or ():
         yield f"no reply contains {_quoted(text)}"
     if (reply := question.reference("reference_response")) is not None:
@@ -76,7 +92,7 @@ def _reply(reply: Any) -> str:
 
 def _rest(question: GoldenQuestion) -> Iterator[str]:
     for name, value in (question.reference("reference_state_variables") or {}).items():
-        yield f"{name} is {dumps(value)} at the end"
+        yield f"{name} is {described(value)} at the end"
     if question.reference("reference_state_exact"):
         yield "nothing else is in the state"
     for key in ("goal", "assertions"):

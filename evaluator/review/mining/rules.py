@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.metrics.matching import ANY_TEXT, RESULT, USER, AnyOf, json_equal
+from spangrade.converters.datasets.forms import RESULT, USER
+from spangrade.evaluator.metrics.matching import ANY_TEXT, AnyOf, json_equal
 from spangrade.evaluator.metrics.references import ANY_ITEM
 from spangrade.evaluator.review.session_to_golden import looks_generated
 from spangrade.evaluator.session import ToolInteraction

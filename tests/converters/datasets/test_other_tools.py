@@ -18,6 +18,7 @@ prompts:
   - file://prompt.txt
 providers: [openai:gpt-4.1-mini]
 defaultTest:
+  options: {provider: openai:gpt-4.1}
   assert:
     - type: cost
       threshold: 0.01
@@ -31,10 +32,22 @@ tests:
       - {type: latency, threshold: 2500}
       - {type: regex, value: "order A\\d", weight: 2}
       - {type: is-json}
+      - {type: icontains-any, value: [today, "{{order}}"]}
+      - {type: starts-with, value: "Yes."}
   - vars: {order: A3}
     assert:
       - {type: equals, value: It is lost.}
       - {type: javascript, value: output.length < 10}
+      - {type: regex, value: "(?<order>A)"}
+  - vars: {order: file://order.txt}
+  - vars: file://vars.yaml
+    assert: file://assert.yaml
+"""
+CHAT = """
+prompts: ['[{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Is {{what}} here?"}]']
+tests:
+  - vars: {what: "order {{id}}", id: A1}
+    assert: [{type: contains-all, value: ["{{id}}", here]}]
 """
 
 
@@ -54,12 +67,16 @@ def test_a_configuration_of_promptfoo(spangrade: Spangrade, tmp_path: Path) -> N
     code, err, questions = converted(spangrade, tmp_path, "promptfoo", PROMPTFOO, "promptfoo.yaml")
     first = {
         "max_cost_usd": 0.01,
-        "required_texts": ["shipped", "Monday"],
+        "required_texts": ["shipped", "Monday", {"$pattern": r"order A\d"}],
         "forbidden_texts": ["lost"],
         "max_latency_s": 2.5,
-        "reference_response": {"text": r"order A\d", "match": "pattern"},
         "assertions": ["the last reply is valid JSON"],
     }
+
+    def of(order: str) -> dict[str, Any]:
+        more = [{"$any": ["today", order]}, {"$pattern": r"\AYes\."}]
+        return {**first, "required_texts": [*first["required_texts"], *more]}  # type: ignore[misc]
+
     described = {"metadata": {"description": "an order that is shipped"}}
     second = {"max_cost_usd": 0.01, "reference_response": {"text": "It is lost.", "match": "exact"}}
     assert questions == [
@@ -67,32 +84,49 @@ def test_a_configuration_of_promptfoo(spangrade: Spangrade, tmp_path: Path) -> N
             "id": "test-1-vars-1-prompt-1",
             "user_inputs": ["Where is A1?"],
             **described,
-            "reference_data": first,
+            "reference_data": of("A1"),
         },
         {
             "id": "test-1-vars-2-prompt-1",
             "user_inputs": ["Where is A2?"],
             **described,
-            "reference_data": first,
+            "reference_data": of("A2"),
         },
         {"id": "test-2-prompt-1", "user_inputs": ["Where is A3?"], "reference_data": second},
     ]
     assert code == 2
     for line in (
         "promptfoo.yaml.providers: has no counterpart here",
-        "promptfoo.yaml: tests[1].assert[2]: javascript has no counterpart here",
-        "promptfoo.yaml: tests[0].assert[5].weight: has no counterpart here",
-        "promptfoo.yaml: tests[0].assert[6]: the judge is asked",
+        "promptfoo.yaml: defaultTest.options: has no counterpart here",
+        "promptfoo.yaml: tests[1].assert[1]: javascript has no counterpart here",
+        "promptfoo.yaml: tests[1].assert[2]: regex has no counterpart here",
+        "promptfoo.yaml: tests[0].assert[4].weight: has no counterpart here",
+        "promptfoo.yaml: tests[0].assert[5]: the judge is asked",
         "promptfoo.yaml: prompts[1]: tests[0]: expected a text with {{names}} of vars alone",
+        "promptfoo.yaml: prompts[0]: tests[2]: expected a text with {{names}} of vars alone",
+        "promptfoo.yaml: tests[3].vars: 'file://vars.yaml' has no counterpart here",
+        "promptfoo.yaml: tests[3].assert: 'file://assert.yaml' has no counterpart here",
     ):
-        assert sum(one.endswith(line) for one in err) >= 1, (line, err)
+        assert sum(one.endswith(line) for one in err) == 1, (line, err)
+
+
+def test_a_prompt_of_messages_and_variables_in_values_of_promptfoo(
+    spangrade: Spangrade, tmp_path: Path
+) -> None:
+    _, err, questions = converted(spangrade, tmp_path, "promptfoo", CHAT, "chat.yaml")
+    references = {"required_texts": ["A1", "here"]}
+    assert questions == [{"id": "test-1", "user_inputs": ["Is order A1 here?"], "reference_data": references}]
+    assert sum("prompts[0]: what is not of the user has no counterpart" in line for line in err) == 1
 
 
 def test_samples_of_inspect(spangrade: Spangrade, tmp_path: Path) -> None:
     samples = [
         {"input": "2+2?", "target": "4", "id": 7, "metadata": {"topic": "sums"}},
         {
-            "input": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}],
+            "input": [
+                {"role": "system", "content": "Be kind."},
+                {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            ],
             "target": ["Hello", "Hi"],
             "sandbox": "docker",
         },
@@ -107,14 +141,18 @@ def test_samples_of_inspect(spangrade: Spangrade, tmp_path: Path) -> None:
             "metadata": {"topic": "sums"},
             "reference_data": {"reference_response": "4"},
         },
-        {"id": "sample-2", "user_inputs": ["Hi"], "reference_data": {}},
+        {
+            "id": "sample-2",
+            "user_inputs": ["Hi"],
+            "reference_data": {"required_texts": [{"$any": ["Hello", "Hi"]}]},
+        },
     ]
     assert (code, sorted(line.partition("samples.jsonl: ")[2] for line in err)) == (
-        2,
+        0,
         [
             "[1].input: what is not of the user has no counterpart here",
             "[1].sandbox: has no counterpart here",
-            "[1].target: several targets, any of which will do, has no counterpart here",
+            "[1].target: one of several is to be in a reply here",
         ],
     )
 

@@ -32,10 +32,14 @@ def test_lint_says_when_each_question_passes(
     write_sessions(Path("spans.jsonl"), [("s1", [Said("Hi")])])
     spangrade("import", "spans.jsonl", "--db", "s.duckdb")
     done = spangrade("lint", "--dataset", "golden.json", "--db", "s.duckdb")
-    assert done.out[:2] == [
+    sentences = [
         """a1 passes if: look_up was called with order_id "A1", and a reply contains 'shipped'""",
         "a2 has nothing to compare with: it is inconclusive unless a gate is requested",
     ]
+    assert done.out[:2] == sentences
+    alone = spangrade("lint", "--dataset", "golden.json")  # before anything is recorded
+    assert (alone.code, alone.out) == (0, [*sentences, "nothing is recorded yet"])
+    assert spangrade("lint", "--dataset", "golden.json", "--db", "other.duckdb").code == 2
 
 
 @pytest.mark.parametrize(
@@ -46,9 +50,33 @@ def test_lint_says_when_each_question_passes(
             {"reference_tool_alternatives": [[{"name": "a"}], [{"name": "b", "status": "error"}]]},
             "a was called, or b was called, which failed",
         ),
-        ({"no_further_calls": ["a", "b"]}, "no other call of a, b was made"),
+        (
+            {
+                "reference_tool_interactions": [
+                    {"name": "a", "arguments": {"x": {"$any": [1, {"$text": "b"}]}, "y": None, "z": "*"}},
+                    {"name": "b", "arguments": {"x": 1}, "match": "exact"},
+                    {"name": "c", "arguments": {"x": 1}, "match": "superset"},
+                    {"name": "d", "arguments": {"x": 1}, "match": "ignore"},
+                    {"name": "e", "arguments": {}, "match": "exact", "result": {"$number": 5, "within": 1}},
+                ],
+                "requested_calls": "count",
+            },
+            (
+                'a was called with x 1 or the words "b", z any text and b was called with exactly x 1 and '
+                "c was called with nothing but x 1 and d was called and "
+                "e was called with exactly no arguments, which returned 5 ± 1, be it only requested"
+            ),
+        ),
+        (
+            {"no_further_calls": ["a", "b"], "failed_calls": "ignore"},
+            "no other call of a, b was made (failed calls aside)",
+        ),
         ({"forbidden_tools": ["a", "b"]}, "a and b were not called"),
-        ({"at_most": {"a": 3}}, "a was called at most 3 times"),
+        (
+            {"forbidden_tools": {"tools": ["a"], "failed_calls": "ignore"}},
+            "a was not called (failed calls aside)",
+        ),
+        ({"at_most": {"a": 3, "b": 1}}, "a was called at most 3 times, and b was called at most 1 time"),
         (
             {"before": [{"first": "a", "then": "b", "same": ["id"]}]},
             "each b came after a with the same id",
@@ -63,6 +91,7 @@ def test_lint_says_when_each_question_passes(
             {"required_texts": [{"text": "x", "turn": 2}], "forbidden_texts": ["y"]},
             "the reply of turn 2 contains 'x', and no reply contains 'y'",
         ),
+        ({"required_texts": [{"$any": ["x", "y"]}]}, 'a reply has "x" or "y"'),
         ({"reference_state_variables": {"n": None}}, "n is null at the end"),
         (
             {"assertions": ["it is kind"], "goal": "done"},

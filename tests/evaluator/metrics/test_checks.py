@@ -178,6 +178,23 @@ def test_a_form_that_is_not_as_it_must_be_is_refused(form: Any, problem: str) ->
     )
 
 
+@pytest.mark.parametrize(
+    "text", [{"$any": []}, {"$any": [1]}, {"$pattern": "("}, {"$text": "x"}, 5, {"turn": 1}], ids=str
+)
+def test_a_required_text_is_a_text_one_of_several_or_a_pattern(text: Any) -> None:
+    with pytest.raises(InputError, match=r"required_texts\[0\]"):
+        golden_of([{"id": "q1", "user_inputs": "hi", "required_texts": [text]}], "golden.json")
+
+
+def test_values_of_which_one_was_expected_are_named_as_many_as_there_is_room_for() -> None:
+    wanted = {"$any": [f"order number {number:03}" for number in range(20)]}
+    call = {"name": "find", "arguments": {"id": wanted}}
+    dataset = golden_of([{"id": "q1", "user_inputs": "hi", "reference_tool_interactions": [call]}], "g.json")
+    (one,) = grade([session([("hi", [tool("find", {"id": "A1"})])])], dataset)
+    named = " or ".join(f'"order number {number:03}"' for number in range(5))
+    assert one.reason == f'tool_usage_accuracy: find(id): expected {named} or 15 more, was "A1"'
+
+
 def test_a_search_that_does_not_end_is_inconclusive() -> None:
     pattern, text = "(a+)+$", "a" * 40 + "b"
     call = {"name": "find", "arguments": {"q": {"$pattern": pattern}}}
@@ -186,6 +203,7 @@ def test_a_search_that_does_not_end_is_inconclusive() -> None:
     assert (
         verdict(said(text), {"reference_response": {"text": pattern, "match": "pattern"}}) == "inconclusive"
     )
+    assert verdict(said(text), {"required_texts": [{"$any": ["x", {"$pattern": pattern}]}]}) == "inconclusive"
     kept = session(state_variables={"q": text})
     assert verdict(kept, {"reference_state_variables": {"q": {"$pattern": pattern}}}) == "inconclusive"
 
