@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, get_args, get_origin, get_type_hints
 
 import orjson
 
 from spangrade.converters.spans.observation import Digests, MessageCall, ToolResult
 from spangrade.converters.spans.reading import Reading
+from spangrade.tracer.canonical_json import json_value
 from spangrade.tracer.span import Span
 
 _HINTS = get_type_hints(Reading)
@@ -53,14 +54,15 @@ def checked(reading: object, span: Span) -> Reading:
         raise TypeError("expected the mark of a tool's result as true, false or None")
     if not all(type(one) is str for one in (*reading.tags, *reading.prompts, *reading.session_candidates)):
         raise TypeError("expected tags, prompts and candidates as texts")
-    for time_ns, variables in reading.state:
-        if type(time_ns) is not int or not isinstance(variables, Mapping):
-            raise TypeError("expected state as (time in ns, variables)")
+    # Plain values: another process may get them.
+    state = tuple((time_ns, json_value(variables)) for time_ns, variables in reading.state)
+    if not all(type(time_ns) is int and isinstance(variables, dict) for time_ns, variables in state):
+        raise TypeError("expected state as (time in ns, variables)")
     for text in _json_texts(reading):
         orjson.loads(text)
     for text in _texts(reading):
         text.encode()  # half a surrogate pair cannot be stored
-    return reading
+    return reading._replace(state=state)
 
 
 def _json_texts(reading: Reading) -> Iterator[str]:

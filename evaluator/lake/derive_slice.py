@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.derive.evaluations import session_evaluations
 from spangrade.evaluator.derive.schema import TABLES
-from spangrade.evaluator.derive.sync.observed import observations_of, packed, traces_of
+from spangrade.evaluator.derive.sync.observed import observations_of, traces_of
 from spangrade.evaluator.derive.sync.recorded import (
     TraceRange,
     logged_apps,
@@ -137,13 +137,13 @@ def _derive(store: Store, job: DeriveJob, session_by_trace: Mapping[str, str]) -
     sessions = sorted(set(session_by_trace.values()))
     traces = traces_of(by_trace, logs_by_trace)
     recorded = Recorded(
-        {trace_id: packed(observations) for trace_id, observations in by_trace.items()},
+        by_trace,
         session_by_trace,
         {trace.trace_id: trace.records for trace in traces},
+        job.update.settings,
         logged_state(store, sessions),
         session_evaluations(store, sessions),
         logged_apps(store, sessions),
-        job.update.settings,
     )
     stored = {trace.trace_id: StoredTrace(TraceRange(trace.trace_id, 0, 0), 0, False) for trace in traces}
     # Who leads whom was found before; the tables of traces get it with the numbers of batches.

@@ -122,7 +122,7 @@ def joined(parts: Sequence[na.Array]) -> na.Array:
     return na.Array.from_chunks([chunk for part in parts for chunk in part.iter_chunks()])
 
 
-def bytes_of(tables: Mapping[Table, na.Array]) -> int:
+def bytes_of(tables: Mapping[Any, na.Array]) -> int:
     """Return how many bytes of memory tables take."""
     views = (view for rows in tables.values() for view in rows.iter_chunk_views())
     return sum(buffer.size_bytes for view in views for column in view.children for buffer in column.buffers)

@@ -107,6 +107,7 @@ class Intake:
     def count(self, batch: ReadBatch, on_problem: Callable[[Problem], None]) -> None:
         """Count what was read, and report its problems."""
         self.traces |= batch.traces
+        self.observations.order.add(batch.observed)
         self.records_lost += sum(problem.dropped for problem in batch.problems) - batch.files_lost
         self.files_lost += batch.files_lost
         for problem in batch.problems:
@@ -175,7 +176,7 @@ def _read_files(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> 
     def jobs() -> Iterator[Job]:
         for group in part_groups(paths):
             sizes.append(sum(part.size for part in group))
-            yield group, intake.settings
+            yield group, intake.settings, intake.observations.order.is_by_session
 
     size, done = sum(map(_size, paths)), 0
     for batches in intake.in_order(read_parts if intake.in_order is map else read_parts_at_once, jobs()):
@@ -293,8 +294,7 @@ def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
     )
     intake.settings = settings_of(store)  # another process may have changed them
     if all(batch.settings == intake.settings for batch in batches):
-        observed = (one for batch in batches for one in batch.observed)
-        intake.observations.add_arrived(observed, before, newest(store))
+        intake.observations.add_arrived((batch.observed for batch in batches), before, newest(store))
 
 
 class Imported(NamedTuple):

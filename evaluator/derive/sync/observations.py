@@ -1,15 +1,96 @@
-"""What was observed of traces that are not derived yet, in a temporary file: memory does not grow with it."""
+"""What was observed of traces that are not derived yet: in memory, and beyond a bound in a temporary file."""
 
 from __future__ import annotations
 
 import pickle
-import sqlite3
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Generic, NamedTuple, TypeVar
+
+import nanoarrow as na
 
 from spangrade.evaluator.derive.settings import Settings
-from spangrade.evaluator.derive.sync.observed import ObservedTrace
+from spangrade.evaluator.derive.sync.observed import Observed, ObservedTrace, size_of
+from spangrade.evaluator.derive.sync.sessions import BuiltSessions
+from spangrade.tracer.store.arrow import bytes_of, joined
 
-_CACHE_KB = 65_536  # of what is kept in memory; a span has about 600 bytes, and reading it again takes 30 µs
+# Of observations, and of rows of sessions, in memory: some 30,000 spans, and 20,000 sessions.
+_MOST_BYTES = 48_000_000
+_ORDERED = 16  # of the sessions in a batch, at most one in so many is in an earlier one: the rest are whole
+
+_Value = TypeVar("_Value")
+
+
+class _Place(NamedTuple):
+    """Where a value is in the file."""
+
+    offset: int
+    size: int
+
+
+class _Bounded(Generic[_Value]):
+    """Values by number: up to a number of bytes in memory, the first of them in a temporary file then."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, tuple[_Value, int]] = {}  # with their sizes, the first one first
+        self._places: dict[int, _Place] = {}
+        self._size = 0
+        self._number = 0
+        self._file: IO[bytes] | None = None
+
+    def add(self, value: _Value, size: int) -> int:
+        """Return the number that a value gets."""
+        self._number += 1
+        self._values[self._number] = value, size
+        self._size += size
+        if self._size > _MOST_BYTES:
+            self._write()
+        return self._number
+
+    def get(self, number: int) -> _Value:
+        """Return a value."""
+        if (held := self._values.get(number)) is not None:
+            return held[0]
+        if self._file is None:
+            raise KeyError(number)
+        place = self._places[number]
+        self._file.seek(place.offset)
+        value: _Value = pickle.loads(self._file.read(place.size))  # noqa: S301 (made by `_write`)
+        return value
+
+    def drop(self, number: int) -> None:
+        """Forget a value."""
+        if (held := self._values.pop(number, None)) is not None:
+            self._size -= held[1]
+        self._places.pop(number, None)
+
+    def _write(self) -> None:
+        """Write the first half of what is in memory to the file."""
+        self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115 (it goes with this object)
+        offset = self._file.seek(0, 2)
+        while self._size > _MOST_BYTES // 2:
+            number = next(iter(self._values))
+            value, size = self._values.pop(number)
+            content = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+            self._file.write(content)
+            self._places[number] = _Place(offset, len(content))
+            offset += len(content)
+            self._size -= size
+
+
+class Order:
+    """Whether sessions follow one another: those of a batch are mostly whole in it, and are built at once."""
+
+    def __init__(self) -> None:
+        self._session_ids: set[str] = set()
+        self.is_by_session = False
+
+    def add(self, observed: Observed) -> None:
+        """Look at the sessions of the next batch of records."""
+        session_ids = {one.trace.session_id for one in observed.traces}
+        again = len(session_ids & self._session_ids)
+        self.is_by_session = bool(self._session_ids) and again * _ORDERED <= len(session_ids)
+        self._session_ids |= session_ids
 
 
 class Observations:
@@ -19,28 +100,29 @@ class Observations:
     between makes them useless. The records up to the arrival `seq` are observed, except those in `missed`:
     ranges of arrivals, each after one number and up to another. `again` are the ranges in which the
     records of traces that were derived before are still to be observed, by what they are needed for; None
-    where these are few.
+    where these are few. `order` tells in which order the sessions come.
     """
 
     def __init__(self) -> None:
-        # A database without a name is a temporary file of SQLite's own, which it removes.
-        self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        for setting in ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{_CACHE_KB}"):
-            self._db.execute(f"PRAGMA {setting}")
-        self._db.execute(
-            "CREATE TABLE observed "
-            "(trace_id TEXT NOT NULL, trace BLOB, can_be_joined INTEGER, observations BLOB, whole INTEGER)"
-        )
         self.derived: tuple[int, Settings] | None = None
         self.seq = 0
         self.missed: list[tuple[int, int]] = []
         self.again: dict[str, list[tuple[int, int]] | None] = {}
+        self.order = Order()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._traces: _Bounded[ObservedTrace] = _Bounded()
+        self._by_trace: dict[str, tuple[int, ...]] = {}
+        self._whole: set[str] = set()  # traces
+        self._of_built: set[str] = set()  # traces whose observations were not kept
+        self._built: _Bounded[BuiltSessions] = _Bounded()
+        self._built_in: dict[str, int] = {}  # the newest batch, by session
 
     def start(self, revision: int, settings: Settings, seq: int) -> None:
         """Forget what was observed unless it is of this state; `seq` is the last arrival that is derived."""
         if self.derived != (revision, settings):
-            self._db.execute("DROP INDEX IF EXISTS by_trace")
-            self._db.execute("DELETE FROM observed")
+            self._forget()
             self.derived, self.seq, self.missed, self.again = (revision, settings), seq, [], {}
 
     def advance(self, revision: int) -> None:
@@ -48,68 +130,88 @@ class Observations:
         if self.derived is not None:
             self.derived = (revision, self.derived[1])
 
-    def add(self, observed: Iterable[ObservedTrace], *, whole: bool = False) -> None:
-        """Add what some records show, which come from any batch, or (`whole`) all records of their traces."""
-        rows = (
-            (one.trace.trace_id, pickle.dumps(one.trace, pickle.HIGHEST_PROTOCOL), *one[1:], whole)
-            for one in observed
-        )
-        self._db.execute("BEGIN")
-        self._db.executemany("INSERT INTO observed VALUES (?, ?, ?, ?, ?)", rows)
-        self._db.execute("COMMIT")
+    def add(self, observed: Observed) -> None:
+        """Add what a batch of records shows."""
+        for one in observed.traces:
+            self._add(one)
+        if observed.built is not None:
+            number = self._built.add(observed.built, bytes_of(observed.built.rows))
+            self._built_in.update(dict.fromkeys(observed.built.traces, number))
 
-    def add_arrived(self, observed: Iterable[ObservedTrace], after: int, upto: int) -> None:
+    def _add(self, one: ObservedTrace) -> None:
+        number = self._traces.add(one, size_of(one))
+        self._by_trace[one.trace.trace_id] = (*self._by_trace.get(one.trace.trace_id, ()), number)
+        if one.observations is None:
+            self._of_built.add(one.trace.trace_id)
+        else:
+            self._of_built.discard(one.trace.trace_id)
+
+    def add_arrived(self, observed: Iterable[Observed], after: int, upto: int) -> None:
         """Add what the records show that arrived after one number and up to another."""
         if self.seq < after:  # another process wrote in between
             self.missed.append((self.seq, after))
-        self.add(observed)
+        for batch in observed:
+            self.add(batch)
         self.seq, self.again = upto, {}
 
     def replace(self, observed: Sequence[ObservedTrace]) -> None:
         """Put what all records of traces show in place of what some of them showed."""
-        self._index()
-        self._db.execute("BEGIN")
-        self._db.executemany(
-            "DELETE FROM observed WHERE trace_id = ?", [(one.trace.trace_id,) for one in observed]
-        )
-        self._db.execute("COMMIT")
-        self.add(observed, whole=True)
+        for one in observed:
+            for number in self._by_trace.pop(one.trace.trace_id, ()):
+                self._traces.drop(number)
+            self._add(one)
+            self._whole.add(one.trace.trace_id)
 
     def mark_whole(self, trace_ids: Iterable[str]) -> None:
         """Remember that all records of traces are observed."""
-        self._db.execute("BEGIN")
-        self._db.executemany(
-            "UPDATE observed SET whole = 1 WHERE trace_id = ?", ((trace_id,) for trace_id in trace_ids)
-        )
-        self._db.execute("COMMIT")
+        self._whole.update(trace_ids)
 
     def of(self, trace_id: str) -> list[ObservedTrace]:
         """Return what each batch showed of a trace."""
-        self._index()
-        rows = self._db.execute(
-            "SELECT trace, can_be_joined, observations FROM observed WHERE trace_id = ?", (trace_id,)
-        )
-        return [
-            ObservedTrace(pickle.loads(trace), bool(can_be_joined), observations)  # noqa: S301 (made by `add`)
-            for trace, can_be_joined, observations in rows
-        ]
+        return [self._traces.get(number) for number in self._by_trace.get(trace_id, ())]
 
-    def whole(self, trace_id: str) -> bytes | None:
-        """Return the packed observations of a trace, None unless all its records are observed.
+    def whole(self, trace_id: str) -> ObservedTrace | None:
+        """Return what all records of a trace show, None unless they are observed.
 
         A record that the database has already may have been observed again, alone.
         """
-        self._index()
-        rows = self._db.execute(
-            "SELECT observations FROM observed WHERE trace_id = ? AND whole", (trace_id,)
-        ).fetchall()
-        return rows[0][0] if len(rows) == 1 else None
+        return self._traces.get(self._by_trace[trace_id][0]) if self._is_whole(trace_id) else None
 
-    def whole_traces(self) -> list[str]:
-        """Return the ids of the traces of which all records are observed."""
-        return [
-            trace_id for (trace_id,) in self._db.execute("SELECT DISTINCT trace_id FROM observed WHERE whole")
-        ]
+    def _is_whole(self, trace_id: str) -> bool:
+        return trace_id in self._whole and len(self._by_trace.get(trace_id, ())) == 1
 
-    def _index(self) -> None:
-        self._db.execute("CREATE INDEX IF NOT EXISTS by_trace ON observed (trace_id)")
+    def has_whole(self, trace_id: str) -> bool:
+        """Return whether the observations of all records of a trace are there."""
+        return self._is_whole(trace_id) and trace_id not in self._of_built
+
+    def whole_traces(self) -> Iterable[str]:
+        """Return the ids of the traces of which all records are observed, and no session is built yet."""
+        return self._whole - self._of_built
+
+    def built(self, traces: Mapping[str, Iterable[str]]) -> BuiltSessions | None:
+        """Return those of some sessions, given with all their traces, that were built where they were read.
+
+        Its rows may be of other sessions, too. None if there are none of them.
+        """
+        by_batch: dict[int, list[str]] = {}
+        for session_id in traces:
+            if number := self._built_in.get(session_id):
+                by_batch.setdefault(number, []).append(session_id)
+        session_ids: list[str] = []
+        rows: dict[str, list[na.Array]] = {}
+        confirmed: dict[str, frozenset[str]] = {}
+        for number, some in by_batch.items():
+            built = self._built.get(number)
+            sound = {s: built.traces[s] for s in some if self._is_confirmed(built.traces[s], traces[s])}
+            confirmed |= sound
+            session_ids += [session_id for session_id in built.session_ids if session_id in sound]
+            for table, added in built.rows.items() if sound else ():
+                rows.setdefault(table, []).append(added)
+        together = {table: joined(parts) for table, parts in rows.items()}
+        return BuiltSessions(session_ids, together, confirmed) if confirmed else None
+
+    def _is_confirmed(self, built: frozenset[str], recorded: Iterable[str]) -> bool:
+        return built == frozenset(recorded) and all(map(self._is_built, built))
+
+    def _is_built(self, trace_id: str) -> bool:
+        return self._is_whole(trace_id) and trace_id in self._of_built

@@ -1,30 +1,22 @@
 """What records show of their traces: pure functions, so that any process can call them on any records.
 
-The records of a trace may come in several batches. What each shows is packed until all are known.
+The records of a trace may come in several batches. What each shows is held until all are known, but for the
+sessions that are whole in a batch, as far as it can tell: they are built at once.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spangrade.converters.spans.evaluations import evaluation_of_log
 from spangrade.converters.spans.observation import (
-    NO_NOTES,
-    Handoff,
-    MessageExchange,
     ModelCall,
-    Notes,
     Observation,
     RunSpan,
-    SessionContext,
-    SpanFailure,
-    SpanRef,
     Structure,
-    TokenCounts,
     ToolUse,
     TurnSpan,
 )
@@ -35,14 +27,11 @@ from spangrade.evaluator.derive.session_from import session_id_of
 from spangrade.evaluator.derive.settings import Settings
 from spangrade.evaluator.derive.span_tree import Node, Tree
 from spangrade.evaluator.derive.sync.link_traces import Position, position_of
-from spangrade.tracer.canonical_json import json_value
+from spangrade.evaluator.derive.sync.sessions import BuiltSessions, Recorded, build_sessions
 from spangrade.tracer.semconv import SCOPE_OF_WATCH
 from spangrade.tracer.span import LogRecord, Span
 
-_KINDS: Sequence[type[Observation]] = (RunSpan, TurnSpan, ModelCall, ToolUse, Handoff, Structure)
-_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
-_WITH_MESSAGES = 3  # of these kinds, as the first two of their own fields
-_new: Callable[..., Any] = tuple.__new__  # a named tuple of values that are complete
+_BYTES = 1_000  # of an observation in memory, without its texts
 
 
 class Trace(NamedTuple):
@@ -59,7 +48,7 @@ class Trace(NamedTuple):
 
 
 class ObservedTrace(NamedTuple):
-    """What a batch of records shows of a trace, and the packed observations of its spans.
+    """What a batch of records shows of a trace; `observations` is None if its session is built.
 
     Unless `can_be_joined`, it is only of use if the batch has all records of the trace: a log belongs to a
     span that may be in another batch, and so does a session's id in an attribute of the user's choice.
@@ -67,22 +56,62 @@ class ObservedTrace(NamedTuple):
 
     trace: Trace
     can_be_joined: bool
-    observations: bytes
+    observations: Sequence[Observation] | None
+
+
+class Observed(NamedTuple):
+    """What a batch of records shows of each trace, and the sessions that were built of it."""
+
+    traces: list[ObservedTrace]
+    built: BuiltSessions | None = None
 
 
 def observe_records(
-    spans: Iterable[Sequence[Span]], logs: Iterable[LogRecord], settings: Settings
-) -> list[ObservedTrace]:
-    """Return what spans (in batches) and their logs show of each trace."""
+    spans: Iterable[Sequence[Span]],
+    logs: Iterable[LogRecord],
+    settings: Settings,
+    *,
+    by_session: bool = False,
+) -> Observed:
+    """Return what spans (in batches) and their logs show of each trace.
+
+    If sessions follow one another (`by_session`), those that record their id are built at once: all but the
+    first and the last, which other batches may continue. Linking shows of which there is more elsewhere.
+    """
     by_trace, logs_by_trace = observations_of(spans, logs, settings)
-    return [
-        ObservedTrace(
-            trace,
-            not (settings.session_from or logs_by_trace[trace.trace_id]),
-            packed(by_trace[trace.trace_id]),
+    traces = traces_of(by_trace, logs_by_trace)
+    built = _built(traces, by_trace, settings) if by_session else None
+    built_ids = frozenset[str]() if built is None else frozenset(built.traces)
+    return Observed(
+        [
+            ObservedTrace(
+                trace,
+                not (settings.session_from or logs_by_trace[trace.trace_id]),
+                None if trace.session_id in built_ids else by_trace[trace.trace_id],
+            )
+            for trace in traces
+        ],
+        built,
+    )
+
+
+def _built(
+    traces: Sequence[Trace], by_trace: Mapping[str, Sequence[Observation]], settings: Settings
+) -> BuiltSessions | None:
+    at_the_ends = {trace.session_id for trace in (*traces[:1], *traces[-1:])}
+    # Traces that record no id may belong together.
+    unnamed = {trace.session_id for trace in traces if trace.position.conversation_id is None}
+    whole = [trace for trace in traces if trace.session_id not in at_the_ends | unnamed]
+    if not whole:
+        return None
+    return build_sessions(
+        Recorded(
+            {trace.trace_id: by_trace[trace.trace_id] for trace in whole},
+            {trace.trace_id: trace.session_id for trace in whole},
+            {trace.trace_id: trace.records for trace in whole},
+            settings,
         )
-        for trace in traces_of(by_trace, logs_by_trace)
-    ]
+    )
 
 
 def joined(observed: Sequence[ObservedTrace]) -> ObservedTrace | None:
@@ -94,15 +123,33 @@ def joined(observed: Sequence[ObservedTrace]) -> ObservedTrace | None:
         return observed[0]
     by_span: dict[str, Observation] = {}
     for one in observed:
-        if not one.can_be_joined:
+        if not one.can_be_joined or one.observations is None:
             return None
-        for observation in unpacked(one.observations):
+        for observation in one.observations:
             known = by_span.setdefault(observation.span.span_id, observation)
             if known != observation or type(known) is not type(observation):
                 return None
     observations = list(by_span.values())
     (trace,) = traces_of({observed[0].trace.trace_id: observations}, Counter())
-    return ObservedTrace(trace, True, packed(observations))
+    return ObservedTrace(trace, True, observations)
+
+
+def size_of(one: ObservedTrace) -> int:
+    """Return about how many bytes of memory the observations of a trace take."""
+    return _BYTES + sum(_BYTES + _texts(o) for o in one.observations or ())
+
+
+def _texts(o: Observation) -> int:
+    """Return how long the longest texts of an observation are, those that may be long."""
+    if isinstance(o, ToolUse):
+        return len(o.arguments or "") + len(o.result or "")
+    texts = len(o.notes.tool_declarations or "") + len(o.notes.system_instructions or "")
+    if isinstance(o, ModelCall | RunSpan | TurnSpan):
+        said = o.exchange
+        texts += len(said.user_input or "") + len(said.response or "") + len(said.previous_reply or "")
+        texts += sum(len(result.result or "") for result in said.tool_results)
+        texts += sum(len(call.arguments or "") for call in (*said.tool_calls, *said.repeated_calls))
+    return texts
 
 
 def observations_of(
@@ -217,59 +264,3 @@ def _only_candidate(observations: Sequence[Observation]) -> str | None:
     values = {value for o in found for value in o.session.session_candidates}
     of_work = any(not isinstance(o, Structure) or o.span.span_id in around for o in found)
     return values.pop() if len(values) == 1 and of_work else None
-
-
-def packed(observations: Sequence[Observation]) -> bytes:
-    """Return observations as bytes: some 300 per span, in 3 µs."""
-    try:
-        return _packed(observations)
-    except (pickle.PicklingError, TypeError, AttributeError):  # the state that a third-party dialect read
-        return _packed([o._replace(notes=_plain_state(o.notes)) for o in observations])
-
-
-def _plain_state(notes: Notes) -> Notes:
-    return notes._replace(state=tuple((time_ns, json_value(value)) for time_ns, value in notes.state))
-
-
-def _packed(observations: Iterable[Observation]) -> bytes:
-    # As plain tuples: a named one is asked for its values by a function of Python. What spans say of their
-    # session is there once.
-    sessions: dict[SessionContext, int] = {}
-    rows = [_row(o, sessions.setdefault(o.session, len(sessions))) for o in observations]
-    return pickle.dumps((list(map(tuple, sessions)), rows), pickle.HIGHEST_PROTOCOL)
-
-
-def _row(o: Any, session: int) -> tuple[Any, ...]:
-    """Return an observation as plain tuples: the number of its kind, and its fields."""
-    notes = None if o.notes is NO_NOTES else tuple(o.notes)
-    failure = None if o.failure is None else tuple(o.failure)
-    number = _NUMBERS[type(o)]
-    common = (number, tuple(o.span), session, notes, o.agent, failure, o.traits)
-    if number < _WITH_MESSAGES:
-        return (*common, tuple(o[6]), tuple(o[7]), *o[8:])
-    return (*common, *o[6:])
-
-
-def unpacked(content: bytes) -> list[Observation]:
-    """Return the observations that `packed` made bytes of."""
-    sessions, rows = pickle.loads(content)  # noqa: S301 (made by `packed`)
-    contexts = list(map(SessionContext._make, sessions))
-    return [_of_row(row, contexts) for row in rows]
-
-
-def _of_row(row: tuple[Any, ...], contexts: Sequence[SessionContext]) -> Any:
-    number, span, session, notes, agent, failure, traits, *own = row
-    if number < _WITH_MESSAGES:
-        own[:2] = _new(MessageExchange, own[0]), _new(TokenCounts, own[1])
-    return _new(
-        _KINDS[number],
-        (
-            _new(SpanRef, span),
-            contexts[session],
-            NO_NOTES if notes is None else _new(Notes, notes),
-            agent,
-            None if failure is None else _new(SpanFailure, failure),
-            traits,
-            *own,
-        ),
-    )

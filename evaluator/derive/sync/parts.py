@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import nanoarrow as na
 
 from spangrade.evaluator.derive.settings import Settings
-from spangrade.evaluator.derive.sync.observed import ObservedTrace, observe_records
+from spangrade.evaluator.derive.sync.observed import Observed, observe_records
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -28,7 +28,7 @@ class ReadBatch(NamedTuple):
 
     tables: dict[Table, na.Array]
     rows: int
-    observed: list[ObservedTrace]
+    observed: Observed
     settings: Settings
     traces: frozenset[str]
     repeated: int
@@ -36,8 +36,8 @@ class ReadBatch(NamedTuple):
     files_lost: int
 
 
-# Parts, and the settings of the database.
-Job = tuple[Sequence[Part], Settings]
+# Parts, the settings of the database, and whether sessions follow one another (`observe_records`).
+Job = tuple[Sequence[Part], Settings, bool]
 
 
 def part_groups(paths: Iterable[Path]) -> Iterator[list[Part]]:
@@ -61,7 +61,7 @@ def grouped(items: Iterable[Item], size_of: Callable[[Item], float], size: float
 
 def read_parts(job: Job) -> Iterator[ReadBatch]:
     """Read a group of parts; yield their records in batches."""
-    group, settings = job
+    group, settings, by_session = job
     problems: list[Problem] = []
     files_lost = 0
 
@@ -79,7 +79,7 @@ def read_parts(job: Job) -> Iterator[ReadBatch]:
                 problems.append(Problem(str(part.path), str(error).removeprefix(f"{part.path}: ")))
 
     for batch in batches(records()):
-        yield _read(batch, settings, problems, files_lost)
+        yield _read(batch, settings, problems, files_lost, by_session=by_session)
         problems, files_lost = [], 0
     if problems or files_lost:
         yield _read([], settings, problems, files_lost)
@@ -95,13 +95,15 @@ def _read(
     settings: Settings,
     problems: list[Problem],
     files_lost: int,
+    *,
+    by_session: bool = False,
 ) -> ReadBatch:
     spans, logs = distinct(records)
     tables = table_rows(spans, logs)
     return ReadBatch(
         tables,
         len(spans) + len(logs),
-        observe_records([spans], logs, settings),
+        observe_records([spans], logs, settings, by_session=by_session),
         settings,
         frozenset(record.trace_id for record in records if record.trace_id is not None),
         len(records) - len(spans) - len(logs),

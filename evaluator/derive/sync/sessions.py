@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import duckdb
@@ -15,35 +16,38 @@ from spangrade.evaluator.derive.evaluations import delete_scores, save_scores
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.derive.settings import Settings
-from spangrade.evaluator.derive.sync.observed import unpacked
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 
 
 class Recorded(NamedTuple):
-    """All that sessions are built from: packed observations by trace, and what their session logs say.
+    """All that sessions are built from: the observations by trace, and what their session logs say.
 
     `records` are the numbers of spans and logs, by trace. `state` are the writes of state variables as (time
     in ns, variables), by session; so are `scores`, and `apps` the names of apps. `tested` are the
     sessions on which pytest stored a verdict.
     """
 
-    observations: Mapping[str, bytes]
+    observations: Mapping[str, Sequence[Observation]]
     session_by_trace: Mapping[str, str]
     records: Mapping[str, int]
-    state: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
-    scores: Mapping[str, Sequence[Evaluation]]
-    apps: Mapping[str, str]
     settings: Settings
+    state: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]] = MappingProxyType({})
+    scores: Mapping[str, Sequence[Evaluation]] = MappingProxyType({})
+    apps: Mapping[str, str] = MappingProxyType({})
     tested: frozenset[str] = frozenset()
 
 
 class BuiltSessions(NamedTuple):
-    """The ids of sessions, and their rows by table: Arrow tables, whose `batch` is 0 until it is known."""
+    """The ids of sessions, and their rows by table: Arrow tables, whose `batch` is 0 until it is known.
+
+    `traces` are those that each was built from, also those without an agent's work, which are no sessions.
+    """
 
     session_ids: list[str]
     rows: dict[str, na.Array]
+    traces: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 
 def build_sessions(recorded: Recorded) -> BuiltSessions:
@@ -53,7 +57,7 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
         traces_by_session.setdefault(recorded.session_by_trace[trace_id], []).append(trace_id)
     sessions = []
     for session_id, trace_ids in traces_by_session.items():
-        observations = [o for trace_id in trace_ids for o in unpacked(recorded.observations[trace_id])]
+        observations = [o for trace_id in trace_ids for o in recorded.observations[trace_id]]
         # A trace without an agent's work (a web server's, a protocol's) is not a session.
         if any(_is_of_agent(o) or o.notes.unreadable for o in observations):
             sessions.append(
@@ -74,7 +78,11 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
         for table, rows in rows_of(sessions, batch=0).items()
         if rows
     }
-    return BuiltSessions([session.session_id for session in sessions], rows)
+    return BuiltSessions(
+        [session.session_id for session in sessions],
+        rows,
+        {session_id: frozenset(trace_ids) for session_id, trace_ids in traces_by_session.items()},
+    )
 
 
 def _is_of_agent(o: Observation) -> bool:
@@ -102,12 +110,15 @@ def replace_sessions(store: Store, session_ids: Sequence[str], built: BuiltSessi
 def insert_sessions(store: Store, built: BuiltSessions) -> None:
     """Write sessions that the database does not have. Raises StoreError if it has one of them."""
     ((batch,),) = store.query("SELECT coalesce(max(batch), 0) + 1 FROM derived.sessions")
+    wanted = arrow_column("session_id", built.session_ids)
     try:
         for table, rows in built.rows.items():
             store.query(
-                f"INSERT INTO derived.{table} BY NAME SELECT * REPLACE ($batch AS batch) FROM incoming",  # noqa: S608 (our own names)
+                f"INSERT INTO derived.{table} BY NAME "  # noqa: S608 (our own names)
+                "SELECT * REPLACE ($batch AS batch) FROM incoming SEMI JOIN wanted USING (session_id)",
                 {"batch": batch},
                 incoming=rows,
+                wanted=wanted,
             )
     except duckdb.ConstraintException as error:
         raise StoreError(f"{store.path}: {_derived_twice(built.session_ids, error)}") from error

@@ -1,9 +1,9 @@
 """Bringing what is derived up to date with what arrived: each session is built once, from all its spans.
 
-There are three phases. New records are observed: `Observations` holds what they show of their traces. Once
-all are observed, the new traces are linked: which session each belongs to is written, and which sessions
-changed. Then each changed session is built from the observations of all its traces, and replaces what there
-was of it.
+There are three phases. New records are observed: `Observations` holds what they show of their traces, and the
+sessions that were built at once. Once all are observed, the new traces are linked: which session each belongs
+to is written, and which sessions changed. Then each changed session replaces what there was of it: as it was
+built, if linking confirms that it was built from all its traces, else built from their observations.
 
 Each step of linking and building is one transaction, after which the work can stop and continue in another
 process: that one observes again what it needs. Memory does not grow with the database.
@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 import nanoarrow as na
 
+from spangrade.converters.spans.evaluations import Evaluation
+from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.evaluations import delete_scores, session_evaluations
 from spangrade.evaluator.derive.schema import TABLES, comment_statements, create_statements
 from spangrade.evaluator.derive.session_rows import Row
@@ -28,7 +30,14 @@ from spangrade.evaluator.derive.sync.batches import batches
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 from spangrade.evaluator.derive.sync.link_traces import link_traces
 from spangrade.evaluator.derive.sync.observations import Observations
-from spangrade.evaluator.derive.sync.observed import ObservedTrace, Trace, joined, observe_records
+from spangrade.evaluator.derive.sync.observed import (
+    Observed,
+    ObservedTrace,
+    Trace,
+    joined,
+    observe_records,
+    size_of,
+)
 from spangrade.evaluator.derive.sync.recorded import (
     AT_ONCE,
     AT_ONCE_BYTES,
@@ -43,17 +52,24 @@ from spangrade.evaluator.derive.sync.recorded import (
     stored_rows,
     tested,
 )
-from spangrade.evaluator.derive.sync.sessions import Recorded, build_sessions, replace_sessions
+from spangrade.evaluator.derive.sync.sessions import (
+    BuiltSessions,
+    Recorded,
+    build_sessions,
+    replace_sessions,
+)
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows, sql_types
 from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import column_types, table_problem
 
 _LINKED_AT_ONCE = 4_096  # traces
-# Of sessions that are built at once; a larger one is built alone. Some 50 MB in a process.
+# Of sessions that are built, or written, at once; a larger one is built alone.
 _BUILT_AT_ONCE = 32_768  # records
-_BUILT_AT_ONCE_BYTES = 16_000_000  # of packed observations
+_BUILT_AT_ONCE_BYTES = 48_000_000  # of observations in memory
 
+# Rows, the settings of the database, and whether sessions follow one another (`observe_records`).
+RowsJob = tuple[StoredRows, Settings, bool]
 # As the built-in `map`.
 InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
@@ -161,6 +177,10 @@ def steps(
             yield set()
             if time.monotonic() >= until_s:
                 return
+    for session_ids in _write_built(store, observations):
+        yield session_ids
+        if time.monotonic() >= until_s:
+            return
     store.query(_sql("not_whole"), whole=arrow_column("trace_id", observations.whole_traces()))
     yield from _observe_again(store, observations, "build", in_order, until_s)
     if not observations.again["build"]:
@@ -225,17 +245,18 @@ def _observe_ranges(
     settings = settings_of(store)
     read: deque[tuple[int, int]] = deque()  # the ranges of arrivals that are not observed yet
 
-    def jobs() -> Iterator[tuple[StoredRows, Settings]]:
+    def jobs() -> Iterator[RowsJob]:
         for after, upto in list(todo):
             while after < upto:
                 rows, after = arrived_rows(store, after, upto, traces)
                 read.append((after, upto))
-                yield rows, settings
+                yield rows, settings, traces is None and observations.order.is_by_session
                 if time.monotonic() >= until_s:
                     return
 
     for observed in in_order(observe_rows, jobs()):
         observations.add(observed)
+        observations.order.add(observed)
         reached, upto = read.popleft()
         todo[0] = (reached, upto)
         if reached >= upto:
@@ -243,10 +264,10 @@ def _observe_ranges(
         yield set()
 
 
-def observe_rows(job: tuple[StoredRows, Settings]) -> list[ObservedTrace]:
+def observe_rows(job: RowsJob) -> Observed:
     """Return what rows of the database show of their traces."""
-    rows, settings = job
-    return observe_records(spans_of(rows.spans), logs_of(rows.logs), settings)
+    rows, settings, by_session = job
+    return observe_records(spans_of(rows.spans), logs_of(rows.logs), settings, by_session=by_session)
 
 
 def _link(store: Store, observations: Observations, done: int, last: int) -> Iterator[None]:
@@ -280,14 +301,18 @@ def _whole_traces(
         for trace in traces:
             observed = observations.of(trace.range.trace_id)
             one = joined(observed) if observed and (observed_again or not trace.is_known) else None
-            if one is None or one.trace.records != trace.records:
+            if (
+                one is None
+                or one.trace.records != trace.records
+                or (purpose == "build" and one.observations is None)
+            ):
                 to_read.append(trace)
             else:
                 whole.append(one.trace)
                 if len(observed) > 1:
                     yield one
 
-    for some in batches(in_parts(), lambda one: len(one.observations), AT_ONCE_BYTES):
+    for some in batches(in_parts(), size_of, AT_ONCE_BYTES):
         observations.replace(some)
     observations.mark_whole(trace.trace_id for trace in whole)
     return whole + [one.trace for one in _read_whole(store, observations, to_read)]
@@ -300,7 +325,7 @@ def _read_whole(
     settings = settings_of(store)
     for some in batches(traces, lambda trace: trace.records, AT_ONCE):
         rows = stored_rows(store, [trace.range for trace in some])
-        observed = observe_records(spans_of(rows.spans), logs_of(rows.logs), settings)
+        observed = observe_records(spans_of(rows.spans), logs_of(rows.logs), settings).traces
         observations.replace(observed)
         yield from observed
 
@@ -366,6 +391,16 @@ def _trace_rows(
     return rows
 
 
+def _write_built(store: Store, observations: Observations) -> Iterator[set[str]]:
+    """Write the sessions that changed and were built where they were read, if nothing else is of them."""
+    for traces in _changed_traces(store):
+        alone = set(traces).difference(*_session_logs(store, traces))
+        ids = {s: [trace.range.trace_id for trace in traces[s]] for s in alone}
+        if built := observations.built(ids):
+            _write_step(store, observations, list(built.traces), built)
+            yield set(built.session_ids)
+
+
 def _build(store: Store, observations: Observations, in_order: InOrder, until_s: float) -> Iterator[set[str]]:
     """Build the sessions that changed, from all their traces, and write them in place of what there was."""
     groups: deque[list[str]] = deque()
@@ -378,20 +413,24 @@ def _build(store: Store, observations: Observations, in_order: InOrder, until_s:
                 return
 
     for built in in_order(build_sessions, jobs()):
-        session_ids = groups.popleft()
-        with _step(store, observations):
-            replace_sessions(store, session_ids, built)
-            store.query(
-                "DELETE FROM derived.changed WHERE session_id IN (FROM built)",
-                built=arrow_column("session_id", session_ids),
-            )
+        _write_step(store, observations, groups.popleft(), built)
         yield set(built.session_ids)
 
 
-def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[str], Recorded]]:
-    """Yield the sessions that changed, some at a time, and all that they are built from."""
+def _write_step(
+    store: Store, observations: Observations, session_ids: Sequence[str], built: BuiltSessions
+) -> None:
+    with _step(store, observations):
+        replace_sessions(store, session_ids, built)
+        store.query(
+            "DELETE FROM derived.changed WHERE session_id IN (FROM built)",
+            built=arrow_column("session_id", session_ids),
+        )
+
+
+def _changed_traces(store: Store) -> Iterator[dict[str, list[StoredTrace]]]:
+    """Yield the sessions that changed, some at a time, with their traces."""
     changed = store.query(_sql("changed_sessions"))
-    settings = settings_of(store)
     for some in batches(changed, lambda row: int(row[1]), _BUILT_AT_ONCE):
         rows = store.query(
             "SELECT session_id, trace_id, first_seq, last_seq, records FROM derived.traces "
@@ -401,45 +440,69 @@ def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[s
         traces: dict[str, list[StoredTrace]] = {session_id: [] for session_id, _ in some}
         for session_id, *place, records in rows:
             traces[session_id].append(StoredTrace(TraceRange(*place), records, True))
-        for session_ids, packed in _packed(store, observations, traces):
+        yield traces
+
+
+class _SessionLogs(NamedTuple):
+    """What a session has beside its traces, by session; see `Recorded`."""
+
+    state: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
+    scores: Mapping[str, Sequence[Evaluation]]
+    apps: Mapping[str, str]
+    tested: frozenset[str]
+
+
+def _session_logs(store: Store, session_ids: Iterable[str]) -> _SessionLogs:
+    ids = list(session_ids)
+    return _SessionLogs(
+        logged_state(store, ids), session_evaluations(store, ids), logged_apps(store, ids), tested(store, ids)
+    )
+
+
+def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[str], Recorded]]:
+    """Yield the sessions that changed, some at a time, and all that they are built from."""
+    settings = settings_of(store)
+    for traces in _changed_traces(store):
+        for session_ids, observed in _observed(store, observations, traces):
             yield (
                 session_ids,
                 Recorded(
-                    packed,
+                    observed,
                     {trace.range.trace_id: one for one in session_ids for trace in traces[one]},
                     {trace.range.trace_id: trace.records for one in session_ids for trace in traces[one]},
-                    logged_state(store, session_ids),
-                    session_evaluations(store, session_ids),
-                    logged_apps(store, session_ids),
                     settings,
-                    tested(store, session_ids),
+                    *_session_logs(store, session_ids),
                 ),
             )
 
 
-def _packed(
+def _observed(
     store: Store, observations: Observations, traces: Mapping[str, Sequence[StoredTrace]]
-) -> Iterator[tuple[list[str], dict[str, bytes]]]:
-    """Yield sessions, at most `_BUILT_AT_ONCE_BYTES` or one, and the packed observations of their traces."""
-    of_all = (trace for of_session in traces.values() for trace in of_session)
-    partly_observed = [trace for trace in of_all if observations.whole(trace.range.trace_id) is None]
-    _whole_traces(store, observations, partly_observed, "build")
-    packed: dict[str, bytes] = {}
+) -> Iterator[tuple[list[str], dict[str, Sequence[Observation]]]]:
+    """Yield sessions, at most `_BUILT_AT_ONCE_BYTES` or one, and the observations of their traces."""
+    to_read = [
+        trace
+        for of_session in traces.values()
+        for trace in of_session
+        if not observations.has_whole(trace.range.trace_id)
+    ]
+    _whole_traces(store, observations, to_read, "build")
+    by_trace: dict[str, Sequence[Observation]] = {}
     session_ids: list[str] = []
     size = 0
     for session_id, of_session in traces.items():
         session_ids.append(session_id)
         for trace in of_session:
-            content = observations.whole(trace.range.trace_id)
-            if content is None:
+            whole = observations.whole(trace.range.trace_id)
+            if whole is None or whole.observations is None:
                 raise AssertionError(f"trace {trace.range.trace_id} was not read whole")
-            packed[trace.range.trace_id] = content
-            size += len(content)
+            by_trace[trace.range.trace_id] = whole.observations
+            size += size_of(whole)
         if size >= _BUILT_AT_ONCE_BYTES:
-            yield session_ids, packed
-            packed, session_ids, size = {}, [], 0
+            yield session_ids, by_trace
+            by_trace, session_ids, size = {}, [], 0
     if session_ids:
-        yield session_ids, packed
+        yield session_ids, by_trace
 
 
 @contextmanager

@@ -26,25 +26,17 @@ def claims(span):
 def read(span, logs):
     raise KeyError("x")
 """
-# What passes for state, and fails where a session is assembled.
+# What passes for the scores of a span, and fails where a session is assembled.
 BREAKS_ASSEMBLING = """
-from collections.abc import Mapping
 from spangrade.converters.spans.dialects import genai
-
-class State(Mapping):
-    def __getitem__(self, name):
-        raise RuntimeError("not\\nnow")
-    def __iter__(self):
-        return iter("x")
-    def __len__(self):
-        return 1
 
 def claims(span):
     return span.name == "broken"
 
 def read(span, logs):
-    return genai.read(span, logs)._replace(state=((1, State()),))
+    return genai.read(span, logs)._replace(evaluations=(1,))
 """
+ERROR = "AttributeError: 'int' object has no attribute 'scope'"
 ASKED = {
     "gen_ai.operation.name": "invoke_agent",
     "gen_ai.agent.name": "shop",
@@ -88,7 +80,7 @@ def test_a_session_that_cannot_be_assembled_leaves_the_others_as_they_are(
         sessions([*trace("a", "broken"), *trace("b", "fine")], tmp_path / "s.duckdb"),
         key=lambda one: one.session_id,
     )
-    assert (broken.session_id, broken.assembly_error) == ("a", "RuntimeError: not now")
+    assert (broken.session_id, broken.assembly_error) == ("a", ERROR)
     assert (broken.start_ns, broken.turns) == (1, ())
     assert (whole.assembly_error, len(whole.turns)) == (None, 1)
 
@@ -102,14 +94,14 @@ def test_every_command_lists_them(
         store.add(trace("a", "broken"))
     listed = spangrade("sessions", "--db", db)
     assert listed.code == 0
-    assert "RuntimeError" in "".join(listed.out)
+    assert "AttributeError" in "".join(listed.out)
     shown = [line.strip() for line in spangrade("show", "a", "--db", db).out]
-    assert "could not be assembled: RuntimeError: not now" in shown
+    assert f"could not be assembled: {ERROR}" in shown
     assert json.loads("".join(spangrade("show", "a", "--db", db, "--format", "json").out))["turns"] == []
     linted = spangrade("lint", "--db", db, "--format", "json")
     (finding, *_) = json.loads("".join(linted.out))
     assert (linted.code, finding["code"]) == (4, "not_assembled")
-    assert finding["what"] == "the session could not be assembled: RuntimeError: not now"
+    assert finding["what"] == f"the session could not be assembled: {ERROR}"
     assert "trajectory_accuracy" in finding["metrics"]
 
 
