@@ -58,9 +58,15 @@ def test_chat_messages_become_spans_and_labels(spangrade: Spangrade, run_script:
         {"role": "user", "content": "Where is A1?"},
         {"role": "assistant", "content": "A moment.", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": '"shipped"'},
-        {"role": "assistant", "content": "It is shipped."},
-        {"role": "user", "content": "And A2?"},
-        {"role": "assistant", "content": None, "tool_calls": [{**call, "id": "c2"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "It is "}, {"type": "text", "text": "shipped."}],
+        },
+        {"role": "user", "content": [{"type": "text", "text": "And A2?"}]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c2", "function": {"name": "look_up", "arguments": {"id": "A2"}}}],
+        },
         {"role": "tool", "tool_call_id": "c2", "content": "Error: no such order"},
     ]
     line = {"id": "s1", "question_id": "q1", "messages": messages, "state": {"n": 2}, "scores": {"good": 1}}
@@ -72,8 +78,12 @@ def test_chat_messages_become_spans_and_labels(spangrade: Spangrade, run_script:
     ]
     assert spangrade("import", "spans.jsonl", "--db", "s.duckdb").code == 0
     shown = json.loads("\n".join(spangrade("show", "s1", "--db", "s.duckdb", "--format", "json").out))
-    calls = [(one["tool_name"], one["output"], one["ok"]) for one in shown["tool_interactions"]]
-    assert calls == [("look_up", "shipped", True), ("look_up", "Error: no such order", False)]
+    columns = ("tool_name", "input_arguments", "output", "ok")
+    calls = [tuple(one[name] for name in columns) for one in shown["tool_interactions"]]
+    assert calls == [
+        ("look_up", {"id": "A1"}, "shipped", True),
+        ("look_up", {"id": "A2"}, "Error: no such order", False),
+    ]
     turns = [(one["user_input"], one["final_response"]) for one in shown["turns"]]
     assert turns == [("Where is A1?", "It is shipped."), ("And A2?", None)]
     assert (shown["question_id"], shown["state_variables"]) == ("q1", {"n": 2})

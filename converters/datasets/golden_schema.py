@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from spangrade.converters.datasets.forms import ANY, PATTERN
 from spangrade.converters.datasets.golden import GoldenDataset, ReferenceData, ReferenceToolInteraction
 
 _CALL = {"name": "look_up", "arguments": {"order_id": "A1"}}
@@ -110,6 +111,8 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, Any]]] = MappingProxyType(
                 "shipped",
             ),
             "turn": ("The number of the turn, from 1.", 2),
+            ANY: ("In place of `text`: texts, of which one will do.", ["Friday", "tomorrow"]),
+            PATTERN: ("In place of `text`: a regular expression of Python's re, searched.", "A\\d+"),
         },
         "Scenario": {
             "starting_prompt": ("The user's first message.", "Hi"),
@@ -141,13 +144,17 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, Any]]] = MappingProxyType(
 
 
 def golden_schema() -> dict[str, Any]:
-    """Return the JSON Schema of golden files, an object or a list of questions, as editors read it."""
+    """Return the JSON Schema of golden files, as editors read it: an object, a list, or one question."""
     schema = GoldenDataset.model_json_schema()
     models = schema.pop("$defs")
     models["GoldenDataset"] = {
         **schema,
         "properties": {**schema["properties"], "$schema": {"type": "string"}},
     }
+    texts = models["RequiredText"]
+    forms = {ANY: {"type": "array", "minItems": 1}, PATTERN: {"type": "string"}}
+    texts["properties"] |= forms
+    texts["anyOf"] = [{"required": [one]} for one in (*texts.pop("required"), *forms)]
     for name, fields in _FIELDS.items():
         properties = models.get(name, {}).get("properties", {})
         for field, (description, example) in fields.items():
@@ -162,4 +169,5 @@ def golden_schema() -> dict[str, Any]:
     call.pop("required")
     call["anyOf"] = [{"required": ["tool_name"]}, {"required": ["name"]}]
     questions = {"type": "array", "items": {"$ref": "#/$defs/GoldenQuestion"}, "minItems": 1}
-    return {"$defs": models, "anyOf": [{"$ref": "#/$defs/GoldenDataset"}, questions]}
+    whole = ({"$ref": "#/$defs/GoldenDataset"}, questions, questions["items"])
+    return {"$defs": models, "anyOf": list(whole)}

@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,9 @@ START_NS, SECOND_NS = 1_767_225_600_000_000_000, 1_000_000_000  # 2026-01-01
 
 def turns_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[list[tuple[int, Mapping[str, Any]]]]:
     """Yield the numbered messages of each turn: one of the user, and all until the next."""
-    turn: list[tuple[int, Mapping[str, Any]]] = []
-    for numbered in enumerate(messages):
-        if numbered[1]["role"] == "user":
-            if turn:
-                yield turn
-            turn = [numbered]
-        elif turn:
-            turn.append(numbered)
-    if turn:
-        yield turn
+    starts = [place for place, one in enumerate(messages) if one["role"] == "user"]
+    for start, end in pairwise([*starts, len(messages)]):
+        yield list(enumerate(messages))[start:end]
 
 
 def spans_of(session: Mapping[str, Any], agent: str = "agent") -> Iterator[dict[str, Any]]:
@@ -40,13 +34,13 @@ def spans_of(session: Mapping[str, Any], agent: str = "agent") -> Iterator[dict[
     if session.get("question_id"):
         common["spangrade.question_id"] = session["question_id"]
     turns = list(turns_of(session["messages"]))
-    results = {one["tool_call_id"]: one["content"] for one in session["messages"] if one["role"] == "tool"}
+    results = {one.get("tool_call_id"): _text(one) for one in session["messages"] if one["role"] == "tool"}
     for number, turn in enumerate(turns, 1):
         ids = {"traceId": _id(32, session["id"], number), "parentSpanId": _id(16, session["id"], number)}
         last = turn[-1][1]  # a text beside a call is not a reply
-        said = {"gen_ai.input.messages": _message("user", turn[0][1]["content"])}
-        if last["role"] == "assistant" and last.get("content"):
-            said["gen_ai.output.messages"] = _message("assistant", last["content"])
+        said = {"gen_ai.input.messages": _message(turn[0][1])}
+        if last["role"] == "assistant" and _text(last):
+            said["gen_ai.output.messages"] = _message(last)
         if number == len(turns) and session.get("state") is not None:
             said["spangrade.state"] = json.dumps(session["state"])
         named = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent, **common, **said}
@@ -54,22 +48,28 @@ def spans_of(session: Mapping[str, Any], agent: str = "agent") -> Iterator[dict[
         yield {**ids, **_span(f"invoke_agent {agent}", ids["parentSpanId"], whole, named), "parentSpanId": ""}
         for place, message in turn:
             for call in message.get("tool_calls") or ():
-                asked = call["function"]
+                name, given = call["function"]["name"], call["function"]["arguments"]
+                own = _id(16, session["id"], number, place, call["id"])
                 attributes = {
                     "gen_ai.operation.name": "execute_tool",
-                    "gen_ai.tool.name": asked["name"],
+                    "gen_ai.tool.name": name,
                     "gen_ai.tool.call.id": call["id"],
-                    "gen_ai.tool.call.arguments": asked["arguments"],
+                    "gen_ai.tool.call.arguments": given if isinstance(given, str) else json.dumps(given),
                     **({"gen_ai.tool.call.result": results[call["id"]]} if call["id"] in results else {}),
                 }
-                own = _id(16, session["id"], number, place, call["id"])
-                span = _span(f"execute_tool {asked['name']}", own, (place, place + 1), common | attributes)
+                span = _span(f"execute_tool {name}", own, (place, place + 1), common | attributes)
                 failed = str(results.get(call["id"], "")).startswith("Error")
                 yield {**ids, **span, "status": {"code": 2} if failed else {}}
 
 
-def _message(role: str, text: str) -> str:
-    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def _message(message: Mapping[str, Any]) -> str:
+    parts = [{"type": "text", "content": _text(message)}]
+    return json.dumps([{"role": message["role"], "parts": parts}])
 
 
 def _id(length: int, *parts: object) -> str:

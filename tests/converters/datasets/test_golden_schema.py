@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from command_line import Spangrade
+from jsonschema import Draft202012Validator
 
 from spangrade.converters.datasets import golden
 from spangrade.converters.datasets.golden_schema import golden_schema
@@ -35,18 +36,34 @@ def test_every_field_has_a_description_and_an_example_that_is_read(
 ) -> None:
     (example,) = schema["examples"]
     assert schema["description"].endswith(".")
-    getattr(golden, model).model_validate({**REQUIRED.get(model, {}), field: example})
+    known = {} if field.startswith("$") else REQUIRED.get(model, {})
+    getattr(golden, model).model_validate({**known, field: example})
 
 
 def test_the_schema_has_what_is_read_beside_the_models_fields(spangrade: Spangrade) -> None:
-    """A bare list, references in the question, a single text, and the short names of a call."""
+    """A bare list, a question alone, references in it, a single text, forms of it, short names of a call."""
     schema = json.loads("\n".join(spangrade("schema", "golden").out))
     assert schema == golden_schema()
-    question, call = (schema["$defs"][name] for name in ("GoldenQuestion", "ReferenceToolInteraction"))
-    assert [next(iter(form)) for form in schema["anyOf"]] == ["$ref", "type"]
-    assert question["properties"]["at_most"] == {"$ref": "#/$defs/ReferenceData/properties/at_most"}
-    assert question["properties"]["user_inputs"]["type"] == ["string", "array"]
-    assert call["properties"]["arguments"] == {
-        "$ref": "#/$defs/ReferenceToolInteraction/properties/input_arguments"
+    fits = Draft202012Validator(schema).is_valid
+    texts = [
+        "shipped",
+        {"turn": 1, "text": {"$any": ["a"]}},
+        {"$any": ["a", {"$pattern": "b"}]},
+        {"$pattern": "c"},
+    ]
+    call = {"name": "look_up", "arguments": {"id": 1}, "result": 2}
+    question = {
+        "id": "a1",
+        "user_inputs": "Hi",
+        "required_texts": texts,
+        "reference_tool_interactions": [call],
     }
-    assert call["anyOf"] == [{"required": ["tool_name"]}, {"required": ["name"]}]
+    assert all(map(fits, (question, [question], {"golden_questions": [question]})))
+    for wrong in (
+        {"user_inputs": 5},
+        {"at_most": {"pay": "1"}},
+        {"required_texts": [{"turn": 1}]},
+        {"required_texts": [{"$any": []}]},
+        {"reference_tool_interactions": [{"arguments": {}}]},
+    ):
+        assert not fits([{**question, **wrong}]), wrong
