@@ -13,8 +13,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.call_text import call_text, listed, not_recorded, only_requested
 from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
-from spangrade.evaluator.metrics.pairing import Context, best_met, compared_calls, met_calls
-from spangrade.evaluator.metrics.user_values import user_values
+from spangrade.evaluator.metrics.pairing import met_calls, pairings_of
 from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, ToolInteraction
 from spangrade.tracer.lookalike_letters import plain_form
 
@@ -142,15 +141,16 @@ def _counted(
 
 
 def _further_calls(session: Session, question: GoldenQuestion, tools: Collection[str] | None) -> Outcome:
-    actual = _counted(compared_calls(session, question), tools, _ignores_failed(question))
+    compared = pairings_of(session, question)
+    actual = _counted(compared.calls, tools, _ignores_failed(question))
     of_these = {call.position for call in actual}
     met, perhaps_met = (met_calls(session, question, at_best=at_best) & of_these for at_best in (False, True))
     certain = [call for call in actual if call.position not in perhaps_met]
     if len(perhaps_met) > len(met):
         names = {wanted.tool_name for calls in question.accepted_calls for wanted in calls}
         possible = [call for call in actual if call.tool_name in names]
-        context = Context("subset", user_values(session, question), session.tool_interactions)
-        return _count(session, certain, not_recorded(best_met(session, question), possible, (), context))
+        context = compared.context("subset")._replace(calls=session.tool_interactions)
+        return _count(session, certain, not_recorded(compared.best_met, possible, (), context))
     return _count(session, certain, only_requested(_of(session.requested_calls, tools)))
 
 

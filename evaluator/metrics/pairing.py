@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -70,50 +71,88 @@ def compared_calls(session: Session, question: GoldenQuestion) -> list[ToolInter
     return [call for call in calls if not call.handoff or call.tool_name in named]
 
 
-def are_copies(expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction]) -> bool:
-    """Return whether calls are the expected ones in order and to the letter, each successful.
-
-    They match by every matcher. Most sessions are found to match so, which is sooner than call by call.
-    """
-    return (
-        len(expected) == len(actual)
-        and all(
-            wanted.tool_name == call.tool_name
-            and call.ok is True
-            and call.arguments_known
-            and wanted.output is None
-            and wanted.status is None
-            for wanted, call in zip(expected, actual, strict=True)
-        )
-        and is_copy(
-            [wanted.input_arguments for wanted in expected], [call.input_arguments for call in actual]
-        )
-    )
-
-
 def pair_calls(
     expected: Sequence[ReferenceToolInteraction],
     actual: Sequence[ToolInteraction],
     values: Mapping[str, str] = NO_VALUES,
-    *,
-    at_best: bool = False,
 ) -> Sequence[int | None]:
     """Return the index of the call that meets each expected one, None where none does.
 
-    Calls that match only if what is not recorded of them does are paired with `at_best` alone. `values` are
-    those of the user's texts, by the names that expected arguments have for them.
+    `values` are those of the user's texts, by the names that expected arguments have for them.
     """
-    context = Context("subset", values, actual)
+    return pairing_of(expected, actual, _matches(Context("subset", values, actual))).chosen
+
+
+def _matches(context: Context, *, at_best: bool = False) -> _Match:
+    """Return a function of an expected call and a call: do they match; `at_best` is the answer if unknown."""
 
     def matches(wanted: ReferenceToolInteraction, call: ToolInteraction) -> bool:
         match = is_match(wanted, call, context)
         return at_best if match is None else match
 
-    return pairing_of(expected, actual, matches).chosen
+    return matches
 
 
-def compared_lists(
-    session: Session, question: GoldenQuestion
+class CallPairings:
+    """The calls of a session beside the lists of calls that a question accepts, each list paired once."""
+
+    def __init__(self, session: Session, question: GoldenQuestion) -> None:
+        self.of = session, question
+        self.calls = compared_calls(session, question)
+        self.values = user_values(session, question)
+        self.lists = _compared_lists(question, self.calls)
+        self._pairings: dict[tuple[int, ArgumentMatcher, bool], Pairing] = {}
+
+    def context(self, matcher: ArgumentMatcher) -> Context:
+        """Return how arguments are compared by a matcher."""
+        return Context(matcher, self.values, self.calls)
+
+    def pairing(
+        self,
+        expected: Sequence[ReferenceToolInteraction],
+        matcher: ArgumentMatcher = "subset",
+        *,
+        at_best: bool = False,
+    ) -> Pairing:
+        """Return a largest matching of one of the lists and the calls.
+
+        Calls that match only if what is not recorded of them does are paired with `at_best` alone.
+        """
+        key = id(expected), matcher, at_best
+        found = self._pairings.get(key)
+        if found is None:
+            certain = self.pairing(expected, matcher) if at_best else None
+            if certain is not None and certain.equal:
+                found = certain
+            else:
+                found = pairing_of(expected, self.calls, _matches(self.context(matcher), at_best=at_best))
+            self._pairings[key] = found
+        return found
+
+    @cached_property
+    def best_met(self) -> tuple[ReferenceToolInteraction, ...]:
+        """The list, of those that the session is compared with, of which it made the most."""
+        return self.lists[0] if len(self.lists) == 1 else min(self.lists, key=self._differing)
+
+    def _differing(self, expected: Sequence[ReferenceToolInteraction]) -> int:
+        missing = len(expected) - self.pairing(expected).matched
+        return missing + abs(len(self.calls) - len(expected) + missing)
+
+
+_LATEST: list[CallPairings] = []
+
+
+def pairings_of(session: Session, question: GoldenQuestion) -> CallPairings:
+    """Return the calls of a session beside those of a question: the metrics of a grade have the same one."""
+    for latest in _LATEST:
+        if latest.of[0] is session and latest.of[1] is question:
+            return latest
+    _LATEST[:] = [made := CallPairings(session, question)]
+    return made
+
+
+def _compared_lists(
+    question: GoldenQuestion, made: Sequence[ToolInteraction]
 ) -> Sequence[tuple[ReferenceToolInteraction, ...]]:
     """Return the accepted lists of calls that name the most of what a session called.
 
@@ -123,23 +162,14 @@ def compared_lists(
     lists = question.accepted_calls
     if len(lists) == 1:
         return lists
-    called = Counter(call.tool_name for call in compared_calls(session, question) if call.ok is not False)
+    called = Counter(call.tool_name for call in made if call.ok is not False)
     named = [(called & Counter(wanted.tool_name for wanted in calls)).total() for calls in lists]
     return [calls for calls, count in zip(lists, named, strict=True) if count == max(named)]
 
 
 def best_met(session: Session, question: GoldenQuestion) -> tuple[ReferenceToolInteraction, ...]:
     """Return the list of calls, of those that a session is compared with, of which it made the most."""
-    lists = compared_lists(session, question)
-    if len(lists) == 1:
-        return lists[0]
-    actual, values = compared_calls(session, question), user_values(session, question)
-
-    def differing(calls: Sequence[ReferenceToolInteraction]) -> int:
-        missing = list(pair_calls(calls, actual, values)).count(None)
-        return missing + abs(len(actual) - len(calls) + missing)
-
-    return min(lists, key=differing)
+    return pairings_of(session, question).best_met
 
 
 def met_calls(session: Session, question: GoldenQuestion, *, at_best: bool = False) -> set[int]:
@@ -147,8 +177,8 @@ def met_calls(session: Session, question: GoldenQuestion, *, at_best: bool = Fal
 
     With `at_best` calls count that meet one only if what is not recorded of them does.
     """
-    calls = compared_calls(session, question)
-    pairs = pair_calls(best_met(session, question), calls, user_values(session, question), at_best=at_best)
+    compared = pairings_of(session, question)
+    calls, pairs = compared.calls, compared.pairing(compared.best_met, at_best=at_best).chosen
     paired = {place for place in pairs if place is not None}
     last = {calls[place].tool_name: place for place in sorted(paired)}
     return {
@@ -162,12 +192,27 @@ def pairing_of(
     expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction], match: _Match
 ) -> Pairing:
     """Return a largest one-to-one matching of calls."""
-    if len(expected) == len(actual) and all(map(match, expected, actual)):
+    if len(expected) == len(actual) and (_are_copies(expected, actual) or all(map(match, expected, actual))):
         return Pairing(expected, actual, match, range(len(expected)), True)
     candidates = [[place for place, call in enumerate(actual) if match(wanted, call)] for wanted in expected]
     chosen = maximum_matching(candidates)
     equal = len(expected) == len(actual) and in_order(Pairing(expected, actual, match, chosen, False))
     return Pairing(expected, actual, match, chosen, equal)
+
+
+def _are_copies(expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction]) -> bool:
+    """Return whether as many calls are the expected ones in order and to the letter, each successful.
+
+    They match by every matcher. Most sessions are found to match so, which is sooner than call by call.
+    """
+    return all(
+        wanted.tool_name == call.tool_name
+        and call.ok is True
+        and call.arguments_known
+        and wanted.output is None
+        and wanted.status is None
+        for wanted, call in zip(expected, actual, strict=True)
+    ) and is_copy([wanted.input_arguments for wanted in expected], [call.input_arguments for call in actual])
 
 
 def is_match(expected: ReferenceToolInteraction, call: ToolInteraction, context: Context) -> bool | None:

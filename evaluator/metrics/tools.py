@@ -10,7 +10,7 @@ among those that name the most of its calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics.call_rules import LIMITS
@@ -25,19 +25,17 @@ from spangrade.evaluator.metrics.call_text import (
 from spangrade.evaluator.metrics.matching import ArgumentMatcher, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import (
+    CallPairings,
     Context,
     Pairing,
-    are_copies,
     call_differences,
-    compared_calls,
-    compared_lists,
     in_order,
     is_match,
     nearest_calls,
     pairing_of,
+    pairings_of,
 )
 from spangrade.evaluator.metrics.shown import difference_text
-from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
 
 _MATCHERS = ("subset", "exact", "superset", "ignore")
@@ -162,10 +160,10 @@ def _score(
     """Return the outcome for the list of calls that the session meets best."""
     if session.calls_unknown:
         return Inconclusive(session.calls_unknown)
-    values = user_values(session, question)
+    compared = pairings_of(session, question)
     outcomes: list[Score | Inconclusive] = []
-    for expected in compared_lists(session, question):
-        outcomes.append(_score_of(session, question, expected, matcher, values, value))
+    for expected in compared.lists:
+        outcomes.append(_score_of(session, compared, expected, matcher, value))
         if isinstance(outcomes[-1], Score) and outcomes[-1].value == 1:
             return outcomes[-1]
     unknown = next((outcome for outcome in outcomes if isinstance(outcome, Inconclusive)), None)
@@ -176,27 +174,24 @@ def _score(
 
 def _score_of(
     session: Session,
-    question: GoldenQuestion,
+    compared: CallPairings,
     expected: Sequence[ReferenceToolInteraction],
     matcher: ArgumentMatcher,
-    values: Mapping[str, str],
     value: Callable[[Pairing], float],
 ) -> Score | Inconclusive:
-    actual = compared_calls(session, question)
+    actual = compared.calls
     if not expected and session.requested_calls:
         return _score_of_none(actual, [_requested(call) for call in session.requested_calls], value)
-    if are_copies(expected, actual):
-        return Score(1.0, None, "as expected")
-    context = Context(matcher, values, actual)
-    pairing = pairing_of(expected, actual, lambda wanted, call: is_match(wanted, call, context) is True)
+    pairing = compared.pairing(expected, matcher)
     score = value(pairing)
     if score == 1:
         return Score(1.0, None, "as expected")
+    context = compared.context(matcher)
     named = {call.tool_name for call in expected}
     requested = [_requested(call) for call in session.requested_calls if call.tool_name in named]
     if unknown := not_recorded(expected, actual, requested, context):
         possible = sorted([*actual, *requested], key=lambda call: call.start_ns) if requested else actual
-        possible_context = Context(matcher, values, possible)
+        possible_context = context._replace(calls=possible)
         possible_pairing = pairing_of(
             expected, possible, lambda wanted, call: is_match(wanted, call, possible_context) is not False
         )
