@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from spangrade.tracer.lookalike_letters import plain_form
@@ -135,6 +135,20 @@ def _before(value: Any) -> Before:
     return Before(pair[0], pair[1], () if same is None else _names(same, "a list of strings in same"))
 
 
+def _written(rule: Forbidden | tuple[AtMost, ...] | Before | None) -> Any:
+    """Return a rule as people write it in JSON."""
+    if isinstance(rule, Forbidden):
+        tools = list(rule.tools)
+        return {"tools": tools, "failed_calls": rule.failed_calls} if rule.failed_calls else tools
+    if isinstance(rule, Before):
+        same = {"same": list(rule.same)} if rule.same else {}
+        return {"first": rule.first, "then": rule.then, **same}
+    return None if rule is None else {limit.tool: limit.calls for limit in rule}
+
+
+_AS_WRITTEN = PlainSerializer(_written, when_used="json")
+
+
 def _schema(*forms: Mapping[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [*forms, _NULL], "default": None})
 
@@ -142,6 +156,7 @@ def _schema(*forms: Mapping[str, Any]) -> WithJsonSchema:
 ForbiddenTools = Annotated[
     Forbidden | None,
     BeforeValidator(_forbidden),
+    _AS_WRITTEN,
     _schema(
         _NAMES,
         {
@@ -158,6 +173,7 @@ FurtherCalls = Annotated[
 MostCalls = Annotated[
     tuple[AtMost, ...] | None,
     BeforeValidator(_at_most),
+    _AS_WRITTEN,
     _schema(
         {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}, "minProperties": 1}
     ),
@@ -165,6 +181,7 @@ MostCalls = Annotated[
 CallsBefore = Annotated[
     Before,
     BeforeValidator(_before),
+    _AS_WRITTEN,
     WithJsonSchema(
         {
             "anyOf": [

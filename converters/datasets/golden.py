@@ -602,7 +602,9 @@ def golden_of(raw: Any, where: str) -> GoldenDataset:
 
     Raises InputError with one line for each mistake in it.
     """
-    if isinstance(raw, dict) and isinstance(raw.get("golden_questions"), list):
+    if isinstance(raw, list):
+        raw = list(raw)
+    elif isinstance(raw, dict) and isinstance(raw.get("golden_questions"), list):
         raw = {**raw, "golden_questions": list(raw["golden_questions"])}
     return taken_golden(raw, where)
 

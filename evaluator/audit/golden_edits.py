@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from spangrade.converters.datasets.golden import ReferenceToolInteraction
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import parse_exact
 
@@ -17,6 +18,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 _END = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\]}]+', re.DOTALL)
 _SPACE = re.compile(r"\s*")
 _INDENT = re.compile(r"[ \t]*")
+_SHORT = {name: short for short, name in ReferenceToolInteraction.short_names.items()}
 _LONGEST_LINE = 100  # characters of an inserted list or object in one line
 
 Path = tuple[str | int, ...]
@@ -39,7 +41,7 @@ class Edit(NamedTuple):
 
 def edited(question: Mapping[str, Any], edit: Edit) -> dict[str, Any]:
     """Return a question as JSON with an edit made."""
-    made: dict[str, Any] = _edited(question, edit.path, edit)
+    made: dict[str, Any] = _edited(question, _as_written(question, edit.path), edit)
     return made
 
 
@@ -60,18 +62,40 @@ def edited_text(text: str, edits: Mapping[str, Sequence[Edit]], where: str) -> s
 
     Raises InputError if the text has a form in which a value cannot be found.
     """
-    root = _members(text, _start(text))
-    if "golden_questions" not in root:
-        raise InputError(f"{where}: no list golden_questions to edit")
+    first = _skip(text, 0)
+    if not text.startswith("[", first):
+        root = _members(text, _start(text))
+        if "golden_questions" not in root:
+            raise InputError(f"{where}: no list golden_questions to edit")
+        first = root["golden_questions"][0]
     layout = _layout(text)
     parts, end = [], 0
-    for start, stop in _items(text, root["golden_questions"][0]):
+    for start, stop in _items(text, first):
         part = text[start:stop]
         for edit in edits.get(parse_exact(part)["id"], ()):
-            part = _with_edit(part, 0, edit.path, edit, layout)
+            part = _with_edit(part, 0, _as_written(parse_exact(part), edit.path), edit, layout)
         parts += [text[end:start], part]
         end = stop
     return "".join([*parts, text[end:]])
+
+
+def _as_written(question: Any, path: Path) -> Path:
+    """Return the path of an edit as a question has it: references may be beside its id, names short.
+
+    An edit has the path in a question that is dumped.
+    """
+    if path[0] == "reference_data" and len(path) > 1 and path[1] in question:
+        path = path[1:]
+    made: list[str | int] = []
+    value = question
+    for part in path:
+        short = _SHORT.get(part) if made and isinstance(made[-1], int) and isinstance(part, str) else None
+        made.append(short if short is not None and isinstance(value, dict) and short in value else part)
+        try:
+            value = value[made[-1]]
+        except (KeyError, IndexError, TypeError):
+            value = None
+    return tuple(made)
 
 
 def _with_edit(text: str, start: int, path: Path, edit: Edit, layout: _Layout) -> str:

@@ -60,7 +60,9 @@ def run_audit(
     dataset = Path(prepared.dataset)
     text = None if prepared.spec.path is None else _golden_text(dataset)
     if write and text is None:
-        raise FieldError("write", f"{dataset} is not a golden file: no other format is changed")
+        raise FieldError(
+            "write", f"{dataset} is not JSON with a list of golden questions: no other format is changed"
+        )
     judge = None if spec.judge.model is None else prepared.judge()
     reader, _ = sessions_to_grade(prepared, db, callbacks)
     plan = replace(prepared.plan, reported=())
@@ -175,13 +177,15 @@ def _in_slices(
 
 
 def _golden_text(path: Path) -> str | None:
-    """Return the text of a golden file; None if it is in another format."""
+    """Return the text of a golden file of JSON, an object or a list; None if it is in another format."""
     try:
         raw = path.read_bytes()
         document = parse_exact(raw)
-        return raw.decode("utf-8") if isinstance(document, dict) and "golden_questions" in document else None
     except ValueError:
         return None
+    is_golden = isinstance(document, dict) and "golden_questions" in document
+    is_list = isinstance(document, list) and all(isinstance(one, dict) and "id" in one for one in document)
+    return raw.decode("utf-8") if is_golden or is_list else None
 
 
 def _with_edits(text: str, proposed: Sequence[Proposal], where: str) -> str:
@@ -195,9 +199,10 @@ def _with_edits(text: str, proposed: Sequence[Proposal], where: str) -> str:
             edits.setdefault(question_id, []).append(proposal.edit)
     changed = edited_text(text, edits, where)
     expected = parse_exact(text)
-    for index, question in enumerate(expected["golden_questions"]):
+    questions = expected if isinstance(expected, list) else expected["golden_questions"]
+    for index, question in enumerate(questions):
         for edit in edits.get(question["id"], ()):
-            expected["golden_questions"][index] = edited(expected["golden_questions"][index], edit)
+            questions[index] = edited(questions[index], edit)
     golden_of(expected, where)
     if parse_exact(changed) != expected:
         raise InputError(f"{where}: its layout cannot be edited; format it as usual JSON first")

@@ -9,7 +9,7 @@ import pytest
 from paths import CAPTURED
 
 from spangrade.converters.datasets.formats import find_dataset
-from spangrade.converters.datasets.golden import GoldenDataset, golden_of, load_golden
+from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion, golden_of, load_golden
 from spangrade.tracer.errors import InputError
 
 EXAMPLE = "expected, for example:"
@@ -246,4 +246,18 @@ def test_a_dataset_is_a_value(tmp_path: Path) -> None:
     content = {"golden_questions": [QUESTION]}
     assert load_golden(written(tmp_path, content)) == GoldenDataset.model_validate(content)
     assert golden_of(content, "here") == GoldenDataset.model_validate(content)
+    assert golden_of(content["golden_questions"], "here") == GoldenDataset.model_validate(content)
     assert content == {"golden_questions": [QUESTION]}
+
+
+def test_rules_on_calls_are_dumped_as_they_are_read() -> None:
+    rules = {
+        "forbidden_tools": {"tools": ["a"], "failed_calls": "ignore"},
+        "no_further_calls": ["b"],
+        "at_most": {"c": 2},
+        "before": [{"first": "d", "then": "e", "same": ["id"]}, {"first": "f", "then": "g"}],
+    }
+    question = GoldenQuestion.model_validate({"id": "q", "user_inputs": "Hi", **rules})
+    assert question.model_dump(mode="json", exclude_unset=True)["reference_data"] == rules
+    again = GoldenQuestion.model_validate_json(question.model_dump_json(exclude_unset=True))
+    assert again.reference_data == question.reference_data

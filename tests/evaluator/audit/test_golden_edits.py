@@ -80,7 +80,31 @@ def test_without_edits_the_text_is_the_same() -> None:
     assert edited_text(text, {}, "golden.json") == text
 
 
-@pytest.mark.parametrize("text", ["[]", '{"questions": []}'])
+def test_references_beside_the_id_and_short_names_are_edited_where_they_are() -> None:
+    call = {"name": "pay", "arguments": {"sum": "*"}}
+    question = {"id": "q1", "user_inputs": "Hi", "reference_tool_interactions": [call]}
+    text = json.dumps([question])  # a bare list
+    edits = [
+        Edit((*CALLS, 0), {"tool_name": "find"}, insert=True),
+        Edit((*CALLS, 1, "input_arguments", "sum"), 4.5),
+        Edit((*CALLS, 1, "output"), "paid"),
+        Edit(("reference_data", "reference_trajectory"), ["shop"]),
+    ]
+    (changed,) = json.loads(edited_text(text, {"q1": edits}, "golden.json"))
+    assert changed == {
+        **question,
+        "reference_tool_interactions": [
+            {"tool_name": "find"},
+            {"name": "pay", "arguments": {"sum": 4.5}, "output": "paid"},
+        ],
+        "reference_data": {"reference_trajectory": ["shop"]},
+    }
+    for edit in edits:
+        question = edited(question, edit)
+    assert question == changed
+
+
+@pytest.mark.parametrize("text", ["5", '{"questions": []}'])
 def test_a_file_without_questions_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         edited_text(text, {}, "golden.json")
