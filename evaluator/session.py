@@ -402,7 +402,7 @@ class Session:
     ] = ()
     unfinished: Annotated[
         str | None,
-        Column("names of spans of agents, models and tools that were started in a run and never ended"),
+        Column("what a run saw begin and not end, or called outside its turns: agents, models and tools"),
     ] = None
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")

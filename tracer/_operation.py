@@ -262,7 +262,7 @@ class Operation:
         if self.span.is_recording():
             self.span.set_attribute(semconv.ERROR_TYPE, _qualified_name(error))
             self.span.set_status(Status(StatusCode.ERROR, text_of(error)))
-            with contextlib.suppress(Exception):  # of the exception's own text
+            with contextlib.suppress(BaseException):  # of the exception's own text
                 self.span.record_exception(error)
 
     @never_raising

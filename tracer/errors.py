@@ -32,7 +32,7 @@ def text_of(error: BaseException) -> str:
     """Return an exception's type and text: `ValueError: no refunds`; the text of some cannot be read."""
     try:
         text = str(error)
-    except Exception as broken:  # noqa: BLE001 (third-party code: the exception's own)
+    except BaseException as broken:  # noqa: BLE001 (third-party code: the exception's own)
         text = f"its text cannot be read ({type(broken).__name__})"
     return f"{type(error).__name__}: {text}"
 

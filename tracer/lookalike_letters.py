@@ -62,6 +62,11 @@ def plain_form(text: str) -> str:
     )
 
 
+def is_blank(text: str | None) -> bool:
+    """Return whether a text shows nothing to a reader."""
+    return text is None or not (text if text.isascii() else plain_form(text)).strip()
+
+
 def fold(text: str) -> Folded:
     """Return text folded; it takes time in proportion to its length."""
     ascii_only = text.isascii()

@@ -127,7 +127,7 @@ class Notes(NamedTuple):
     - `evaluations`: scores, whoever gave them.
     - `simulated_message`: what a simulated user said and decided: the span is not the agent's.
     - `driven`: what the run, or the test, that asked a turn saw of it, as JSON.
-    - `unfinished`: the name of the span, which was started and never ended.
+    - `unfinished`: what is not seen of the turn, such as a span that never ended.
     - `unreadable`: the dialect that could not read the span, and its error in one line.
     - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind;
       `sums_up`: the agent whose run's usage it repeats, if that run has spans of its own.

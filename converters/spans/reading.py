@@ -174,7 +174,7 @@ class Reading(_Fields):
     - `fault`: what a drill made a tool's call do.
     - `simulated_message`: what a simulated user said and decided: the span is not the agent's.
     - `driven`: what the run, or the test, that asked a turn saw of it, as JSON.
-    - `unfinished`: the name of the span, which was started and never ended.
+    - `unfinished`: what is not seen of the turn, such as a span that never ended.
     - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind.
     """
 

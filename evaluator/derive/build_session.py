@@ -131,7 +131,7 @@ def build_session(
             UnreadableSpan(*o.notes.unreadable, *o.span.node) for o in tree.ordered if o.notes.unreadable
         ),
         not_understood=len(spans_not_understood(tree)),
-        unfinished=", ".join(o.notes.unfinished for o in tree.ordered if o.notes.unfinished) or None,
+        unfinished="; ".join(o.notes.unfinished for o in tree.ordered if o.notes.unfinished) or None,
         recorded_scores=recorded_scores(observations, turns, logged_scores),
         origin=origin,
         origin_run=origin_run,

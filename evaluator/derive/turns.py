@@ -242,6 +242,8 @@ def turn_of(number: int, group: Group) -> Turn:
     tops = group.tops or group.members
     spans: list[Interval] = [(o.span.start_ns, o.span.end_ns) for o in tops]
     driven = next((values.parse_json(o.notes.driven) for o in group.turns if o.notes.driven), None)
+    seen = driven if isinstance(driven, dict) else {}
+    shows_calls = any(map(is_agents_own, group.members))
     return Turn(
         turn=number,
         user_input=_user_input(group),
@@ -252,10 +254,9 @@ def turn_of(number: int, group: Group) -> Turn:
         trace_ids=tuple(dict.fromkeys(o.span.trace_id for o in group.members)),
         failed=max(tops, key=lambda o: o.span.end_ns).failure is not None,
         driven=isinstance(driven, dict),
-        raised=values.text(driven.get("error")) if isinstance(driven, dict) else None,
-        calls_unknown=values.text(driven.get("calls_unknown"))
-        if isinstance(driven, dict) and not any(map(is_agents_own, group.members))
-        else None,
+        raised=values.text(seen.get("error")),
+        calls_unknown=values.text(seen.get("calls_outside"))
+        or (None if shows_calls else values.text(seen.get("calls_unknown"))),
     )
 
 

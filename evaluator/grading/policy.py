@@ -327,7 +327,7 @@ def why_incomplete(session: Session) -> str | None:
     if session.assembly_error:
         return f"the session could not be assembled: {session.assembly_error}"
     if session.unfinished:
-        return f"started and never ended: {session.unfinished}"
+        return session.unfinished
     if unreadable := len(session.unreadable_spans):
         return f"{unreadable} {'span' if unreadable == 1 else 'spans'} could not be read"
     if unknown := session.not_understood:

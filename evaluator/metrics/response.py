@@ -14,6 +14,7 @@ from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outc
 from spangrade.evaluator.metrics.patterns import matches_pattern
 from spangrade.evaluator.metrics.stem import stem
 from spangrade.evaluator.session import Session
+from spangrade.tracer.lookalike_letters import is_blank
 
 _TOKEN = re.compile(r"[^\W_]+")
 _LONGEST_UNSTEMMED = 3  # letters, as in rouge-score
@@ -38,7 +39,7 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
         reference = reference.text
     actual = _words(reply)
     expected = actual if reference == reply else _words(reference)
-    if expected and not reply.strip():
+    if expected and is_blank(reply):
         return Score(0.0, None, "the last reply is empty")
     if not actual or not expected:
         return Inconclusive(f"the {'reference' if actual else 'last reply'} has no words")

@@ -12,6 +12,7 @@ from spangrade.evaluator.metrics.matching import arranged, common_length, is_sub
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import met_calls
 from spangrade.evaluator.session import PlannedCall, Session, Step, ToolInteraction, Turn, error_type
+from spangrade.tracer.lookalike_letters import is_blank
 
 _UNKNOWN = Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
 _NOT_RECORDED = (
@@ -173,7 +174,7 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     turns, expected = len(session.turns), len(question.user_inputs)
     if (question.scenario is not None or not question.user_inputs) and turns:
         expected = turns
-    unanswered = [turn for turn in session.turns if turn.failed and not (turn.final_response or "").strip()]
+    unanswered = [turn for turn in session.turns if turn.failed and is_blank(turn.final_response)]
     if unanswered:
         numbers = ", ".join(str(turn.turn) for turn in unanswered)
         traces = {trace_id for turn in unanswered for trace_id in turn.trace_ids}
@@ -237,7 +238,7 @@ def _silent(session: Session) -> list[Turn]:
         turn
         for turn in session.turns
         if (turn.final_response is not None or turn.driven)
-        and not (turn.final_response or "").strip()
+        and is_blank(turn.final_response)
         and (turn.user_input or "").strip()
     ]
     if not turns:

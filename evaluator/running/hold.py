@@ -112,7 +112,7 @@ class Conversations:
         self._dialects = dialects
         self._rate = _Rate(options.pause_s)
         self._clock = Clock()
-        self._late = LateSpans(dialects)
+        self._late = LateSpans()
         self._last_reply_s = time.monotonic()
         self.awaits_spans = False  # whether an agent in another process left the calls of a turn to its spans
         self._costs = [spent_before_usd]

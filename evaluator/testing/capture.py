@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from opentelemetry import context as otel
@@ -15,7 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from spangrade import tracer
-from spangrade.converters.spans.observation import ModelCall, RunSpan, ToolUse
+from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan, ToolUse
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.testing.agents import Answer, Reply
@@ -30,14 +32,22 @@ from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
+_STRAY_NS = 1_000_000_000  # after a turn, in which a call in no turn may be its own
 _LOCK_PATIENCE_S = 30.0  # all workers of a test run write to one file
 
 
 class CapturedTurn:
-    """A turn: its own span as `root`, and the spans inside it that have started and ended."""
+    """A turn: its own span as `root`, and the spans inside it that have started and ended.
 
-    def __init__(self, root: CurrentTurn) -> None:
+    `calls` are the names of the tools that it is known to have called. `strays` are spans in no turn that it
+    may have started.
+    """
+
+    def __init__(self, root: CurrentTurn, dialects: Sequence[Vendor]) -> None:
         self.root = root
+        self.calls: Collection[str] = ()
+        self.strays: list[ReadableSpan] = []
+        self._dialects = dialects
         self._open: dict[int, ReadableSpan] = {}
         self._ended: list[ReadableSpan] = []
 
@@ -60,39 +70,64 @@ class CapturedTurn:
         del self._ended[: len(taken)]
         return stored_spans(taken)
 
-    def unfinished(self, dialects: Sequence[Vendor] = ()) -> list[Span]:
-        """Return a span without content for each agent, model call and tool that has not ended."""
+    def running(self) -> str | None:
+        """Return what has not ended, None if all agents, model calls and tools have."""
+        names = [span.name for span, _ in self._of_agents(list(self._open.values()))]
+        return f"started and never ended: {', '.join(names)}" if names else None
+
+    def outside(self) -> str | None:
+        """Return which calls in no turn may be this one's, unless it is known to call them; each once."""
+        called = {o.name or span.name for span, o in self._of_agents(self.strays) if isinstance(o, ToolUse)}
+        self.strays = []
+        names = ", ".join(sorted(called - {*self.calls}))
+        return f"called outside the turn's context, as in a thread of its own: {names}" if names else None
+
+    def may_have_started(self, span: ReadableSpan) -> bool:
+        """Return whether a span in no turn may be this one's although the turn is over."""
+        return (self.root.end_ns or 0) + _STRAY_NS > (span.start_time or 0)
+
+    def _of_agents(self, spans: Sequence[ReadableSpan]) -> Iterator[tuple[Span, Observation]]:
+        """Yield the spans of agents, model calls and tools, and what they are."""
         now_ns = time.time_ns()
-        spans = [span._replace(end_ns=now_ns) for span in stored_spans(list(self._open.values()))]
+        stored = [span._replace(end_ns=now_ns) for span in stored_spans(spans)]
+        for span, o in zip(stored, observe(stored, {}, self._dialects), strict=True):
+            if isinstance(o, ModelCall | ToolUse) or (isinstance(o, RunSpan) and o.is_agent):
+                yield span, o
+
+    def marks(self) -> list[Span]:
+        """Return a span that says what is not seen of the turn, none if nothing."""
+        unseen = "; ".join(filter(None, (self.running(), self.outside())))
+        if not unseen:
+            return []
+        (root,) = stored_spans([cast(ReadableSpan, self.root.span)])
         return [
-            span._replace(
-                name="unfinished",
-                attributes={semconv.UNFINISHED: span.name},
+            root._replace(
+                span_id=uuid.uuid4().hex[:16],
+                parent_span_id=root.span_id,
+                name="unseen",
+                attributes={semconv.UNFINISHED: unseen},
                 events=[],
                 scope_name=semconv.SCOPE,
             )
-            for span, o in zip(spans, observe(spans, {}, dialects), strict=True)
-            if isinstance(o, ModelCall | ToolUse) or (isinstance(o, RunSpan) and o.is_agent)
         ]
 
 
 class LateSpans:
     """The turns of a run that are over, whose spans may still end."""
 
-    def __init__(self, dialects: Sequence[Vendor] = ()) -> None:
+    def __init__(self) -> None:
         self._turns: list[tuple[int, CapturedTurn]] = []
-        self._dialects = dialects
 
     def add(self, trace_id: int, turn: CapturedTurn) -> None:
         """Add a turn, whose spans are captured further on."""
         self._turns.append((trace_id, turn))
 
     def end(self) -> list[Span]:
-        """Capture no further; return the spans that ended after their turns, and what never did."""
+        """Capture no further; return the spans that ended after their turns, and marks of what is unseen."""
         found = []
         for trace_id, turn in self._turns:
-            _captured_turns().pop(trace_id, None)
-            found += [*turn.take(), *turn.unfinished(self._dialects)]
+            found += [*turn.take(), *turn.marks()]
+            _capture().turns.pop(trace_id, None)
         self._turns.clear()
         return found
 
@@ -117,7 +152,8 @@ async def take_turn(
     have none. `at_end` is called with the turn's own span just before it ends, and the exchange, None if the
     turn is interrupted. `dialects` are those of the project's settings; `late` captures what ends later.
     """
-    with captured_turn(session, text, spans, late) as captured:
+    task = asyncio.current_task()
+    with captured_turn(session, text, spans, late, dialects) as captured:
         exchange = None
         try:
             start_ns = time.time_ns()
@@ -125,36 +161,45 @@ async def take_turn(
             try:
                 reply = await answer(text, history)
             except BaseException as raised:
-                if _is_interruption(raised):
+                if _is_interruption(raised, task):
                     raise
                 reply, error = Reply(), raised
             end_ns = captured.root.end_ns = time.time_ns()  # what is done from here on is not the agent's
             exchange = observed(captured.spans(), reply, dialects)._replace(
                 sent=text, error=error, start_ns=start_ns, end_ns=end_ns
             )
-            if late is None and (running := captured.unfinished(dialects)):
-                names = ", ".join(span.attributes[semconv.UNFINISHED] for span in running)
-                exchange = exchange._replace(calls=None, calls_unknown=f"not ended with the reply: {names}")
+            captured.calls = [call.name for call in exchange.calls or ()]
+            outside = captured.outside()
             if error is None and exchange.text is not None:
                 captured.root.respond(exchange.text)
             if is_stored:
-                _record(captured.root, exchange, reply, agent or reply.agent)
+                _record(captured.root, exchange, reply, agent or reply.agent, outside)
+            if unseen := outside or (captured.running() if late is None else None):
+                exchange = exchange._replace(calls=None, calls_unknown=unseen)
         finally:
             at_end(captured.root, exchange)
     return exchange
 
 
-def _is_interruption(error: BaseException) -> bool:
-    """Return whether an error ends the conversation from outside, and is not one that the agent raised."""
+def _is_interruption(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Return whether an error ends the task of a turn from outside, and is not one that the agent raised."""
     if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
-    return isinstance(error, GeneratorExit)
+    if isinstance(error, GeneratorExit):  # one that closes a coroutine comes when its task does not run
+        try:
+            return asyncio.current_task() is not task
+        except RuntimeError:  # nor does an event loop
+            return True
+    return False
 
 
 @contextmanager
 def captured_turn(
-    session: CurrentSession, text: str, spans: list[Span], late: LateSpans | None = None
+    session: CurrentSession,
+    text: str,
+    spans: list[Span],
+    late: LateSpans | None = None,
+    dialects: Sequence[Vendor] = (),
 ) -> Iterator[CapturedTurn]:
     """Open a turn that is a trace of its own, and add the spans of that trace to `spans` when it is over.
 
@@ -163,28 +208,30 @@ def captured_turn(
     Spans belong to it wherever OpenTelemetry's context goes, into tasks and `asyncio.to_thread`; turns of
     other tests at the same time do not.
     """
-    turns = _captured_turns()
-    turn = CapturedTurn(tracer.turn(text))
+    capture = _capture()
+    turn = CapturedTurn(tracer.turn(text), dialects)
     trace_id = 0
     token = otel.attach(otel.Context())  # a span around the test is not part of the conversation
     try:
         with session, turn.root:
             trace_id = turn.root.span.get_span_context().trace_id
-            turns[trace_id] = turn
+            capture.turns[trace_id] = turn
             yield turn
     finally:
-        if late is None:
-            turns.pop(trace_id, None)
-        else:
-            late.add(trace_id, turn)
         spans += turn.take()
         if late is None:
-            spans += turn.unfinished()
+            spans += turn.marks()
+            capture.turns.pop(trace_id, None)
+        else:
+            late.add(trace_id, turn)
         otel.detach(token)
 
 
 class _CaptureProcessor(SpanProcessor):
-    """Adds each span that starts, and that ends, to the turn with its trace id."""
+    """Adds each span that starts, and that ends, to the turn with its trace id.
+
+    One in no turn may be of each that is open, or that has just ended if none is.
+    """
 
     def __init__(self) -> None:
         self.turns: dict[int, CapturedTurn] = {}
@@ -196,6 +243,10 @@ class _CaptureProcessor(SpanProcessor):
     def on_start(self, span: ReadableSpan, parent_context: otel.Context | None = None) -> None:  # noqa: ARG002
         if span.context and (turn := self.turns.get(span.context.trace_id)):
             turn.started(span)
+        elif turns := list(self.turns.values()):
+            is_open = [turn for turn in turns if turn.root.end_ns is None]
+            for turn in is_open or [turn for turn in turns if turn.may_have_started(span)]:
+                turn.strays.append(span)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
         return True
@@ -204,26 +255,28 @@ class _CaptureProcessor(SpanProcessor):
 _processors: WeakKeyDictionary[TracerProvider, _CaptureProcessor] = WeakKeyDictionary()
 
 
-def _captured_turns() -> dict[int, CapturedTurn]:
-    """Return the turns in progress, by trace id, to which the process's tracer provider passes spans."""
+def _capture() -> _CaptureProcessor:
+    """Return the capture of turns in progress, to which the process's tracer provider passes spans."""
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider):
         provider = TracerProvider(sampler=ALWAYS_ON)  # whatever OTEL_TRACES_SAMPLER says
         trace.set_tracer_provider(provider)
     if not isinstance(provider, TracerProvider):
-        return {}  # it takes no span processor, so its spans cannot be captured
+        return _CaptureProcessor()  # it takes no span processor, so its spans cannot be captured
     if provider not in _processors:
         _processors[provider] = _CaptureProcessor()
         provider.add_span_processor(_processors[provider])
-    return _processors[provider].turns
+    return _processors[provider]
 
 
-def _record(root: CurrentTurn, exchange: Exchange, reply: Reply, agent: str | None) -> None:
+def _record(
+    root: CurrentTurn, exchange: Exchange, reply: Reply, agent: str | None, outside: str | None
+) -> None:
     """Record an exchange on the turn in progress, and what the agent reported without spans in spans.
 
-    The times of these are not the agent's.
+    The times of these are not the agent's. `outside` says which further calls may be the turn's.
     """
-    driven = {"error": exchange.failure, "calls_unknown": exchange.calls_unknown}
+    driven = {"error": exchange.failure, "calls_unknown": exchange.calls_unknown, "calls_outside": outside}
     root.span.set_attribute(semconv.DRIVEN, dumps({key: text for key, text in driven.items() if text}))
     if exchange.error is not None:
         root.failed(exchange.error)

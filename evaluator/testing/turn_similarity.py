@@ -16,6 +16,7 @@ from spangrade.evaluator.metrics.matching import ANY_TEXT, Keyed, is_subsequence
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch, Similarity, is_similar
 from spangrade.evaluator.testing.exchange import Exchange, ObservedCall
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
+from spangrade.tracer.lookalike_letters import is_blank
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -46,7 +47,7 @@ async def is_similar_turn(
     if actual.text is None:
         reason = "the agent gave no reply: neither its return value nor its spans contain a text"
         return Similarity((Mismatch(f"{path}.text", expected.text, ABSENT, reason),))
-    if expected.text == ANY_TEXT and not (actual.text.strip() or actual.events or actual.calls):
+    if expected.text == ANY_TEXT and is_blank(actual.text) and not (actual.events or actual.calls):
         return Similarity((Mismatch(f"{path}.text", expected.text, actual.text, "the reply is empty"),))
     actual_value: dict[str, Any] = {"text": actual.text}
     expected_value: dict[str, Any] = {"text": expected.text}

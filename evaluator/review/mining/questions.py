@@ -12,6 +12,7 @@ from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.review.mining.rules import Mask, Rule, way_of
 from spangrade.evaluator.review.mining.texts import SessionGroup, groups_of
 from spangrade.evaluator.session import Session, ToolInteraction
+from spangrade.tracer.lookalike_letters import is_blank
 from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Problem
 
@@ -71,7 +72,7 @@ def _why_unusable(session: Session) -> str | None:
         return "the user's messages are not all recorded"
     if not session.agents:
         return "which agents took part is not recorded"
-    if any(turn.failed and not (turn.final_response or "").strip() for turn in session.turns):
+    if any(turn.failed and is_blank(turn.final_response) for turn in session.turns):
         return "a turn ended in an error without an answer"
     return None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
@@ -18,6 +19,8 @@ from spangrade.tracer.canonical_json import json_value
 async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
     """Call a function, sync or async, and return what it yields, or else what it returns.
 
+    Raises ValueError if it returns what is not a reply: an event says nothing by itself.
+
     A function that is not async runs in a thread, with the context of the caller: it may block, and it may
     run an event loop of its own.
     """
@@ -28,7 +31,16 @@ async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) ->
         return [piece async for piece in value]
     if inspect.isgenerator(value):
         return list(await _in_thread(list, value))
+    if value is not None and not _is_reply(value):
+        raise ValueError(f"expected a text, or an object with the key `text`, found {value!r:.80}")
     return [value]
+
+
+def _is_reply(value: Any) -> bool:
+    """Return whether a function may return a value for the user, or to say what it called."""
+    is_call = isinstance(value, ToolCall) or isinstance(getattr(value, "tool_name", None), str)
+    is_known = is_call or isinstance(value, AgentTurn | Mapping | TurnEvent)
+    return is_known or hasattr(value, "text") or _text(value) is not None
 
 
 async def _in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -69,13 +81,19 @@ def read_answer(answer: Any) -> Reply:
     except ValidationError as error:
         found = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, found['loc']))}: {found['msg']}") from None
-    return Reply(read.text, read.tool_calls, read.state, instead=tuple(filter(_looks_like_calls, answer)))
+    instead = calls_instead(answer)
+    is_disputed = any(answer[key] and _is_like(key, _NAMES_OF_CALLS[:1]) for key in instead)
+    return Reply(read.text, None if is_disputed else read.tool_calls, read.state, instead=instead)
 
 
-def _looks_like_calls(key: object) -> bool:
-    """Return whether a key of an answer may be meant for `tool_calls`."""
+def calls_instead(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys of an answer that may be meant for `tool_calls`."""
+    return tuple(key for key in answer if key != _CALLS and _is_like(key, _NAMES_OF_CALLS))
+
+
+def _is_like(key: object, names: Sequence[str]) -> bool:
     name = "".join(filter(str.isalnum, str(key).lower()))
-    return key != _CALLS and bool(get_close_matches(name, _NAMES_OF_CALLS, n=1, cutoff=0.8))
+    return bool(get_close_matches(name, names, n=1, cutoff=0.8))
 
 
 def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
@@ -84,11 +102,11 @@ def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
     A piece is a string, an `AgentTurn`, a `ToolCall`, an object with a text as `content` or `text`, or one
     with a `tool_name` (and `tool_args`, `result`, `error`, `tool_call_id`): a call, or its result. Any other
     piece but None is an event. A mapping that is the only piece, and has no `type` as events do, is an
-    answer: see `read_answer`, whose errors are raised.
+    answer: see `read_answer`, whose errors are raised. So is a dataclass or a pydantic model.
     """
     pieces_of_reply = list(pieces_of_reply)
-    if len(pieces_of_reply) == 1 and isinstance(only := pieces_of_reply[0], Mapping) and "type" not in only:
-        return read_answer(only)
+    if len(pieces_of_reply) == 1 and (answer := _whole_answer(pieces_of_reply[0])) is not None:
+        return answer
     texts: list[str] = []
     calls: list[ToolCall] = []
     ids: list[str | None] = []
@@ -113,6 +131,16 @@ def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
     if not calls and not knows_calls:
         return Reply("".join(texts) if texts else None, events=tuple(events))
     return Reply("".join(texts), calls, events=tuple(events))  # an agent that called tools may have no text
+
+
+def _whole_answer(piece: Any) -> Reply | None:
+    """Return the answer that a piece is, a mapping or an object with such fields; None if it is neither."""
+    if isinstance(piece, Mapping):
+        return read_answer(piece) if "type" not in piece else None
+    if isinstance(getattr(piece, "text", None), str) and not isinstance(piece, AgentTurn):
+        with suppress(ValueError):  # an object of another package, with calls in a form of its own
+            return read_answer(json_value(piece))
+    return None
 
 
 def _event(piece: Any) -> TurnEvent:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from spangrade import tracer
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply
 from spangrade.evaluator.testing.agents.callables import messages_of
-from spangrade.evaluator.testing.agents.reading import read_answer
+from spangrade.evaluator.testing.agents.reading import calls_instead, read_answer
 from spangrade.evaluator.turn import Turn, UserTurn
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import current_session
@@ -134,7 +134,9 @@ def _chat_answer(agent: ChatAgent) -> Answer:
             call.record(completion.model_dump())
         message = completion.choices[0].message
         # Those that the model requests are in the span; a list says that there are no others.
-        return Reply(message.content, None if message.tool_calls is None else [], to_record=_TO_RECORD)
+        instead = calls_instead({key: value for key, value in (message.model_extra or {}).items() if value})
+        is_unknown = message.tool_calls is None or bool(instead)
+        return Reply(message.content, None if is_unknown else [], instead=instead, to_record=_TO_RECORD)
 
     return answer
 

@@ -15,38 +15,58 @@ from spangrade.evaluator.turn import AgentTurn, UserTurn
 ROWS = {
     "text alone": "inconclusive",
     "nearly the key": "inconclusive",
+    "both keys": "inconclusive",
     "null for calls": "inconclusive",
     "no calls": "passed",
     "forbidden call": "failed",
+    "call in a thread": "inconclusive",
     "empty reply": "failed",
+    "blank reply": "failed",
     "nothing": "failed",
     "another shape": "failed",
+    "a list": "failed",
     "raises": "failed",
     "raises to the base": "failed",
+    "raises to its end": "failed",
     "too slow": "failed",
 }
 AGENTS = """
     import asyncio
     import time
+    from concurrent.futures import ThreadPoolExecutor
+
+    import spangrade
 
     REFUND = {"name": "refund", "arguments": {}, "result": "done"}
     ANSWERS = {
         "text alone": "It is done.",
         "nearly the key": {"text": "It is done.", "toolCalls": [REFUND]},
+        "both keys": {"text": "It is done.", "toolCalls": [REFUND], "tool_calls": []},
         "null for calls": {"text": "It is done.", "tool_calls": None},
         "no calls": {"text": "It is done.", "tool_calls": []},
         "forbidden call": {"text": "It is done.", "tool_calls": [REFUND]},
         "empty reply": "",
+        "blank reply": "\u200b\u00ad",
         "nothing": None,
         "another shape": {"reply": "It is done."},
+        "a list": ["It is done."],
     }
 
     class Halt(BaseException):
         pass
 
+    @spangrade.tool
+    def refund():
+        return "done"
+
+    RAISED = {"raises": ValueError, "raises to the base": Halt, "raises to its end": GeneratorExit}
+
     def function(text):
-        if text.startswith("raises"):
-            raise (Halt if text.endswith("base") else ValueError)("no refunds")
+        if text in RAISED:
+            raise RAISED[text]("no refunds")
+        if text == "call in a thread":  # without the turn's context
+            with spangrade.agent("shop"), ThreadPoolExecutor(1) as pool:
+                pool.submit(refund).result()
         if text == "too slow":
             time.sleep(2)
         return ANSWERS.get(text, "It is done.")
@@ -68,7 +88,7 @@ AGENTS = """
             return function(text)
 """
 IN_PROCESS = ("function", "coroutine", "in_a_thread", "generator", "async_generator", "Agent")
-OPTIONS = ("--timeout", "1.5s", "--wait", "0s", "--concurrency", "4")
+OPTIONS = ("--timeout", "1.5s", "--wait", "0s")
 
 
 @pytest.fixture
@@ -159,8 +179,10 @@ def test_the_table_of_the_runner_of_tests():
     assert passed == ["no calls"]
     assert failed == dict.fromkeys(ROWS.keys() - {"no calls"}, "ConversationMismatch") | {
         "another shape": "ValueError",
+        "a list": "ValueError",
         "raises": "ValueError",
         "raises to the base": "Halt",
+        "raises to its end": "GeneratorExit",
     }
 
 

@@ -415,7 +415,7 @@ def test_in_a_test_a_call_that_has_not_ended_with_the_reply_is_not_none(folder):
         return "It is done."
 
     runner = ConversationRunner(answer, [UserTurn("Where?"), AgentTurn("*", [])])
-    with pytest.raises(ConversationMismatch, match="not ended with the reply: execute_tool refund"):
+    with pytest.raises(ConversationMismatch, match="started and never ended: execute_tool refund"):
         runner.run_sync()
 
 
