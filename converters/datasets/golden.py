@@ -122,6 +122,7 @@ class _Model(BaseModel):
     # Catches a wrong letter or two, and allows `reference_trace` as a custom key.
     similar: ClassVar[float] = 0.85
     short_names: ClassVar[Mapping[str, str]] = MappingProxyType({})  # to the names of the fields
+    also: ClassVar[tuple[str, ...]] = ()  # keys that are read here, too
 
     @model_validator(mode="before")
     @classmethod
@@ -138,7 +139,8 @@ class _Model(BaseModel):
                 )
         value = {cls.short_names.get(key, key): part for key, part in value.items()}
         for key in (key for key in value if key not in known):
-            near = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=cls.similar)
+            name = key.lower().replace("-", "_")
+            near = get_close_matches(name, (*known, *cls.also), n=1, cutoff=cls.similar)
             if near:
                 raise PydanticCustomError(
                     "wrong_key", 'unknown key "{key}"; did you mean "{near}"?', {"key": key, "near": near[0]}
@@ -433,6 +435,7 @@ class GoldenQuestion(_Model):
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_asks_once)
+    also: ClassVar[tuple[str, ...]] = tuple(ReferenceData.__pydantic_fields__)
 
     id: Annotated[StrictStr, Field(min_length=1)]
     user_inputs: Annotated[Names, Field(min_length=1)] = ()

@@ -106,8 +106,13 @@ def is_golden_csv(text: str) -> bool:
 def _header(text: str) -> list[str]:
     """Return the names of a CSV's columns; none if the first line is something else."""
     line = text.lstrip("\ufeff\r\n").partition("\n")[0]
-    cells = [cell.strip() for cell in next(csv.reader([line]), ())]
+    cells = [cell.strip() for cell in next(csv.reader([line], delimiter=_delimiter(text)), ())]
     return cells if cells and all(_NAME.fullmatch(cell) for cell in cells) else []
+
+
+def _delimiter(text: str) -> str:
+    """Return what separates the cells of a CSV: what the first line has most of."""
+    return max(",;\t", key=text.lstrip("\ufeff\r\n").partition("\n")[0].count)
 
 
 def _json(path: Path, text: str) -> Written:
@@ -139,7 +144,7 @@ def _is_object(line: str) -> bool:
 
 def _csv(path: Path, text: str, fields: Mapping[str, Any]) -> Written:
     csv.field_size_limit(2**31 - 1)
-    reader = csv.DictReader(io.StringIO(text.lstrip("\r\n"), newline=""))
+    reader = csv.DictReader(io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=_delimiter(text))
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     form = Form("CSV", _CSV, lambda index: f"row {index + 1}")
     doubled = [name for name in reader.fieldnames if reader.fieldnames.count(name) > 1]

@@ -66,11 +66,12 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
         for one in question.reference("required_texts")
     ]
     replies = [turn.final_response for turn in session.turns]
+    said = [None if reply is None else (reply, folded_text(reply)) for reply in replies]
     missing: list[str] = []
     unknown: list[str] = []
     for one in wanted:
-        possible = replies if one.turn is None else replies[one.turn - 1 : one.turn]
-        found = {None if reply is None else _has(one.text, reply) for reply in possible}
+        possible = said if one.turn is None else said[one.turn - 1 : one.turn]
+        found = {None if reply is None else _has(one.text, *reply) for reply in possible}
         text = described(one.text)
         if True in found:
             continue
@@ -79,7 +80,7 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
             unknown.append(f"whether a reply has {text} is not known: {lacking}")
         elif None in found:
             unknown.append(f"whether a reply has {text} is not known: the search took longer than a second")
-        elif any(_may_have_had(one.text, reply or "") for reply in possible):
+        elif any(reply is not None and _may_have_had(one.text, reply[0]) for reply in possible):
             unknown.append(f"{MASKED}: it may have been {text}")
         else:
             place = "no reply has" if one.turn is None else f"the reply of turn {one.turn} does not have"
@@ -90,13 +91,13 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
     return Score(value, None, "; ".join(missing) or "as expected")
 
 
-def _has(wanted: TextForm, reply: str) -> bool | None:
+def _has(wanted: TextForm, reply: str, folded: str) -> bool | None:
     """Return whether a reply has a text, or one that a form says; None if a search did not end."""
     if isinstance(wanted, str):
-        return folded_text(wanted) in folded_text(reply)
+        return folded_text(wanted) in folded
     if PATTERN in wanted:
         return matches_pattern(wanted[PATTERN], reply)
-    found = [_has(one, reply) for one in wanted[ANY]]
+    found = [_has(one, reply, folded) for one in wanted[ANY]]
     return True if True in found else None if None in found else False
 
 

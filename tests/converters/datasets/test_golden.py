@@ -117,6 +117,10 @@ def test_captured_datasets_load_as_they_are(folder: str) -> None:
             'golden_questions[0] (id "q1"): unknown key "user_input"; did you mean "user_inputs"?',
         ),
         (
+            {"golden_questions": [question(required_text=["shipped"])]},
+            'golden_questions[0] (id "q1"): unknown key "required_text"; did you mean "required_texts"?',
+        ),
+        (
             {"golden_questions": [question(reference_data={"reference_tool_interaction": []})]},
             (
                 'golden_questions[0] (id "q1").reference_data: unknown key "reference_tool_interaction"; '

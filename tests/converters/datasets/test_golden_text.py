@@ -61,6 +61,12 @@ CSV = """\
 a1,Where is order A1?,lost,0.5,,,,
 a2,"[""Hi"", ""Cancel no, 007""]",,,"[{""name"": ""cancel"", ""arguments"": {""day"": ""2024-01-01""}}]",Cancelled.,"{""topic"": ""no""}",kind
 """  # noqa: E501
+# As Excel writes it where a comma is the decimal sign.
+SEMICOLONS = """\
+id;user_inputs;forbidden_texts;max_cost_usd;reference_tool_interactions;reference_response;metadata;tone
+a1;Where is order A1?;lost;0.5;;;;
+a2;"[""Hi"", ""Cancel no, 007""]";;;"[{""name"": ""cancel"", ""arguments"": {""day"": ""2024-01-01""}}]";Cancelled.;"{""topic"": ""no""}";kind
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize(
@@ -73,9 +79,20 @@ a2,"[""Hi"", ""Cancel no, 007""]",,,"[{""name"": ""cancel"", ""arguments"": {""d
         "golden_questions:\n" + YAML.partition("\n")[2],
         CSV,
         CSV.replace("\n", "\r\n"),
+        SEMICOLONS,
         json.dumps({"golden_questions": LONG}),
     ],
-    ids=["JSON", "list", "JSON Lines", "YAML", "YAML object", "CSV", "CSV of Excel", "long names"],
+    ids=[
+        "JSON",
+        "list",
+        "JSON Lines",
+        "YAML",
+        "YAML object",
+        "CSV",
+        "CSV of Excel",
+        "semicolons",
+        "long names",
+    ],
 )
 def test_each_form_is_told_by_its_content_and_gives_the_same_questions(tmp_path: Path, text: str) -> None:
     file = tmp_path / "questions.txt"
