@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import re
 import secrets
 from collections.abc import Iterable, Sequence
 from fnmatch import translate
 from functools import lru_cache
+from operator import is_
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import orjson
@@ -60,6 +62,11 @@ _MAX_KEY_CHARS = 200  # of a key that is remembered
 # Texts that are remembered: agents send the same prompts and messages again with every call.
 _MAX_TEXTS = 2_048
 _MAX_TEXT_CHARS = 2_000
+# The history of a conversation comes again with every model call, longer by what was said since.
+_MIN_HISTORY_CHARS = 500
+_BEGINNING_CHARS = 64  # by which a history is looked for
+_MAX_HISTORIES = 32  # that begin alike, and are remembered
+_MAX_HISTORIES_CHARS = 4_000_000  # of all that are remembered
 
 
 class _Key(NamedTuple):
@@ -68,6 +75,15 @@ class _Key(NamedTuple):
     name: str
     secret: bool
     identifier: bool
+
+
+class _History(NamedTuple):
+    """A list of objects in JSON: its text without the end, and the same of its redacted items."""
+
+    text: str
+    redacted: str
+    changed: bool
+    whole: bool  # it is changed, or its text has nothing but what was parsed
 
 
 class Redaction:
@@ -95,6 +111,8 @@ class Redaction:
         )
         self._known: dict[str, _Key] = {}
         self._resource: tuple[Attributes, Attributes] = ({}, {})
+        self._histories: dict[tuple[int, str], list[_History]] = {}
+        self._histories_chars = 0
         self._remembered = lru_cache(_MAX_TEXTS)(self._text)
 
     def __call__(self, record: Record) -> Record:
@@ -149,7 +167,7 @@ class Redaction:
                 items: list[Any] = [self._pair(item, depth - 1, identifier) for item in value]
             else:
                 items = [self._value(item, depth - 1, identifier) for item in value]
-            return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+            return value if all(map(is_, items, value)) else items
         return self._leaf(str(value), identifier)
 
     def _object(self, value: dict[Any, Any], depth: int, identifier: bool) -> dict[Any, Any]:
@@ -188,6 +206,12 @@ class Redaction:
     def _content(self, text: str, depth: int, identifier: bool) -> str:
         """Return a value's text redacted; if it is JSON, its parts, however they are escaped there."""
         if depth and text.lstrip()[:1] in ("{", "[", '"'):
+            if not identifier and len(text) >= _MIN_HISTORY_CHARS and text.startswith("[{"):
+                history = self._history(text, depth)
+                if history is not None:
+                    if history.changed:
+                        return f"{history.redacted}]"
+                    return text if history.whole else self._leaf(text, identifier, keys=False)
             try:
                 parsed = orjson.loads(text)
             except orjson.JSONDecodeError:
@@ -196,11 +220,42 @@ class Redaction:
                 changed = self._value(parsed, depth - 1, identifier)
                 if changed is not parsed:
                     return dumps(changed)
-                if dumps(parsed) == text:
+                if _is_whole(parsed, text):
                     return text
                 # Of a key that is there twice, one value was parsed: the text is searched, but not for keys.
                 return self._leaf(text, identifier, keys=False)
         return self._leaf(text, identifier)
+
+    def _history(self, text: str, depth: int) -> _History | None:
+        """Return a list of objects redacted, reading only what is new in it; None if it is not one."""
+        key = depth, text[:_BEGINNING_CHARS]
+        alike = self._histories.get(key, [])
+        known = max((one for one in alike if text.startswith(one.text)), key=_length, default=None)
+        if known is None:
+            before, rest = "[", text[1:]
+        elif text == f"{known.text}]":
+            return known
+        else:
+            before, rest = f"{known.redacted},", text[len(known.text) :].lstrip()
+            if not rest.startswith(","):
+                return None
+            rest = rest[1:].lstrip()
+        try:
+            items = orjson.loads(f"[{rest}")
+        except orjson.JSONDecodeError:
+            return None
+        if not items or text[-1] != "]":
+            return None
+        redacted = [self._value(item, depth - 2, False) for item in items]
+        changed = (known is not None and known.changed) or not all(map(is_, redacted, items))
+        whole = changed or ((known is None or known.whole) and _is_whole(items, f"[{rest}"))
+        history = _History(text[:-1], before + dumps(redacted)[1:-1], changed, whole)
+        others = [one for one in alike if one is not known][1 - _MAX_HISTORIES :]
+        self._histories_chars += len(history.text) + sum(map(_length, others)) - sum(map(_length, alike))
+        if self._histories_chars > _MAX_HISTORIES_CHARS:
+            self._histories, self._histories_chars, others = {}, len(history.text), []
+        self._histories[key] = [*others, history]
+        return history
 
     def _number(self, number: float, identifier: bool) -> Any:
         if abs(number) >= 1e12 and number == number // 1:
@@ -249,6 +304,17 @@ class Redaction:
 
 def _are_pairs(items: Sequence[Any]) -> bool:
     return all(isinstance(item, list | tuple) and len(item) == 2 for item in items)
+
+
+def _is_whole(parsed: Any, text: str) -> bool:
+    """Return whether a text has nothing but what was parsed of it, as the usual libraries write it."""
+    return (
+        dumps(parsed) == text or json.dumps(parsed, ensure_ascii=False) == text or json.dumps(parsed) == text
+    )
+
+
+def _length(history: _History) -> int:
+    return len(history.text)
 
 
 def redaction(setting: str | Redaction | None) -> Redaction | None:

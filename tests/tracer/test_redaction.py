@@ -178,6 +178,30 @@ def parts(value: Any) -> Iterator[str]:
         yield str(value)
 
 
+def test_a_history_that_goes_on_is_redacted_as_if_it_were_the_first() -> None:
+    said = [{"role": "user", "content": f"{number}: {'words ' * 100}"} for number in range(5)]
+    secret = {"role": "user", "content": "write to jane@example.com"}
+    pairs = [["authorization", "basic"], ["cookie", "none"]]
+    histories: list[list[Any]] = [
+        said[:2],
+        said[:3],
+        said[:3],
+        [*said[:3], pairs],
+        [*said[:3], secret, said[3]],
+        [*said[:3], secret, said[3], said[4]],  # goes on what was changed
+        [*said[:2], secret],  # a branch
+        [*said[1:], {"password": "hunter2"}],
+    ]
+    texts = [json.dumps(one, separators=mark) for one in histories for mark in (None, (",", ":"))]
+    doubled = texts[2][:-1] + ', {"a": "jane@example.com", "a": 1}'
+    texts += [doubled + "]", doubled + ', {"b": 2}]', texts[2][:-1] + ",]", texts[2] + "]", texts[2][:-1]]
+    together = Redaction("hash", key="k")
+    assert [together.value(text) for text in texts] == [
+        Redaction("hash", key="k").value(text) for text in texts
+    ]
+    assert "jane@example.com" not in "".join(map(together.value, texts))
+
+
 def test_identifiers_stay_apart_where_they_are_masked() -> None:
     sessions = [
         MASK(LogRecord(None, None, 1, None, attributes={"gen_ai.conversation.id": f"{name}@example.com"}))
