@@ -11,13 +11,17 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import session, tool
 from command_line import spangrade
+from grading import grade
 from paths import ROOT, SAMPLE
 
 from spangrade import Database, list_metrics
+from spangrade.converters.datasets.golden import load_golden, question_problems
 from spangrade.evaluator.cli.app import COMMANDS
 from spangrade.evaluator.grading.settings import ProjectSettings
 
@@ -40,6 +44,30 @@ def add_files_of_the_tour(folder: Path) -> None:
     (folder / "golden.json").write_text(golden, encoding="utf-8")
     spans = (SAMPLE / "spans.otlp.jsonl").read_text(encoding="utf-8")
     (folder / "spans.otlp.jsonl").write_text(spans.replace('"conversation-', '"sample-'), encoding="utf-8")
+
+
+@pytest.mark.parametrize("language", ["json", "yaml", "csv"])
+def test_the_golden_file_in_one_minute_is_graded_in_each_form(tmp_path: Path, language: str) -> None:
+    file = tmp_path / "golden"
+    file.write_text(blocks(ROOT / "docs" / "datasets.md", language)[0], encoding="utf-8")
+    dataset = load_golden(file)
+    turns = [("Hi", []), ("Cancel order A2", [tool("cancel", {"order_id": "A2"})])]
+    where = session([("Where is order A1?", [])])
+    shipped = replace(where, turns=(where.turns[0]._replace(final_response="It is SHIPPED."),))
+    silent = replace(where, turns=(where.turns[0]._replace(final_response="It is lost."),))
+    other = session([*turns[:1], ("Cancel order A2", [tool("cancel", {"order_id": "A1"})])])
+    graded = grade([shipped, silent, session(turns), other], dataset)
+    assert [(one.question_id, str(one.verdict)) for one in graded] == [
+        ("a1", "passed"),
+        ("a1", "failed"),
+        ("a2", "passed"),
+        ("a2", "failed"),
+    ]
+
+
+def test_the_scenario_of_the_page_about_simulated_users_is_read() -> None:
+    question = json.loads(blocks(ROOT / "docs" / "simulating.md", "json")[0])
+    assert question_problems(question) == []
 
 
 PRODUCTION = ROOT / "docs" / "production.md"
