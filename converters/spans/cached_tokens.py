@@ -32,6 +32,7 @@ _AS_CONVENTIONS = (
     "@traceloop/",
     "agent_framework",
     "ai",
+    "braintrust",
     "com.anthropic.",
     "gcp.vertex.agent",
     "gen_ai",

@@ -31,12 +31,18 @@ from spangrade.tracer.span import Span
 # What the value of an attribute for a span's kind says; None is known not to be a step of a session.
 _WORDS: dict[str, Kind | None] = {
     **dict.fromkeys(("llm", "chat", "generation", "completion", "chat_completion", "chat_model"), "llm"),
-    **dict.fromkeys(("tool", "function", "tool_call", "function_call"), "tool"),
+    **dict.fromkeys(("model", "inference"), "llm"),
+    **dict.fromkeys(("tool", "function"), "tool"),
     "agent": "agent",
     **dict.fromkeys(("chain", "workflow"), "workflow"),
     **dict.fromkeys(("retriever", "retrieval", "embedding", "embeddings", "reranker", "rerank"), None),
+    **dict.fromkeys(("evaluator", "guardrail", "eval", "score"), None),
 }
-_KIND = re.compile(r"(?:^|[._])(?:span|observation|run|step)[._](?:kind|type)$|^type$")
+# What may follow a word: `tool_invocation`, `llm_call`, `agent_run`.
+_OF_WORD = re.compile(r"_(?:call|invocation|execution|run|use)$")
+_KIND = re.compile(
+    r"(?:^|[._])(?:span|observation|run|step|event)[._](?:kind|type)$|[._]span[._]attributes[._]type$|^type$"
+)
 # Of what a span belongs to, which is the kind of a span that has no kind of its own (VoltAgent).
 _ENTITY = re.compile(r"(?:^|[._])entity[._]type$")
 _MODEL = re.compile(r"(?:^|[._])model(?:[._](?:name|id))?$")
@@ -47,8 +53,17 @@ _INPUT = re.compile(
     r"(?:^|[._])(?:(?:input|prompt)(?:[._](?:value|messages|text))?|inputs|messages|arguments|args|parameters)$"
 )
 _OUTPUT = re.compile(
-    r"(?:^|[._])(?:(?:output|completion|response)(?:[._](?:value|messages|text|content))?|outputs|result)$"
+    r"(?:^|[._])(?:(?:output|completion|response|return)(?:[._](?:value|messages|text|content))?|outputs|"
+    r"result)$"
 )
+# Names that say less, for spans that have none of those.
+_LOOSE_INPUT = re.compile(r"(?:^|[._])(?:question|query|user_(?:message|prompt|query))$")
+_LOOSE_OUTPUT = re.compile(r"(?:^|[._])(?:answer|reply)$")
+# One argument of several, each in an attribute of its own.
+_ARGUMENT = re.compile(r"^(.*\b(?:\w+_)?(?:inputs?|arguments|args|kwargs|parameters)(?:\._params_)?)\.(\w+)$")
+_NOT_ARGUMENTS = frozenset({"value", "mime_type", "self", "role", "type"})
+# Attributes that hold further ones as JSON (Braintrust).
+_HOLDS = re.compile(r"(?:^|[._])(?:span[._]attributes|metadata|metrics|config)$")
 _ARGUMENTS = re.compile(r"(?:^|[._])(?:arguments|args)$")
 _TOOL_NAME = re.compile(r"(?:^|[._])(?:tool|function)[._]name$")
 _AGENT_NAME = re.compile(r"(?:^|[._])agent[._]name$")
@@ -66,6 +81,7 @@ _FOREIGN = re.compile(
     r"^(?:http|db|rpc|url|net|network|server|client|messaging|code|thread|process|faas|aws|k8s)\."
 )
 _UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_FIRST_WORD = re.compile(r"[^._]*")
 _WRAPPED = ({"type", "value"}, {"value"})
 
 
@@ -104,8 +120,8 @@ def _layout(keys: tuple[str, ...]) -> _Layout | None:
     return _Layout(
         kinds,
         tuple(sorted(models, key=lambda key: ("response" not in key, "request" not in key))),
-        named(_INPUT),
-        named(_OUTPUT),
+        named(_INPUT) or named(_LOOSE_INPUT),
+        named(_OUTPUT) or named(_LOOSE_OUTPUT),
         tuple(quantities.named(names)),
         named(_USAGE),
         tools,
@@ -118,7 +134,21 @@ def _layout(keys: tuple[str, ...]) -> _Layout | None:
 
 
 def _normalized(key: str) -> str:
-    return _UPPER.sub("_", key).lower()
+    return _UPPER.sub("_", key).lower().removesuffix("_json")
+
+
+@lru_cache(maxsize=1024)
+def _holding(keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(key for key in keys if _HOLDS.search(_normalized(key)))
+
+
+def _with_held(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return attributes with those that one of them holds as a JSON object."""
+    holding = _holding(tuple(attributes))
+    if not holding:
+        return attributes
+    held = {f"{key}.{name}": v for key in holding for name, v in json_object(attributes[key]).items()}
+    return {**held, **attributes}
 
 
 def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Reading | None:
@@ -127,6 +157,7 @@ def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Reading | No
     `by_shape` is set for a model call that no attribute calls one: it counts only where a trace has no other
     (see `derive.passes`).
     """
+    attributes = _with_held(attributes)
     layout = _layout(tuple(attributes))
     if layout is None:
         return None
@@ -142,6 +173,7 @@ def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Reading | No
 
 def is_known_not_to_be_a_step(attributes: Mapping[str, Any]) -> bool:
     """Return whether an attribute calls a span a retriever, an embedding or the like."""
+    attributes = _with_held(attributes)
     layout = _layout(tuple(attributes))
     return layout is not None and (_kind(layout, attributes) or ("", ""))[0] is None
 
@@ -162,20 +194,26 @@ def kind_in_word(value: Any) -> Kind | None:
 
 def _word(value: Any) -> str:
     """Return a word for a kind in its plain form, also of `SpanKind.TOOL`, the `str()` of an enum."""
-    return (
-        value.rpartition(".")[2].lower().replace("-", "_").replace(" ", "_") if isinstance(value, str) else ""
-    )
+    if not isinstance(value, str):
+        return ""
+    return _OF_WORD.sub("", value.rpartition(".")[2].lower().replace("-", "_").replace(" ", "_"))
 
 
 def _values(attributes: Mapping[str, Any], keys: Iterable[str], named_by: str) -> Iterator[tuple[str, Any]]:
     """Yield the values of attributes, those of the vendor that names the span's kind first."""
-    vendor = named_by.partition(".")[0] + "."
-    for key in sorted(keys, key=lambda key: (not key.startswith(vendor), len(key))):
+    vendor = _vendor(named_by)
+    for key in sorted(keys, key=lambda key: (_vendor(key) != vendor, len(key))):
         value = parse_json(attributes[key])
         if isinstance(value, dict) and value.keys() in _WRAPPED:
             value = value["value"]
         if value is not None and value != "":
             yield key, value
+
+
+def _vendor(key: str) -> str:
+    """Return the first word of an attribute's name."""
+    found = _FIRST_WORD.match(key)
+    return found[0] if found else ""
 
 
 def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
@@ -237,7 +275,7 @@ def _messages(
         messages = messages_of(value)
         if not isinstance(value, str) and _has_roles(messages):
             return messages
-        if isinstance(value, str) and named_by and key.partition(".")[0] == named_by.partition(".")[0]:
+        if isinstance(value, str) and named_by and _vendor(key) == _vendor(named_by):
             texts = texts or messages
     return texts
 
@@ -249,21 +287,35 @@ def _has_roles(messages: Iterable[Mapping[str, Any]]) -> bool:
 def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
     inputs = sorted(_values(attributes, layout.inputs, named_by), key=lambda item: _place_of_input(item[0]))
     outputs = list(_values(attributes, layout.outputs, named_by))
-    if not inputs and not outputs:
+    named = first_text(attributes[key] for key in layout.tool_names)
+    call_id = first_text(attributes[key] for key in layout.call_ids)
+    single = _single_arguments(attributes)
+    if not (inputs or outputs or single or (named and call_id)):
         return None
     output = outputs[0][1] if outputs else None
     own = {
         semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
-        semconv.TOOL_NAME: first_text(attributes[key] for key in layout.tool_names) or _name_in(span),
-        semconv.TOOL_CALL_ID: first_text(attributes[key] for key in layout.call_ids),
+        semconv.TOOL_NAME: named or _name_in(span),
+        semconv.TOOL_CALL_ID: call_id,
     }
     tool = genai.read_attributes(span, {**attributes, **own})
-    if tool.arguments is None and inputs:
-        tool = tool._replace(arguments=json_text(run_io.arguments(inputs[0][1])))
+    if tool.arguments is None and (single or inputs):
+        tool = tool._replace(arguments=json_text(single or run_io.arguments(inputs[0][1])))
     if tool.result is None and output is not None:
         tool = tool._replace(result=json_text(run_io.python_value(output)))
         tool = tool._replace(**run_io.tool_output(tool, output))
     return tool
+
+
+def _single_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that attributes record one by one (`inputs.customer_id`); none for other forms."""
+    found: dict[str, Any] = {}
+    prefixes = set()
+    for key, value in attributes.items():
+        if (match := _ARGUMENT.match(key)) and match[2] not in _NOT_ARGUMENTS and not _FOREIGN.match(key):
+            prefixes.add(match[1])
+            found[match[2]] = parse_json(value)
+    return found if len(prefixes) == 1 else {}
 
 
 def _tool_by_content(span: Span, attributes: Mapping[str, Any], layout: _Layout) -> Reading | None:
@@ -308,8 +360,8 @@ def _run(
         counts_its_calls=True,
         user_input=run.user_input or first_text(langchain_values.last_text(v, "user") for v in inputs),
         response=run.response or first_text(langchain_values.last_text(v, "assistant") for v in outputs),
-        run_input=first_text(inputs) if is_agent else None,
-        run_output=first_text(outputs) if is_agent else None,
+        run_input=first_text(run_io.user_input(v, topmost=True) for v in inputs) if is_agent else None,
+        run_output=first_text(run_io.response(v, topmost=True) for v in outputs) if is_agent else None,
     )
 
 
